@@ -1,0 +1,1 @@
+//! agent/doom_loop

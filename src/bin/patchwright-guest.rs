@@ -1,0 +1,3 @@
+//! The program that runs inside the sandbox.
+
+fn main() {}

@@ -1,0 +1,5 @@
+//! What the model is told besides the task.
+
+pub mod environment;
+pub mod instructions;
+pub mod thread;

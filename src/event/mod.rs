@@ -1,0 +1,4 @@
+//! What happened on the forge.
+
+pub mod access;
+pub mod payload;

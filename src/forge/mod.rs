@@ -1,0 +1,270 @@
+//! Where issues and pull requests live.
+//!
+//! [`Forge`] is a seam with two shipping implementations: GitHub ([`github`]) and a local folder
+//! ([`local`], for the demo and `exec`). Reads are retried inside the implementation; a write whose
+//! answer was lost is looked up by its marker before it is repeated, so no write happens twice.
+
+pub mod github;
+pub mod local;
+
+use std::fmt;
+use std::path::Path;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::git::{Oid, PushOutcome};
+
+/// `owner/name`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RepositoryId {
+    pub owner: String,
+    pub name: String,
+}
+
+impl fmt::Display for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)
+    }
+}
+
+/// What we need to know of a repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repository {
+    /// As the forge spells it now (after renames).
+    pub id: RepositoryId,
+    pub default_branch: String,
+    pub archived: bool,
+    pub private: bool,
+    /// Where git clones it from; never with credentials in it.
+    pub clone_url: String,
+    pub html_url: String,
+}
+
+/// An account, as far as trust is concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    pub login: String,
+    pub is_bot: bool,
+}
+
+/// What an account may do in a repository (`role_name`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    None,
+    Read,
+    Triage,
+    Write,
+    Maintain,
+    Admin,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Issue {
+    pub number: u64,
+    pub title: String,
+    pub body: String,
+    pub author: Account,
+    pub open: bool,
+    pub locked: bool,
+    /// The number is a pull request's.
+    pub is_pull_request: bool,
+    pub labels: Vec<String>,
+    pub html_url: String,
+    pub created_at: DateTime<Utc>,
+    /// Last change of title, body, labels or state.
+    pub updated_at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comment {
+    pub id: u64,
+    pub author: Account,
+    pub body: String,
+    pub html_url: String,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PullRequest {
+    pub number: u64,
+    pub title: String,
+    pub body: String,
+    pub html_url: String,
+    pub open: bool,
+    pub merged: bool,
+    pub draft: bool,
+    pub head_branch: String,
+    pub head_sha: String,
+    pub base_branch: String,
+    pub author: Account,
+}
+
+/// A pull request as it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PullRequestDraft {
+    pub title: String,
+    pub body: String,
+    pub head_branch: String,
+    pub base_branch: String,
+    pub draft: bool,
+}
+
+/// Whether `open_or_update` made the pull request or found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    Created,
+    Updated,
+    Unchanged,
+}
+
+/// The place where issues and pull requests live. All text that goes out has been redacted before.
+#[async_trait]
+pub trait Forge: Send + Sync {
+    /// The account that we act as, when the forge tells (an Actions token may not ask).
+    async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
+
+    async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError>;
+
+    /// What `login` may do. Any trouble is an error, and callers take errors as no.
+    async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError>;
+
+    async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError>;
+
+    /// All comments, oldest first; complete or an error. At most `limit` are fetched (newest kept).
+    async fn comments(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        limit: usize,
+    ) -> Result<Vec<Comment>, ForgeError>;
+
+    /// Adds our 👀 (or another reaction content) to an issue; adding it again is fine. Returns its id.
+    async fn react(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        content: &str,
+    ) -> Result<u64, ForgeError>;
+
+    /// Removes a label; true when it was there.
+    async fn remove_label(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        label: &str,
+    ) -> Result<bool, ForgeError>;
+
+    /// Creates or edits the one comment that has `marker` as a line of its body. `known` is its id
+    /// when we have it. Returns the comment as it is now.
+    async fn upsert_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        known: Option<u64>,
+        body: &str,
+    ) -> Result<Comment, ForgeError>;
+
+    /// Pull requests from a branch of the repository itself, open ones first, newest first.
+    async fn pull_requests_from(
+        &self,
+        repository: &RepositoryId,
+        head_branch: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError>;
+
+    /// Creates the pull request, or brings the open one from the same branch up to date. The body
+    /// carries `marker`; a lost answer is resolved by looking for it.
+    async fn open_or_update(
+        &self,
+        repository: &RepositoryId,
+        draft: &PullRequestDraft,
+        marker: &str,
+    ) -> Result<(PullRequest, Operation), ForgeError>;
+
+    /// Adds labels; labels that the forge drops silently are fine.
+    async fn add_labels(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        labels: &[String],
+    ) -> Result<(), ForgeError>;
+
+    /// Asks for reviews; returns those who could not be asked.
+    async fn request_reviewers(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<Vec<String>, ForgeError>;
+
+    /// The commit that a branch points to now, asked of the forge itself.
+    async fn branch_tip(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<Oid>, ForgeError>;
+
+    /// Brings `refs` (branch names or commit ids) of the repository into the bare repository at
+    /// `into`, `depth` commits deep.
+    async fn fetch(
+        &self,
+        repository: &Repository,
+        into: &Path,
+        refs: &[String],
+        depth: u32,
+    ) -> Result<(), ForgeError>;
+
+    /// Pushes exactly one commit to exactly one branch; `expected` is what the branch must point to
+    /// for the push to happen (`None`: must not exist). A push whose answer was lost is looked up.
+    async fn push(
+        &self,
+        repository: &Repository,
+        from: &Path,
+        commit: Oid,
+        branch: &str,
+        expected: Option<Oid>,
+    ) -> Result<PushOutcome, ForgeError>;
+
+    /// The page that compares base and branch, for people who open the pull request by hand.
+    fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String;
+}
+
+/// Why the forge did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// 404 and 410: it is not there, or we may not see it.
+    #[error("{what} was not found")]
+    NotFound { what: String },
+    /// 401.
+    #[error("the token is missing, wrong or expired: {message}")]
+    Authentication { message: String },
+    /// 403: `need` names the permission or setting to change.
+    #[error("not allowed to {action}: {message}")]
+    Forbidden { action: String, message: String, need: Option<String> },
+    /// Archived, locked, merged, deleted: it can no longer be done.
+    #[error("{message}")]
+    State { message: String },
+    /// 422: our request is wrong.
+    #[error("{action} was rejected: {message}")]
+    Invalid { action: String, message: String },
+    /// Somebody else changed it first.
+    #[error("{message}")]
+    Conflict { message: String },
+    /// A rate limit that outlasts our patience.
+    #[error("the rate limit lasts until {until}")]
+    RateLimited { until: String },
+    /// 5xx, timeouts, connection trouble, after retries.
+    #[error("{host} is unavailable: {message}")]
+    Unavailable { host: String, message: String },
+    /// Clone, fetch or push trouble that is none of the above.
+    #[error("git: {message}")]
+    Git { message: String },
+    /// The answer makes no sense.
+    #[error("{host} answered with something unexpected: {message}")]
+    Malformed { host: String, message: String },
+}

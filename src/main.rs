@@ -1,0 +1,3 @@
+//! Parse, run the command, print the failure, exit with its code.
+
+fn main() {}

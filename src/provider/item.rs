@@ -1,0 +1,202 @@
+//! The conversation in our own terms, for all wires (OpenAI Responses, Chat Completions, Anthropic
+//! Messages, Gemini).
+//!
+//! A wire translates [`Item`]s to its own JSON and back. What must travel back unmodified (encrypted
+//! reasoning, signatures, item ids, phases) is kept in [`Native`] and is never looked into here.
+//! Histories are append-only: nothing in this file edits an item.
+
+use serde::{Deserialize, Serialize};
+
+/// Which protocol a model is spoken to in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wire {
+    /// OpenAI Responses, `POST /v1/responses`.
+    Responses,
+    /// OpenAI Chat Completions, `POST /v1/chat/completions`.
+    Chat,
+    /// Anthropic Messages, `POST /v1/messages`.
+    Messages,
+    /// Gemini `generateContent`.
+    Gemini,
+}
+
+/// One entry of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Item {
+    Message(Message),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+    Output(CallOutput),
+    /// An item of a provider's own hosted tools: carried through history, never interpreted.
+    Opaque(Native),
+}
+
+/// Something said by one side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    pub role: Role,
+    pub content: Vec<Content>,
+    /// Wire-specific fields that must be sent back with it (`phase`, item id).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The operator: instructions that outrank the user's.
+    Developer,
+    User,
+    Assistant,
+}
+
+/// A part of a message or of a tool output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    Text {
+        text: String,
+    },
+    /// Base64 without line breaks.
+    Image {
+        media_type: String,
+        data: String,
+    },
+    /// What the model said instead of answering.
+    Refusal {
+        text: String,
+    },
+}
+
+impl Content {
+    pub fn text(text: impl Into<String>) -> Content {
+        Content::Text { text: text.into() }
+    }
+}
+
+/// Thinking of the model. The summary is for people; the rest is in `native`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reasoning {
+    pub summary: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// A call of a tool, complete: half-received calls never become one of these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Unique in the history; what the output is matched by (`call_id`, `tool_use_id`, …).
+    pub id: String,
+    /// The name under which the model called it.
+    pub name: String,
+    pub payload: Payload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// The arguments of a call, in the form in which they came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+pub enum Payload {
+    /// JSON text, exactly as the model wrote it; may be invalid JSON.
+    Json(String),
+    /// Free text of a custom (grammar) tool.
+    Freeform(String),
+    /// A call of a provider-defined tool (`local_shell`, hosted `shell`, hosted `apply_patch`): the
+    /// wire has turned it into the arguments of our own tool of that name, as JSON text.
+    Native(String),
+}
+
+impl Payload {
+    /// The arguments as text, whatever their form.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Payload::Json(text) | Payload::Freeform(text) | Payload::Native(text) => text,
+        }
+    }
+}
+
+/// The answer to one call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallOutput {
+    /// The id of the call that this answers.
+    pub id: String,
+    /// The name of the tool that was called (Gemini needs it).
+    pub name: String,
+    pub content: Vec<Content>,
+    /// False when the tool failed; wires that have an error flag set it.
+    pub success: bool,
+    /// The form of the call, which decides the form of the output on the Responses wire.
+    pub form: OutputForm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputForm {
+    Function,
+    Custom,
+    LocalShell,
+    Shell,
+    ApplyPatch,
+}
+
+/// What a wire wants to see again, as it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Native {
+    pub wire: Wire,
+    pub value: serde_json::Value,
+}
+
+/// Tokens of one reply, normalised: every count is of tokens, and the parts are contained in the
+/// totals on every wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// All input, cached or not.
+    pub input: u64,
+    /// The part of `input` that was read from a prompt cache.
+    pub cached_input: u64,
+    /// The part of `input` that was written to a prompt cache at its own price.
+    pub cache_write: u64,
+    /// All output, reasoning included.
+    pub output: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
+    /// True when the provider sent no usage and these are our own estimates.
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// All tokens of the reply.
+    pub fn total(&self) -> u64 {
+        self.input + self.output
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.input += other.input;
+        self.cached_input += other.cached_input;
+        self.cache_write += other.cache_write;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+        self.estimated |= other.estimated;
+    }
+}
+
+/// Why a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model had said what it wanted to say (there may be calls in the reply).
+    EndTurn,
+    /// The output limit cut the reply off. Calls in it are not run.
+    MaxOutput,
+    /// A content filter ended it.
+    ContentFilter,
+    /// The model refused.
+    Refusal,
+    /// The provider paused a long turn; send the history again as it is.
+    Pause,
+}

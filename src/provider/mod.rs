@@ -1,0 +1,128 @@
+//! Models: one request in, one reply out.
+//!
+//! [`Provider`] is a seam with two shipping implementations: HTTP ([`http::HttpProvider`], which owns
+//! retries) and scripted ([`scripted::ScriptedProvider`], for the demo, tests and replay). The four
+//! wires are pure `encode`/`decode` pairs in [`wire`].
+
+pub mod catalogue;
+pub mod http;
+pub mod item;
+pub mod retry;
+pub mod scripted;
+pub mod sse;
+pub mod wire;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::catalogue::Model;
+use self::item::{Item, StopReason, Usage};
+
+/// A model that answers.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// Sends one request and waits for the complete reply. Retries what can succeed (see
+    /// `docs/reliability.md`); a reply is only returned when its final event has arrived.
+    ///
+    /// `progress` is told of text as it streams in and of retries; it must not block.
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
+    ) -> Result<Reply, ProviderError>;
+}
+
+/// One request. Building it twice from the same parts gives the same bytes.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub model: &'a Model,
+    /// The system prompt.
+    pub instructions: &'a str,
+    pub tools: &'a [ToolDeclaration],
+    /// Everything said so far; append-only between requests of one run.
+    pub history: &'a [Item],
+    /// One of the model's reasoning levels; `None` leaves the provider's default.
+    pub effort: Option<&'a str>,
+    /// Constant for a run, so that prompt caches hit.
+    pub cache_key: &'a str,
+}
+
+/// A tool as it is declared to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolDeclaration {
+    pub name: String,
+    pub description: String,
+    pub form: ToolForm,
+}
+
+/// The shape in which a tool is declared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ToolForm {
+    /// JSON arguments by JSON Schema.
+    Function { schema: Value, strict: bool },
+    /// Free text constrained by a grammar.
+    Freeform {
+        /// `lark` or `regex`.
+        syntax: String,
+        definition: String,
+    },
+    /// A tool that the provider defines; the value is the declaration as sent.
+    Native { value: Value },
+}
+
+/// What happens while a reply is on its way.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    Text(&'a str),
+    Reasoning(&'a str),
+    Retrying { attempt: u32, wait: Duration, why: &'a str },
+}
+
+/// A complete reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    pub items: Vec<Item>,
+    pub usage: Usage,
+    pub stop: StopReason,
+    /// The model that the provider says answered.
+    pub model: String,
+    /// The provider's own id of the reply or request, for support tickets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// Why there is no reply. Each kind has one right reaction, so the kinds are what callers match on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// 429 with a wait, after retries were used up.
+    #[error("{endpoint} limits the rate of requests: {message}")]
+    RateLimited { endpoint: String, message: String, wait: Option<Duration> },
+    /// Out of credit or quota: no retry can help.
+    #[error("{endpoint} reports an exhausted quota: {message}")]
+    Quota { endpoint: String, message: String },
+    /// 401 or 403.
+    #[error("{endpoint} refuses the key: {message}")]
+    Authentication { endpoint: String, message: String },
+    /// The history no longer fits the model's context window.
+    #[error("the conversation exceeds the context window: {message}")]
+    ContextOverflow { message: String },
+    /// A content filter or safety system blocked the request.
+    #[error("{endpoint} blocked the request: {message}")]
+    Filtered { endpoint: String, message: String },
+    /// 5xx, overload, connection trouble, after retries were used up.
+    #[error("{endpoint} is unavailable: {message}")]
+    Unavailable { endpoint: String, message: String },
+    /// 400, 404, 413 and the like: our request or the configuration is wrong.
+    #[error("{endpoint} rejects the request ({status}): {message}")]
+    Rejected { endpoint: String, status: u16, message: String },
+    /// The answer is not in the protocol: an HTML page, broken events.
+    #[error("{endpoint} answered with something else than the protocol: {message}")]
+    Malformed { endpoint: String, message: String },
+    /// The scripted model has no reply left.
+    #[error("the script `{script}` has no reply left after {used}")]
+    ScriptExhausted { script: String, used: usize },
+}

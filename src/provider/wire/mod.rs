@@ -1,0 +1,3 @@
+//! The four protocols, each a pure `encode` and an incremental `decode`.
+
+pub mod responses;

@@ -1,0 +1,1 @@
+//! report/pr_body

@@ -1,0 +1,71 @@
+//! What we decided to do about an event, and how it goes.
+//!
+//! [`run::run_task`] is the whole flow, top to bottom; read it first.
+
+pub mod outcome;
+pub mod plan;
+pub mod publish;
+pub mod resume;
+pub mod run;
+pub mod workspace;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::forge::RepositoryId;
+
+/// A decided piece of work with its limits. Written to the journal when the run starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub kind: TaskKind,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Solve an issue and open a pull request.
+    Issue {
+        repository: RepositoryId,
+        number: u64,
+        /// Who asked for it, with what, and when; absent when a person ran the command.
+        trigger: Option<Trigger>,
+    },
+    /// Follow a prompt on a local repository or URL; no forge.
+    Exec { repository: String, base: Option<String>, prompt: String },
+}
+
+/// What set the task off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// Login of the person or bot.
+    pub actor: String,
+    /// The label to take off when work starts.
+    pub label: Option<String>,
+    /// When it happened; what was edited later is not read.
+    pub at: Option<chrono::DateTime<chrono::Utc>>,
+    /// Title and body as the event carried them.
+    pub snapshot: Option<IssueSnapshot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssueSnapshot {
+    pub title: String,
+    pub body: String,
+}
+
+/// Hard bounds of one run. Reaching one ends the run with its work salvaged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    pub max_turns: u32,
+    /// Tokens in all, input and output.
+    pub max_tokens: u64,
+    pub max_cost_usd: f64,
+    /// Wall clock of the whole run.
+    pub timeout: Duration,
+    /// Longest single command of the model.
+    pub command_timeout: Duration,
+    /// How often failing checks are given back to the model.
+    pub verify_rounds: u32,
+}

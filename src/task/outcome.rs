@@ -1,0 +1,112 @@
+//! How a run ended, decided from recorded facts: what the agent's stop, the change, the checks and
+//! the policy say, never what the model claims.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use crate::error::FailureKind;
+use crate::git::tree::Change;
+use crate::policy::Judgement;
+use crate::provider::item::Usage;
+use crate::verify::Evidence;
+
+/// Everything that the reports are made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub run: String,
+    pub conclusion: Conclusion,
+    /// Why, in a sentence, when the conclusion is not `Done`.
+    pub reason: Option<String>,
+    /// What the model said last. Reported as the model's words, never as fact.
+    pub final_message: String,
+    pub plan: Plan,
+    /// What was changed; absent when nothing was.
+    pub change: Option<Change>,
+    pub evidence: Evidence,
+    pub judgement: Judgement,
+    pub spending: Spending,
+    pub provenance: Provenance,
+}
+
+/// The closed list of ways in which a run can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// A complete change (or, for `exec`, answer).
+    Done,
+    /// No change was needed or made.
+    NothingToDo,
+    /// The model says that it cannot go on without an answer.
+    NeedsInput,
+    /// A change exists, but parts of it could not be published.
+    Partial,
+    /// Policy refused all of it, or access was refused.
+    Refused,
+    /// A budget, the deadline or the loop detector ended the run; work kept.
+    Budget,
+    /// The provider failed; work kept.
+    Provider,
+    /// The sandbox failed; work kept where possible.
+    Sandbox,
+}
+
+impl Conclusion {
+    /// The failure kind that gives the exit code; `None` is exit code 0.
+    pub fn failure_kind(self) -> Option<FailureKind> {
+        match self {
+            Conclusion::Done => None,
+            Conclusion::NothingToDo | Conclusion::NeedsInput => Some(FailureKind::NothingToDo),
+            Conclusion::Partial => Some(FailureKind::Partial),
+            Conclusion::Refused => Some(FailureKind::Refused),
+            Conclusion::Budget => Some(FailureKind::Budget),
+            Conclusion::Provider => Some(FailureKind::Provider),
+            Conclusion::Sandbox => Some(FailureKind::Sandbox),
+        }
+    }
+
+    /// The word for outputs and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Conclusion::Done => "done",
+            Conclusion::NothingToDo => "nothing_to_do",
+            Conclusion::NeedsInput => "needs_input",
+            Conclusion::Partial => "partial",
+            Conclusion::Refused => "refused",
+            Conclusion::Budget => "budget_exhausted",
+            Conclusion::Provider => "provider_error",
+            Conclusion::Sandbox => "sandbox_error",
+        }
+    }
+}
+
+/// What the run used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spending {
+    pub turns: u32,
+    pub usage: Usage,
+    pub cost_usd: f64,
+    /// The cost is an upper bound, because a price or a usage figure was missing.
+    pub cost_is_estimate: bool,
+    pub wall_seconds: f64,
+}
+
+/// Where the change comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// `patchwright 0.1.0`.
+    pub tool: String,
+    pub model: String,
+    pub sandbox: String,
+    pub image: String,
+    /// What the sandbox enforced.
+    pub enforced: Vec<String>,
+    pub base_branch: String,
+    pub base_sha: String,
+    /// The workflow run, when there is one.
+    pub run_url: Option<String>,
+    /// Number of hidden parts removed from the issue, and comments left out because they came or
+    /// changed after the trigger.
+    pub input_notes: Vec<String>,
+    /// Files of the AGENTS.md family that the model was given.
+    pub instruction_files: Vec<String>,
+}

@@ -1,0 +1,62 @@
+//! Tools that run inside the sandbox, on files and processes only.
+//!
+//! Each tool is one file with its arguments on top; [`ALL`] is the list. The host uses the list for
+//! names, effects and schemas, the guest for the work.
+
+pub mod apply_patch;
+pub mod grep_files;
+pub mod list_dir;
+pub mod read_file;
+pub mod root;
+pub mod shell;
+
+use serde_json::Value;
+
+use self::root::Root;
+use super::{Effect, ToolError, ToolOutput};
+
+/// Every guest tool, in the order in which they are declared.
+pub const ALL: &[GuestTool] = &[
+    shell::SHELL_COMMAND,
+    shell::SHELL,
+    apply_patch::APPLY_PATCH,
+    read_file::READ_FILE,
+    list_dir::LIST_DIR,
+    grep_files::GREP_FILES,
+];
+
+/// A tool that runs inside the sandbox.
+#[derive(Clone, Copy)]
+pub struct GuestTool {
+    pub name: &'static str,
+    pub effect: Effect,
+    /// JSON Schema of the arguments, made from the doc comments of the tool's `Args`.
+    #[cfg(feature = "host")]
+    pub schema: fn() -> Value,
+    /// Does the work. `args` is already parsed JSON, but not yet checked against the schema here:
+    /// the guest trusts nobody either.
+    pub run: fn(&Call<'_>, Value) -> Result<ToolOutput, ToolError>,
+}
+
+/// What a guest tool gets besides its arguments.
+pub struct Call<'a> {
+    /// The workspace; the only way to make a path.
+    pub root: &'a Root,
+    /// Runs commands; owns their process groups.
+    pub processes: &'a crate::guest::process::Processes,
+    /// Becomes true when the host cancels the call.
+    pub cancelled: &'a std::sync::atomic::AtomicBool,
+    /// Most bytes of command output to keep (head and tail).
+    pub output_cap: usize,
+}
+
+/// The tool with this name.
+pub fn find(name: &str) -> Option<&'static GuestTool> {
+    ALL.iter().find(|tool| tool.name == name)
+}
+
+/// Parses arguments; the error tells the model what is wrong.
+pub fn parse_args<T: serde::de::DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
+    serde_json::from_value(args)
+        .map_err(|err| ToolError::tell(format!("the arguments of `{tool}` do not fit: {err}")))
+}

@@ -1,0 +1,1 @@
+//! tools/host/update_plan

@@ -1,0 +1,99 @@
+//! What the model can call.
+//!
+//! A tool is defined once, by what it does. *Guest tools* ([`guest`]) work on files and processes and
+//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and never touch the
+//! workspace. A [`profile`] says under which name and in which wire form a model family gets a tool;
+//! [`dispatch`] runs calls.
+
+#[cfg(feature = "host")]
+pub mod dispatch;
+pub mod guest;
+#[cfg(feature = "host")]
+pub mod host;
+#[cfg(feature = "host")]
+pub mod profile;
+#[cfg(feature = "host")]
+pub mod registry;
+#[cfg(feature = "host")]
+pub mod schema;
+#[cfg(feature = "host")]
+pub mod truncate;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a call may change the workspace. Reads of one turn run together, writes run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    Reads,
+    Writes,
+}
+
+/// What a tool answers, before truncation for the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// Text for the model.
+    pub text: String,
+    /// False when the tool did its work and the work failed (a command's exit code is not zero).
+    pub success: bool,
+    /// Set for tools that run a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandOutput>,
+    /// Set for tools that return a picture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+    /// Paths that the tool changed, relative to the workspace, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+}
+
+impl ToolOutput {
+    pub fn text(text: impl Into<String>) -> ToolOutput {
+        ToolOutput { text: text.into(), success: true, ..ToolOutput::default() }
+    }
+}
+
+/// A picture returned by a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    pub media_type: String,
+    /// Base64 without line breaks.
+    pub data: String,
+}
+
+/// How a command ended. Every profile formats this in its family's own way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandOutput {
+    /// The exit code; 128 + signal when a signal ended it; 124 on a timeout.
+    pub exit_code: i32,
+    pub timed_out: bool,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+    /// Standard output and error as they came, interleaved; lossy UTF-8; the middle is left out when
+    /// it exceeds the cap that the caller gave.
+    pub output: String,
+    /// Bytes that the command wrote in all.
+    pub total_bytes: u64,
+    /// Lines that the command wrote in all.
+    pub total_lines: u64,
+    /// Bytes left out of `output`.
+    pub omitted_bytes: u64,
+}
+
+/// Why a tool gives no output. `Tell` is an answer for the model, `Broken` ends the run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "message", rename_all = "snake_case")]
+pub enum ToolError {
+    /// Says what to change so that the next call works.
+    #[error("{0}")]
+    Tell(String),
+    /// The sandbox or the tool system itself is broken.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl ToolError {
+    pub fn tell(message: impl Into<String>) -> ToolError {
+        ToolError::Tell(message.into())
+    }
+}

@@ -1,0 +1,2 @@
+//! All integration tests, one binary: it links once and shares `support`.
+#![allow(clippy::unwrap_used, reason = "tests")]
