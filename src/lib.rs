@@ -11,6 +11,8 @@ pub mod cli;
 #[cfg(feature = "host")]
 pub mod config;
 #[cfg(feature = "host")]
+pub mod doctor;
+#[cfg(feature = "host")]
 pub mod error;
 #[cfg(feature = "host")]
 pub mod event;
@@ -49,3 +51,6 @@ pub mod redact;
 pub mod telemetry;
 #[cfg(feature = "host")]
 pub mod world;
+
+/// The version of this build, as in `--version`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

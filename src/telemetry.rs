@@ -1,1 +1,56 @@
-//! telemetry
+//! The log for developers, and what keeps this process's memory private.
+//!
+//! The log goes to stderr, is off unless asked for, and passes every line through the redactor.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::redact::Redactor;
+
+/// Starts the log at `level`, or as `RUST_LOG` says; does nothing when neither is given.
+pub fn start(level: Option<&str>, rust_log: Option<&str>, redactor: Arc<Redactor>) {
+    let Some(directives) = rust_log.or(level) else { return };
+    let Ok(filter) = EnvFilter::try_new(directives) else { return };
+    // A second start (in tests) keeps the first log.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(RedactedStderr { redactor })
+        .try_init();
+}
+
+/// No core dumps, and no other process of this user may read our memory: it holds the keys.
+pub fn protect_process() {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit};
+    let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+#[derive(Clone)]
+struct RedactedStderr {
+    redactor: Arc<Redactor>,
+}
+
+impl<'a> MakeWriter<'a> for RedactedStderr {
+    type Writer = RedactedStderr;
+
+    fn make_writer(&'a self) -> RedactedStderr {
+        self.clone()
+    }
+}
+
+impl Write for RedactedStderr {
+    /// The formatter hands over one whole event at a time, so a secret is never split over writes.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = self.redactor.redact(&String::from_utf8_lossy(bytes));
+        io::stderr().lock().write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}

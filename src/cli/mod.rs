@@ -1,1 +1,110 @@
-//! One file per subcommand.
+//! The command line: one file per subcommand, each with its arguments (whose doc comments are the
+//! help) and `run`.
+
+pub mod action;
+pub mod apply_patch;
+pub mod common;
+pub mod demo;
+pub mod doctor;
+pub mod exec;
+pub mod issue;
+pub mod replay;
+pub mod tools;
+pub mod ui;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::env::Env;
+use crate::error::{Failure, Result};
+use crate::task::outcome::Conclusion;
+use ui::{Ui, Verbosity};
+
+/// Patchwright: issue in, pull request out
+///
+/// A coding agent for GitHub that works in a locked container, is never asked for approval, and ends
+/// in a pull request with the diff, the plan and the evidence.
+#[derive(Debug, Parser)]
+#[command(name = "patchwright", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Issue(issue::Args),
+    Exec(exec::Args),
+    Action(action::Args),
+    Replay(replay::Args),
+    Tools(tools::Args),
+    ApplyPatch(apply_patch::Args),
+    Demo(demo::Args),
+    Doctor(doctor::Args),
+}
+
+impl Command {
+    /// How this command prints.
+    pub fn ui(&self, env: &Env) -> Ui {
+        let common = match self {
+            Command::Issue(args) => Some(&args.common),
+            Command::Exec(args) => Some(&args.common),
+            Command::Demo(args) => Some(&args.common),
+            Command::Action(_)
+            | Command::Replay(_)
+            | Command::Tools(_)
+            | Command::ApplyPatch(_)
+            | Command::Doctor(_) => None,
+        };
+        let verbosity = match common {
+            Some(common) if common.quiet => Verbosity::Quiet,
+            Some(common) if common.verbose > 0 => Verbosity::Verbose,
+            _ => Verbosity::Normal,
+        };
+        Ui {
+            verbosity,
+            json: common.is_some_and(|common| common.json),
+            actions: env.is_actions(),
+        }
+    }
+
+    /// `-vv` turns the log on; `RUST_LOG` does so too.
+    pub fn log_level(&self) -> Option<&'static str> {
+        let verbose = match self {
+            Command::Issue(args) => args.common.verbose,
+            Command::Exec(args) => args.common.verbose,
+            Command::Demo(args) => args.common.verbose,
+            _ => 0,
+        };
+        (verbose > 1).then_some("patchwright=debug")
+    }
+}
+
+/// Runs the command; the exit code comes from the conclusion or the failure.
+pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
+    match command {
+        Command::Issue(args) => issue::run(args, &env, ui).await.map(code),
+        Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
+        Command::Action(args) => action::run(args, &env, ui).await,
+        Command::Replay(args) => replay::run(args, &env, ui).await,
+        Command::Tools(args) => tools::run(&args, ui).map(|()| 0),
+        Command::ApplyPatch(args) => Ok(apply_patch::run(
+            args,
+            &mut std::io::stdin().lock(),
+            &mut std::io::stdout().lock(),
+            &mut std::io::stderr().lock(),
+        )),
+        Command::Demo(args) => demo::run(args, &env, ui).await.map(code),
+        Command::Doctor(args) => doctor::run(args, &env, ui).await,
+    }
+}
+
+/// The exit code of a conclusion.
+pub fn code(conclusion: Conclusion) -> u8 {
+    conclusion.failure_kind().map_or(0, crate::error::FailureKind::exit_code)
+}
+
+/// Reads a file named on the command line.
+pub fn read_file(path: &std::path::Path, what: &str) -> Result<String> {
+    fs_err::read_to_string(path)
+        .map_err(|err| Failure::usage(format!("cannot read the {what} `{}`", path.display())).caused_by(err))
+}

@@ -1,1 +1,88 @@
-//! cli/ui
+//! The printer. stdout is data, stderr is talk; nothing else in the program prints.
+//!
+//! Under GitHub Actions a line that starts with `::` or `##[` is a command to the runner, so text is
+//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::report::annotations;
+
+/// How much to say on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Where words go.
+#[derive(Clone, Copy, Debug)]
+pub struct Ui {
+    pub verbosity: Verbosity,
+    /// stdout carries JSON lines.
+    pub json: bool,
+    /// Running inside GitHub Actions.
+    pub actions: bool,
+}
+
+impl Ui {
+    /// A line of talk.
+    pub fn say(&self, line: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.talk(line);
+        }
+    }
+
+    /// A line of talk that only `-v` shows.
+    pub fn detail(&self, line: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.talk(line);
+        }
+    }
+
+    /// A failure; shown whatever the verbosity.
+    pub fn failure(&self, text: &str) {
+        self.talk(text);
+    }
+
+    /// The final message, on stdout, unless stdout carries JSON.
+    pub fn data(&self, text: &str) {
+        if !self.json {
+            self.out(&annotations::safe_for_log(text));
+        }
+    }
+
+    /// One JSON line on stdout, when asked for.
+    pub fn event<T: Serialize>(&self, event: &T) {
+        if self.json
+            && let Ok(line) = serde_json::to_string(event)
+        {
+            self.out(&line);
+        }
+    }
+
+    /// Raw output of commands whose stdout is a document (`tools`, `apply-patch`).
+    pub fn document(&self, text: &str) {
+        self.out(text);
+    }
+
+    /// A workflow command built by [`annotations`]; printed only under Actions.
+    pub fn workflow_command(&self, command: &str) {
+        if self.actions {
+            self.out(command);
+        }
+    }
+
+    fn talk(&self, text: &str) {
+        let text = annotations::safe_for_log(text);
+        // A closed stderr must not end the run.
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    fn out(&self, text: &str) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    }
+}

@@ -1,1 +1,110 @@
-//! config/env
+//! The only place that reads the environment. Names are the ecosystem's; every flag also has a
+//! `PATCHWRIGHT_*` variable, which the argument parser reads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+/// What the environment says, read once at start.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    values: BTreeMap<String, String>,
+}
+
+/// Names whose values are secrets: known to the redactor, never handed to children.
+pub const SECRET_NAMES: &[&str] = &[
+    "GITHUB_TOKEN",
+    "GH_TOKEN",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PATCHWRIGHT_WEBHOOK_SECRET",
+    "PATCHWRIGHT_API_KEY",
+    "ACTIONS_RUNTIME_TOKEN",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+];
+
+impl Env {
+    /// The process environment; values that are not UTF-8 are left out.
+    #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+    pub fn from_process() -> Env {
+        let values = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Env { values }
+    }
+
+    /// An environment from pairs, for tests and the demo.
+    pub fn from_pairs<N: Into<String>, V: Into<String>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Env {
+        Env {
+            values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        }
+    }
+
+    /// A variable that is set and not empty.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A secret variable; line ends around it (a common pasting mistake) are dropped.
+    pub fn secret(&self, name: &str) -> Option<SecretString> {
+        self.var(name).map(|value| SecretString::from(value.trim().to_owned()))
+    }
+
+    /// `GITHUB_TOKEN`, or `GH_TOKEN` as the GitHub CLI calls it.
+    pub fn github_token(&self) -> Option<SecretString> {
+        self.secret("GITHUB_TOKEN").or_else(|| self.secret("GH_TOKEN"))
+    }
+
+    /// The API's base URL without a final slash.
+    pub fn github_api_url(&self) -> String {
+        trim(self.var("GITHUB_API_URL").unwrap_or("https://api.github.com"))
+    }
+
+    /// The web and git base URL without a final slash.
+    pub fn github_server_url(&self) -> String {
+        trim(self.var("GITHUB_SERVER_URL").unwrap_or("https://github.com"))
+    }
+
+    /// Running inside GitHub Actions.
+    pub fn is_actions(&self) -> bool {
+        self.var("GITHUB_ACTIONS") == Some("true")
+    }
+
+    /// The page of this workflow run.
+    pub fn run_url(&self) -> Option<String> {
+        Some(format!(
+            "{}/{}/actions/runs/{}",
+            self.github_server_url(),
+            self.var("GITHUB_REPOSITORY")?,
+            self.var("GITHUB_RUN_ID")?
+        ))
+    }
+
+    /// `${XDG_STATE_HOME:-~/.local/state}/patchwright`.
+    pub fn state_dir(&self) -> PathBuf {
+        let base = match (self.var("XDG_STATE_HOME"), self.var("HOME")) {
+            (Some(state), _) => PathBuf::from(state),
+            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+            (None, None) => PathBuf::from("/var/tmp"),
+        };
+        base.join("patchwright")
+    }
+
+    /// Every secret in the environment, by name.
+    pub fn secrets(&self) -> Vec<(String, SecretString)> {
+        SECRET_NAMES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), self.secret(name)?)))
+            .collect()
+    }
+}
+
+fn trim(url: &str) -> String {
+    url.trim_end_matches('/').to_owned()
+}

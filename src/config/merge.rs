@@ -1,1 +1,236 @@
-//! config/merge
+//! How the layers become one [`Config`]: operator files are laid over the defaults, flags over
+//! those, and the repository's file at last, which can only tighten.
+
+use std::time::Duration;
+
+use super::{Access, Config, Identity, Publish, SandboxChoice, Source, file};
+use crate::cli::common::Common;
+use crate::error::{Failure, Result};
+use crate::policy::Policy;
+use crate::sandbox::ContainerLimits;
+use crate::task::Limits;
+
+/// Defaults, the operator's file if any, flags.
+pub fn resolve(operator_file: Option<(&str, &str)>, flags: &Common) -> Result<Config> {
+    let mut config = defaults()?;
+    if let Some((name, text)) = operator_file {
+        overlay(&mut config, file::parse(name, text)?);
+    }
+    flags.overlay(&mut config);
+    validate(&config)?;
+    Ok(config)
+}
+
+/// The shipped defaults.
+pub fn defaults() -> Result<Config> {
+    let mut config = Config {
+        model: String::new(),
+        base_url: None,
+        effort: None,
+        profile: None,
+        sandbox: SandboxChoice::Docker,
+        image: None,
+        setup: Vec::new(),
+        setup_hosts: Vec::new(),
+        setup_timeout: Duration::ZERO,
+        verify: Vec::new(),
+        limits: Limits {
+            max_turns: 0,
+            max_tokens: 0,
+            max_cost_usd: 0.0,
+            timeout: Duration::ZERO,
+            command_timeout: Duration::ZERO,
+            verify_rounds: 0,
+        },
+        container: ContainerLimits::default(),
+        policy: Policy::default(),
+        publish: Publish::default(),
+        access: Access::default(),
+        identity: Identity { name: String::new(), email: String::new() },
+        dry_run: false,
+        sources: std::collections::BTreeMap::new(),
+        notes: Vec::new(),
+    };
+    overlay(&mut config, file::parse("defaults.yml", include_str!("defaults.yml"))?);
+    config.sources.clear();
+    Ok(config)
+}
+
+/// Takes a value when it is given, and remembers that.
+macro_rules! take {
+    ($config:ident, $source:expr, $($field:ident).+ = $value:expr) => {
+        if let Some(value) = $value {
+            $config.$($field).+ = value;
+            $config.sources.insert(stringify!($($field).+).replace('_', "-"), $source);
+        }
+    };
+}
+pub(crate) use take;
+
+fn overlay(config: &mut Config, file: file::File) {
+    let source = Source::OperatorFile;
+    take!(config, source, model = file.model);
+    take!(config, source, base_url = file.base_url.map(Some));
+    take!(config, source, effort = file.effort.map(Some));
+    take!(config, source, profile = file.profile.map(Some));
+    take!(config, source, image = file.image.map(Some));
+    take!(config, source, setup = file.setup);
+    take!(config, source, setup_hosts = file.network.setup_allow);
+    take!(config, source, verify = file.verify);
+    take!(config, source, setup_timeout = file.limits.setup_timeout);
+    take!(config, source, limits.max_turns = file.limits.max_turns);
+    take!(config, source, limits.max_tokens = file.limits.max_tokens);
+    take!(config, source, limits.max_cost_usd = file.limits.max_cost_usd);
+    take!(config, source, limits.timeout = file.limits.timeout);
+    take!(config, source, limits.command_timeout = file.limits.command_timeout);
+    take!(config, source, limits.verify_rounds = file.limits.verify_rounds);
+    take!(config, source, container.memory_bytes = file.container.memory);
+    take!(config, source, container.cpus = file.container.cpus);
+    take!(config, source, container.pids = file.container.pids);
+    take!(config, source, container.tmp_bytes = file.container.tmp);
+    take!(config, source, container.workspace_bytes = file.container.workspace);
+    take!(config, source, container.workspace_files = file.container.workspace_files);
+    take!(config, source, policy.max_files = file.policy.max_files);
+    take!(config, source, policy.max_bytes = file.policy.max_bytes);
+    take!(config, source, policy.allow_workflows = file.policy.allow_workflows);
+    config.policy.protected_paths.extend(file.policy.protected_paths);
+    config.policy.blocked_paths.extend(file.policy.blocked_paths);
+    config.policy.secret_allow_paths.extend(file.policy.secret_allow_paths);
+    take!(config, source, publish.base = file.publish.base.map(Some));
+    take!(config, source, publish.branch = file.publish.branch.map(Some));
+    take!(config, source, publish.draft = file.publish.draft);
+    take!(config, source, publish.labels = file.publish.labels);
+    take!(config, source, publish.reviewers = file.publish.reviewers);
+    take!(config, source, access.label = file.access.label);
+    take!(config, source, access.allow_users = file.access.allow_users);
+    take!(config, source, access.allow_bots = file.access.allow_bots);
+    take!(config, source, identity.name = file.identity.name);
+    take!(config, source, identity.email = file.identity.email);
+}
+
+/// Lays the repository's own file over an operator's configuration: what it may choose is taken
+/// where the operator left it open, limits go down only, lists of protected files only grow, and
+/// everything else is refused and noted.
+pub fn tighten(config: &mut Config, file: file::File) {
+    let source = Source::RepositoryFile;
+    refuse_operator_keys(config, &file);
+    if config.image.is_none() {
+        take!(config, source, image = file.image.map(Some));
+    }
+    if config.setup.is_empty() {
+        take!(config, source, setup = file.setup);
+    }
+    if config.verify.is_empty() {
+        take!(config, source, verify = file.verify);
+    }
+    lower(&mut config.notes, "limits.max-turns", &mut config.limits.max_turns, file.limits.max_turns);
+    lower(
+        &mut config.notes,
+        "limits.max-tokens",
+        &mut config.limits.max_tokens,
+        file.limits.max_tokens,
+    );
+    lower(
+        &mut config.notes,
+        "limits.max-cost-usd",
+        &mut config.limits.max_cost_usd,
+        file.limits.max_cost_usd,
+    );
+    lower(&mut config.notes, "limits.timeout", &mut config.limits.timeout, file.limits.timeout);
+    lower(
+        &mut config.notes,
+        "limits.command-timeout",
+        &mut config.limits.command_timeout,
+        file.limits.command_timeout,
+    );
+    lower(
+        &mut config.notes,
+        "limits.setup-timeout",
+        &mut config.setup_timeout,
+        file.limits.setup_timeout,
+    );
+    lower(
+        &mut config.notes,
+        "limits.verify-rounds",
+        &mut config.limits.verify_rounds,
+        file.limits.verify_rounds,
+    );
+    lower(&mut config.notes, "policy.max-files", &mut config.policy.max_files, file.policy.max_files);
+    lower(&mut config.notes, "policy.max-bytes", &mut config.policy.max_bytes, file.policy.max_bytes);
+    config.policy.protected_paths.extend(file.policy.protected_paths);
+    config.policy.blocked_paths.extend(file.policy.blocked_paths);
+    if config.publish.labels.is_empty() {
+        take!(config, source, publish.labels = file.publish.labels);
+    }
+    if config.publish.reviewers.is_empty() {
+        take!(config, source, publish.reviewers = file.publish.reviewers);
+    }
+    if file.publish.draft == Some(true) {
+        config.publish.draft = true;
+    }
+}
+
+/// Notes every key that only an operator may set.
+fn refuse_operator_keys(config: &mut Config, file: &file::File) {
+    let asked = [
+        ("model", file.model.is_some()),
+        ("base-url", file.base_url.is_some()),
+        ("effort", file.effort.is_some()),
+        ("profile", file.profile.is_some()),
+        ("container", file.container != file::Container::default()),
+        ("access", file.access != file::Access::default()),
+        ("network", file.network != file::Network::default()),
+        ("identity", file.identity != file::Identity::default()),
+        ("policy.secret-allow-paths", !file.policy.secret_allow_paths.is_empty()),
+        ("policy.allow-workflows", file.policy.allow_workflows.is_some()),
+        ("publish.base", file.publish.base.is_some()),
+        ("publish.branch", file.publish.branch.is_some()),
+        ("publish.draft: false", file.publish.draft == Some(false) && config.publish.draft),
+    ];
+    for (key, _) in asked.iter().filter(|(_, is_set)| *is_set) {
+        config.notes.push(format!(
+            "`{key}` in `{}` was refused: only the operator may set it",
+            file::REPOSITORY_FILE
+        ));
+    }
+}
+
+/// Lowers a limit; a higher wish is refused and noted.
+fn lower<T: PartialOrd>(notes: &mut Vec<String>, key: &str, limit: &mut T, wish: Option<T>) {
+    match wish {
+        Some(wish) if wish <= *limit => *limit = wish,
+        Some(_) => notes.push(format!(
+            "`{key}` in `{}` was refused: it is looser than the operator's limit",
+            file::REPOSITORY_FILE
+        )),
+        None => {}
+    }
+}
+
+fn validate(config: &Config) -> Result<()> {
+    if config.limits.max_turns == 0 {
+        return Err(Failure::usage("`--max-turns` must be at least 1"));
+    }
+    if !config.limits.max_cost_usd.is_finite() || config.limits.max_cost_usd < 0.0 {
+        return Err(Failure::usage("`--max-cost-usd` must be a number of dollars, 0 or more"));
+    }
+    if config.limits.timeout < Duration::from_secs(1) {
+        return Err(Failure::usage("`--timeout` must be at least `1s`"));
+    }
+    if config.access.allow_bots.iter().any(|bot| bot.contains('*')) {
+        return Err(Failure::usage("`allow-bots` takes exact logins")
+            .hint("name each bot, for example `renovate[bot]`"));
+    }
+    for globs in [
+        &config.policy.protected_paths,
+        &config.policy.blocked_paths,
+        &config.policy.secret_allow_paths,
+    ] {
+        for glob in globs {
+            globset::Glob::new(glob).map_err(|err| {
+                Failure::usage(format!("`{glob}` is not a valid path pattern")).caused_by(err)
+            })?;
+        }
+    }
+    Ok(())
+}

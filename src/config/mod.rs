@@ -1,5 +1,111 @@
-//! defaults → file → env → flags, each value knowing where it came from.
+//! defaults → file → flags and environment: one resolved [`Config`], each value knowing where it
+//! came from.
+//!
+//! Operators (flags, `PATCHWRIGHT_*`, `--config`) decide everything. The repository's own file is
+//! read from the base commit and can only tighten: see [`merge::tighten`].
 
 pub mod env;
 pub mod file;
 pub mod merge;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Policy;
+use crate::sandbox::ContainerLimits;
+use crate::task::Limits;
+
+/// Everything that can be configured, resolved. Holds no secret, so it may be journaled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Catalogue slug, `provider/slug`, `chat/NAME` or `scripted:FILE`.
+    pub model: String,
+    pub base_url: Option<String>,
+    pub effort: Option<String>,
+    /// Tool profile that overrides the catalogue's.
+    pub profile: Option<String>,
+    pub sandbox: SandboxChoice,
+    pub image: Option<String>,
+    pub setup: Vec<String>,
+    /// Hosts that setup commands may reach.
+    pub setup_hosts: Vec<String>,
+    pub setup_timeout: Duration,
+    /// Checks; found by the repository's kind when empty.
+    pub verify: Vec<String>,
+    pub limits: Limits,
+    pub container: ContainerLimits,
+    pub policy: Policy,
+    pub publish: Publish,
+    pub access: Access,
+    pub identity: Identity,
+    /// Do everything but write to the forge.
+    pub dry_run: bool,
+    /// Where each value that is not a default came from.
+    pub sources: BTreeMap<String, Source>,
+    /// What the repository's file asked for and did not get.
+    pub notes: Vec<String>,
+}
+
+/// Where commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxChoice {
+    /// A hardened container.
+    Docker,
+    /// No container: Landlock and seccomp on this machine.
+    Local,
+}
+
+/// How the pull request is made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Publish {
+    /// The branch to work on and to merge into; the default branch when absent.
+    pub base: Option<String>,
+    /// The branch to push; `patchwright/issue-N` when absent.
+    pub branch: Option<String>,
+    /// Always a draft; without it a draft only when checks fail or protected files change.
+    pub draft: bool,
+    pub labels: Vec<String>,
+    pub reviewers: Vec<String>,
+}
+
+/// Who may start work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    /// The label that starts work.
+    pub label: String,
+    /// When not empty: only these people, and they still need write access.
+    pub allow_users: Vec<String>,
+    /// Bots that may start work, by exact login.
+    pub allow_bots: Vec<String>,
+}
+
+/// Author and committer of the commits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    pub name: String,
+    pub email: String,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    OperatorFile,
+    RepositoryFile,
+    /// A flag or its environment variable.
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::OperatorFile => "--config",
+            Source::RepositoryFile => file::REPOSITORY_FILE,
+            Source::Flag => "flag or environment",
+        })
+    }
+}

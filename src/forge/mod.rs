@@ -23,6 +23,27 @@ pub struct RepositoryId {
     pub name: String,
 }
 
+impl std::str::FromStr for RepositoryId {
+    type Err = String;
+
+    /// Accepts what GitHub accepts as owner and name, and nothing that could be a path trick.
+    fn from_str(text: &str) -> Result<RepositoryId, String> {
+        let mistake = || format!("`{text}` is not a repository; write it as `OWNER/REPO`");
+        let (owner, name) = text.split_once('/').ok_or_else(mistake)?;
+        let is_plain = |part: &str| {
+            !part.is_empty()
+                && part.len() <= 100
+                && part != "."
+                && part != ".."
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        if !is_plain(owner) || !is_plain(name) || owner.starts_with('.') {
+            return Err(mistake());
+        }
+        Ok(RepositoryId { owner: owner.to_owned(), name: name.to_owned() })
+    }
+}
+
 impl fmt::Display for RepositoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.owner, self.name)

@@ -2,11 +2,21 @@
 //!
 //! [`run::run_task`] is the whole flow, top to bottom; read it first.
 
+pub mod admit;
+pub mod agent_phase;
+pub mod brief;
+pub mod checks;
+pub mod demo;
+pub mod folder;
 pub mod outcome;
 pub mod plan;
+pub mod progress;
 pub mod publish;
-pub mod resume;
+pub mod replay;
 pub mod run;
+pub mod salvage;
+pub mod settle;
+pub mod signals;
 pub mod workspace;
 
 use std::time::Duration;

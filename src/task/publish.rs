@@ -1,1 +1,269 @@
-//! task/publish
+//! One branch, one pull request, one comment, however often it runs.
+//!
+//! Every write is journaled before and after; a write whose answer is lost is looked up by the forge
+//! before it is repeated. Access and the issue's state are checked again right before the push.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::admit::{self, Admitted};
+use super::outcome::{Conclusion, Outcome};
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use super::{Task, TaskKind};
+use crate::agent::journal::Entry;
+use crate::error::{Failure, Result};
+use crate::forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
+use crate::git::Oid;
+use crate::report::pr_body;
+
+/// What finds our pull request again.
+pub const MARKER: &str = "<!-- patchwright:pull-request";
+
+/// What became of the change on the forge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    pub branch: String,
+    pub head_sha: String,
+    pub pull_request: u64,
+    pub url: String,
+    pub operation: Operation,
+}
+
+/// Whether there is something that may be published.
+pub fn is_publishable(outcome: &Outcome) -> bool {
+    matches!(outcome.conclusion, Conclusion::Done | Conclusion::Partial) && outcome.change.is_some()
+}
+
+/// Pushes the branch and opens or updates the pull request.
+pub async fn publish(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    commit: Oid,
+    outcome: &Outcome,
+    settled: &Settled,
+) -> Result<Published> {
+    recheck(run, admitted).await?;
+    let wanted = run
+        .config
+        .publish
+        .branch
+        .clone()
+        .unwrap_or_else(|| format!("patchwright/issue-{}", admitted.issue.number));
+    let place = choose_branch(run, admitted, workspace, outcome, &wanted).await?;
+    let head = match &place.same {
+        Some(same) => *same,
+        None => push(run, admitted, workspace, commit, &place).await?,
+    };
+    let draft = draft_of(run, admitted, workspace, outcome, settled, &place.branch);
+    let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
+    decorate(run, admitted, &pull_request).await;
+    run.around.ui.say(&format!(
+        "pull request #{}: {} ({})",
+        pull_request.number,
+        pull_request.html_url,
+        word(operation, place.same.is_some())
+    ));
+    Ok(Published {
+        branch: place.branch,
+        head_sha: head.to_string(),
+        pull_request: pull_request.number,
+        url: pull_request.html_url,
+        operation: if place.same.is_some() && operation == Operation::Updated {
+            Operation::Unchanged
+        } else {
+            operation
+        },
+    })
+}
+
+fn word(operation: Operation, same: bool) -> &'static str {
+    match operation {
+        Operation::Created => "created",
+        Operation::Updated if !same => "updated",
+        Operation::Updated | Operation::Unchanged => "unchanged",
+    }
+}
+
+/// The world may have changed while the agent worked.
+async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+    let Task { kind: TaskKind::Issue { number, trigger, .. }, .. } = &run.task else {
+        return Ok(());
+    };
+    let forge = run.world.forge.as_ref();
+    let repository = &admitted.repository.id;
+    admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
+    let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
+    if !issue.open {
+        return Err(Failure::nothing_to_do(format!(
+            "issue #{number} was closed while it was worked on, so nothing was published"
+        ))
+        .hint(format!("the change is kept in {}", run.folder.path.display())));
+    }
+    Ok(())
+}
+
+/// Where the change goes.
+struct Place {
+    branch: String,
+    /// What the branch points to now.
+    tip: Option<Oid>,
+    /// The branch already holds this very tree on this very base.
+    same: Option<Oid>,
+}
+
+/// Our own branch is brought up to date; one that a person has pushed to is left alone, and a name
+/// derived from their commit is used instead, so that the next run finds it again.
+async fn choose_branch(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    outcome: &Outcome,
+    wanted: &str,
+) -> Result<Place> {
+    let mut branch = wanted.to_owned();
+    for _ in 0..3 {
+        if branch == workspace.base_branch || branch == admitted.repository.default_branch {
+            return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
+                .hint("choose another name with `--branch`"));
+        }
+        let tip = run
+            .world
+            .forge
+            .branch_tip(&admitted.repository.id, &branch)
+            .await
+            .map_err(Failure::from)?;
+        let Some(tip) = tip else { return Ok(Place { branch, tip: None, same: None }) };
+        let theirs = workspace.fetch_branch(run.world, &admitted.repository, &branch, tip).await?;
+        if theirs.is_ours(&run.config.identity) {
+            let tree = outcome.change.as_ref().map(|change| change.tree);
+            let same = (Some(theirs.tree) == tree && theirs.parent == Some(workspace.base))
+                .then_some(tip);
+            return Ok(Place { branch, tip: Some(tip), same });
+        }
+        run.around.ui.say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
+        branch = format!("{wanted}-{}", &tip.to_string()[..7]);
+    }
+    Err(Failure::forge(format!("every branch like `{wanted}` has commits of other people"))
+        .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
+}
+
+async fn push(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    commit: Oid,
+    place: &Place,
+) -> Result<Oid> {
+    let key = place.branch.clone();
+    run.journal(Entry::EffectIntended {
+        effect: "push".to_owned(),
+        key: key.clone(),
+        detail: json!({ "commit": commit, "expected": place.tip }),
+    })?;
+    run.world
+        .forge
+        .push(&admitted.repository, workspace.repo.path(), commit, &place.branch, place.tip)
+        .await
+        .map_err(|err| push_failed(err, &place.branch))?;
+    run.journal(Entry::EffectDone {
+        effect: "push".to_owned(),
+        key,
+        detail: json!({ "commit": commit }),
+    })?;
+    Ok(commit)
+}
+
+fn push_failed(err: ForgeError, branch: &str) -> Failure {
+    let text = err.to_string();
+    let failure = Failure::from(err);
+    let mut failure =
+        Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure };
+    if text.contains("workflow") {
+        failure = failure.hint(
+            "the token may not change workflow files; leave them to be handed over as a patch, or \
+             give the token the `workflows` permission",
+        );
+    }
+    failure
+}
+
+fn draft_of(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    outcome: &Outcome,
+    settled: &Settled,
+    branch: &str,
+) -> PullRequestDraft {
+    let input = pr_body::Input {
+        outcome,
+        issue: Some((admitted.issue.number, &admitted.snapshot.title)),
+        template: workspace.pull_request_template(),
+        held_back_patch: settled.held_back_patch.as_deref(),
+        marker_prefix: MARKER,
+    };
+    PullRequestDraft {
+        title: run.world.redactor.redact(&pr_body::title(&input)),
+        body: run.world.redactor.redact(&pr_body::render(&input)),
+        head_branch: branch.to_owned(),
+        base_branch: workspace.base_branch.clone(),
+        draft: run.config.publish.draft
+            || outcome.evidence.any_failed()
+            || !outcome.judgement.flags.is_empty()
+            || outcome.conclusion == Conclusion::Partial,
+    }
+}
+
+async fn open_or_update(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    draft: &PullRequestDraft,
+    branch: &str,
+) -> Result<(PullRequest, Operation)> {
+    run.journal(Entry::EffectIntended {
+        effect: "pull_request".to_owned(),
+        key: branch.to_owned(),
+        detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
+    })?;
+    let (pull_request, operation) = run
+        .world
+        .forge
+        .open_or_update(&admitted.repository.id, draft, MARKER)
+        .await
+        .map_err(|err| {
+            let link =
+                run.world.forge.compare_url(&admitted.repository, &draft.base_branch, branch);
+            Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
+        })?;
+    run.journal(Entry::EffectDone {
+        effect: "pull_request".to_owned(),
+        key: branch.to_owned(),
+        detail: json!({ "number": pull_request.number, "operation": operation }),
+    })?;
+    Ok((pull_request, operation))
+}
+
+/// Labels and reviewers: nice to have, never worth failing for.
+async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest) {
+    let forge = run.world.forge.as_ref();
+    let repository = &admitted.repository.id;
+    let wanted = &run.config.publish;
+    if !wanted.labels.is_empty()
+        && let Err(err) = forge.add_labels(repository, pull_request.number, &wanted.labels).await
+    {
+        run.around.ui.say(&format!("the labels could not be added: {err}"));
+    }
+    if wanted.reviewers.is_empty() {
+        return;
+    }
+    match forge.request_reviewers(repository, pull_request.number, &wanted.reviewers).await {
+        Ok(left_out) if left_out.is_empty() => {}
+        Ok(left_out) => {
+            run.around.ui.say(&format!("could not be asked for a review: {}", left_out.join(", ")));
+        }
+        Err(err) => run.around.ui.say(&format!("no review could be asked for: {err}")),
+    }
+}

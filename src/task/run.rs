@@ -1,1 +1,257 @@
-//! task/run
+//! READ FIRST: a task from beginning to end.
+//!
+//! [`run_task`] is the whole flow. Each line is a phase with a file of its own; each phase journals
+//! what it did before the next one starts, so that a killed run goes on where it was.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::admit::{self, Admitted};
+use super::agent_phase::{self, Phase};
+use super::brief::Brief;
+use super::checks::Checks;
+use super::folder::RunFolder;
+use super::outcome::{Conclusion, Outcome};
+use super::progress::Progress;
+use super::publish::{self, Published};
+use super::settle::Settled;
+use super::workspace::Workspace;
+use super::{Task, TaskKind, salvage};
+use crate::agent::journal::Entry;
+use crate::cli::ui::Ui;
+use crate::config::env::Env;
+use crate::config::{Config, file, merge};
+use crate::error::{Failure, FailureKind, Result};
+use crate::git::clone::Repo;
+use crate::provider::catalogue;
+use crate::sandbox::{ImageSpec, PreparedImage};
+use crate::world::World;
+
+/// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    pub ui: Ui,
+    /// Fixed folder for the run's files.
+    pub out: Option<PathBuf>,
+    /// Page of the workflow run.
+    pub run_url: Option<String>,
+    /// Cancelled by SIGINT and SIGTERM.
+    pub cancel: CancellationToken,
+}
+
+impl Surroundings {
+    pub fn new(ui: Ui, env: &Env) -> Surroundings {
+        Surroundings { ui, out: None, run_url: env.run_url(), cancel: super::signals::watch() }
+    }
+}
+
+/// A run that came to an end with an outcome (which may be a refusal or a used-up budget).
+#[derive(Debug)]
+pub struct Ended {
+    pub outcome: Outcome,
+    pub published: Option<Published>,
+    /// Where journal, patch, plan and report are.
+    pub folder: PathBuf,
+    /// The bare repository that holds the change.
+    pub repo: Repo,
+}
+
+/// Everything that the phases share.
+pub struct Run<'a> {
+    pub world: &'a World,
+    pub config: Config,
+    pub task: Task,
+    pub folder: RunFolder,
+    pub around: Surroundings,
+    pub started: Instant,
+}
+
+/// Runs a task: admit → open the workspace → check → agent → collect → check again → judge → publish.
+///
+/// # Errors
+/// A [`Failure`] when there is no outcome to report: access refused, nothing to do, no sandbox, no
+/// forge. An outcome that is not good is not an error; its conclusion says how the run ended.
+pub async fn run_task(
+    world: &World,
+    config: Config,
+    task: Task,
+    around: Surroundings,
+) -> Result<Ended> {
+    let started = world.clock.instant();
+    let admitted = match &task.kind {
+        TaskKind::Issue { repository, number, trigger } => {
+            Some(admit::admit(world, &config, repository, *number, trigger.as_ref()).await?)
+        }
+        TaskKind::Exec { .. } => None,
+    };
+    let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
+    let mut run = Run { world, config, task, folder, around, started };
+    run.sweep().await;
+    run.journal_start()?;
+    let progress = Progress::start(&run, admitted.as_ref()).await?;
+    let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    match ended {
+        Ok(ended) => {
+            progress.finish(&ended.outcome, ended.published.as_ref()).await;
+            run.end(&ended.outcome)?;
+            Ok(ended)
+        }
+        Err(failure) => {
+            progress.fail(&failure).await;
+            Err(failure)
+        }
+    }
+}
+
+async fn work(
+    run: &mut Run<'_>,
+    admitted: Option<&Admitted>,
+    progress: &Progress,
+) -> Result<Ended> {
+    progress.phase("Cloning the repository");
+    let workspace = Workspace::open(run, admitted).await?;
+    run.tighten(&workspace)?;
+    let model = catalogue::resolve(&run.config)?;
+    let checks = Checks::find(&run.config, &workspace)?;
+    progress.phase("Preparing the sandbox");
+    let image = run.prepare_image(&workspace).await?;
+    run.opened(&workspace, &image)?;
+    progress.phase("Running the repository's checks on the base");
+    let baseline = checks.run_fresh(run, &image, workspace.base_tar(), "base").await?;
+    let brief = Brief::new(run, &model, admitted, &workspace, &checks, &baseline)?;
+    progress.phase("Working on it");
+    let worked = match agent_phase::recorded(run, &baseline, &brief) {
+        Some(worked) => worked,
+        None => {
+            let phase = Phase {
+                run,
+                model: &model,
+                workspace: &workspace,
+                image: &image,
+                checks: &checks,
+                baseline: &baseline,
+                progress,
+            };
+            agent_phase::work(&phase, brief).await?
+        }
+    };
+    let settled = Settled::new(run, &workspace, &worked)?;
+    let evidence = match &settled.commit {
+        Some(commit) if settled.judgement.violations.is_empty() => {
+            progress.phase("Running the repository's checks on the change");
+            checks.evidence(run, &image, &baseline, workspace.tar_of(*commit)?).await?
+        }
+        _ => checks.without_change(&baseline),
+    };
+    let outcome = Outcome::decide(run, &workspace, &image, &model, &worked, &settled, evidence);
+    salvage::write(run, &workspace, &outcome, &settled)?;
+    let published = match (admitted, settled.commit) {
+        (Some(admitted), Some(commit))
+            if publish::is_publishable(&outcome) && !run.config.dry_run =>
+        {
+            progress.phase("Publishing");
+            Some(publish::publish(run, admitted, &workspace, commit, &outcome, &settled).await?)
+        }
+        _ => None,
+    };
+    salvage::write_report(run, &outcome, published.as_ref());
+    Ok(Ended { outcome, published, folder: run.folder.path.clone(), repo: workspace.repo })
+}
+
+impl Run<'_> {
+    /// Appends to the journal.
+    pub fn journal(&self, entry: Entry) -> Result<()> {
+        self.folder.journal.append(&entry)
+    }
+
+    /// Time that is left of the wall-clock budget.
+    pub fn remaining(&self) -> Duration {
+        self.config.limits.timeout.saturating_sub(self.started.elapsed())
+    }
+
+    /// Removes what an earlier, killed attempt left running.
+    async fn sweep(&self) {
+        let left = match self.world.sandbox.sweep(None).await {
+            Ok(left) => left,
+            // `start` reports a sandbox that does not answer, with its next step.
+            Err(err) => {
+                tracing::debug!(%err, "the sweep failed");
+                return;
+            }
+        };
+        for name in left {
+            self.around.ui.detail(&format!("removed {name}, left by a run that was killed"));
+        }
+    }
+
+    fn journal_start(&self) -> Result<()> {
+        if !self.folder.recorded.is_empty() {
+            self.around.ui.say(&format!("going on with run {}", self.folder.id));
+            return self.journal(Entry::Note { text: "resumed".to_owned() });
+        }
+        self.around.ui.say(&format!("run {}", self.folder.id));
+        self.journal(Entry::RunStarted {
+            run: self.folder.id.clone(),
+            version: crate::VERSION.to_owned(),
+            task: self.task.clone(),
+            config: serde_json::to_value(&self.config).unwrap_or_default(),
+        })
+    }
+
+    fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
+        self.journal(Entry::WorkspaceOpened {
+            base: workspace.base.to_string(),
+            branch: workspace.base_branch.clone(),
+            image: image.reference.clone(),
+        })
+    }
+
+    /// Lays the repository's own configuration, from the base commit, over the operator's.
+    fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
+        let Some(text) = workspace.text_file(file::REPOSITORY_FILE)? else { return Ok(()) };
+        merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
+        for note in &self.config.notes {
+            self.around.ui.say(&format!("note: {note}"));
+        }
+        Ok(())
+    }
+
+    async fn prepare_image(&self, workspace: &Workspace) -> Result<PreparedImage> {
+        let tree = workspace.base_tar();
+        let spec = ImageSpec {
+            image: self.config.image.as_deref(),
+            setup: &self.config.setup,
+            setup_hosts: &self.config.setup_hosts,
+            setup_timeout: self.config.setup_timeout.min(self.remaining()),
+            root_files: &workspace.root_files()?,
+            lock_files: &workspace.lock_files()?,
+            tree: &tree,
+            run: &self.folder.id,
+        };
+        Ok(self.world.sandbox.prepare(&spec).await?)
+    }
+
+    /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
+    /// at its end: running the command again goes on with it.
+    fn end(&self, outcome: &Outcome) -> Result<()> {
+        if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
+            || self.around.cancel.is_cancelled()
+        {
+            return Ok(());
+        }
+        self.journal(Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
+        self.folder.finish();
+        Ok(())
+    }
+}
+
+/// SIGINT and SIGTERM end a run with this failure once its work is saved.
+pub fn interrupted(cancel: &CancellationToken) -> Option<Failure> {
+    let signal = super::signals::received(cancel)?;
+    Some(
+        Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
+            .hint("run the same command again to go on"),
+    )
+}

@@ -1,0 +1,50 @@
+//! `patchwright doctor`: checks this machine, the token, the repository and its workflows, by reads
+//! only, and prints the exact fix for what is wrong.
+
+use std::path::PathBuf;
+
+use crate::cli::common::Common;
+use crate::cli::ui::Ui;
+use crate::config::env::Env;
+use crate::doctor::{self, State};
+use crate::error::{FailureKind, Result};
+use crate::forge::RepositoryId;
+
+/// Check this machine, the token, a repository and its workflows
+///
+/// Only reads; prints one line a check and the exact fix for what is wrong. Exits 0 when nothing
+/// stands in the way, 2 otherwise.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Repository to check the token and the settings against
+    #[arg(value_name = "OWNER/REPO")]
+    pub repository: Option<RepositoryId>,
+
+    /// Workflow file to check for the traps of workflows that run agents; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub workflow: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    let config = args.common.resolve()?;
+    let ui = Ui { json: args.common.json, ..ui };
+    let mut findings = doctor::machine::check(&config, &args.common, env).await;
+    findings.extend(doctor::forge::check(args.repository.as_ref(), env).await);
+    for path in &args.workflow {
+        let text = super::read_file(path, "workflow")?;
+        findings.extend(doctor::workflow::check(&path.display().to_string(), &text));
+    }
+    for finding in &findings {
+        ui.event(finding);
+        ui.data(&finding.to_string());
+    }
+    let broken = findings.iter().filter(|finding| finding.state == State::Broken).count();
+    if broken > 0 {
+        ui.say(&format!("{broken} of {} checks need your attention", findings.len()));
+        return Ok(FailureKind::Usage.exit_code());
+    }
+    Ok(0)
+}

@@ -1,0 +1,101 @@
+//! `patchwright exec`: the same engine without a forge.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use crate::cli::common::Common;
+use crate::cli::ui::Ui;
+use crate::config::env::Env;
+use crate::error::{Failure, Result};
+use crate::task::outcome::Conclusion;
+use crate::task::{Task, TaskKind, run};
+use crate::world::World;
+
+/// Follow a prompt on a local repository or URL, without a forge
+///
+/// Works on the committed state (HEAD, or --base) and leaves the repository untouched unless
+/// --apply. Prints the final message on stdout; the diff, plan, report and journal go into --out.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to do; `-` reads it from standard input
+    #[arg(value_name = "PROMPT")]
+    pub prompt: String,
+
+    /// Git repository: a folder or a URL
+    #[arg(long, env = "PATCHWRIGHT_REPO", value_name = "PATH|URL", default_value = ".")]
+    pub repo: String,
+
+    /// Branch, tag or commit to start from [default: HEAD]
+    #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "REF")]
+    pub base: Option<String>,
+
+    /// Folder for change.patch, plan.md, journal.jsonl, report.html and result.json
+    /// [default: a new folder below the state folder]
+    #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Write the change into the working folder of --repo when it succeeds
+    #[arg(long)]
+    pub apply: bool,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    let config = args.common.resolve()?;
+    let prompt = prompt(&args.prompt)?;
+    let world = World::for_repository(&config, &args.common, env, &args.repo).await?;
+    let task = Task {
+        kind: TaskKind::Exec {
+            repository: args.repo.clone(),
+            base: args.base.clone().filter(|base| !base.is_empty()),
+            prompt,
+        },
+        limits: config.limits.clone(),
+    };
+    let mut surroundings = run::Surroundings::new(ui, env);
+    surroundings.out.clone_from(&args.out);
+    let ended = run::run_task(&world, config, task, surroundings).await?;
+    ui.data(&ended.outcome.final_message);
+    ui.say(&format!("results are in {}", ended.folder.display()));
+    if args.apply && ended.outcome.conclusion == Conclusion::Done {
+        apply(&args.repo, &ended, ui)?;
+    }
+    Ok(ended.outcome.conclusion)
+}
+
+fn prompt(argument: &str) -> Result<String> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    let mut stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Err(Failure::usage("`-` reads the prompt from standard input, which is a terminal")
+            .hint("pipe the prompt in, or give it as the argument"));
+    }
+    let mut prompt = String::new();
+    stdin
+        .by_ref()
+        .take(1 << 20)
+        .read_to_string(&mut prompt)
+        .map_err(|err| Failure::usage("cannot read the prompt from standard input").caused_by(err))?;
+    if prompt.trim().is_empty() {
+        return Err(Failure::usage("the prompt on standard input is empty"));
+    }
+    Ok(prompt)
+}
+
+/// Writes the change into the working folder. The folder belongs to the person who runs this, and
+/// the patch was checked, but files that were edited meanwhile are theirs: then nothing is written.
+fn apply(repository: &str, ended: &run::Ended, ui: Ui) -> Result<()> {
+    let Some(change) = &ended.outcome.change else { return Ok(()) };
+    crate::git::apply::to_working_folder(std::path::Path::new(repository), &ended.repo, change)
+        .map_err(|err| {
+            Failure::usage(format!("the change was not written into `{repository}`"))
+                .caused_by(err)
+                .hint(format!("it is kept in {}", ended.folder.join("change.patch").display()))
+        })?;
+    ui.say(&format!("wrote {} files into {repository}", change.files.len()));
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! `patchwright issue`: issue → pull request.
+
+use std::str::FromStr;
+
+use crate::cli::common::Common;
+use crate::cli::ui::Ui;
+use crate::config::Config;
+use crate::config::env::Env;
+use crate::error::{Failure, Result};
+use crate::forge::RepositoryId;
+use crate::task::outcome::Conclusion;
+use crate::task::{Task, TaskKind, Trigger, run};
+use crate::world::World;
+
+/// Work on an issue and open or update its pull request
+///
+/// Clones the repository, works on the issue in a locked container, runs the repository's own checks
+/// before and after, and opens one pull request with the diff, the plan and the evidence. Run it
+/// again and the same pull request is brought up to date.
+///
+/// Needs GITHUB_TOKEN with `contents: write`, `issues: write` and `pull-requests: write`, and the key
+/// of the model's provider (OPENAI_API_KEY, …).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The issue, as `OWNER/REPO#N` or its web address
+    #[arg(value_name = "OWNER/REPO#N")]
+    pub issue: IssueReference,
+
+    #[command(flatten)]
+    pub common: Common,
+
+    #[command(flatten)]
+    pub publish: PublishFlags,
+}
+
+/// Flags of commands that publish.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Pull request")]
+pub struct PublishFlags {
+    /// Branch to start from and to merge into [default: the default branch]
+    #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "BRANCH")]
+    pub base: Option<String>,
+
+    /// Branch to push [default: patchwright/issue-N]
+    #[arg(long, env = "PATCHWRIGHT_BRANCH", value_name = "BRANCH")]
+    pub branch: Option<String>,
+
+    /// Always open the pull request as a draft
+    #[arg(long, env = "PATCHWRIGHT_DRAFT")]
+    pub draft: bool,
+
+    /// Label for the pull request; repeatable
+    #[arg(long = "pr-label", env = "PATCHWRIGHT_LABELS", value_name = "LABEL", value_delimiter = ',')]
+    pub labels: Vec<String>,
+
+    /// Person to ask for a review; repeatable
+    #[arg(long = "reviewer", env = "PATCHWRIGHT_REVIEWERS", value_name = "LOGIN", value_delimiter = ',')]
+    pub reviewers: Vec<String>,
+
+    /// Do everything but write to GitHub; the change is kept in the run's folder
+    #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
+    pub dry_run: bool,
+}
+
+impl PublishFlags {
+    /// Lays the flags over a configuration.
+    pub fn overlay(&self, config: &mut Config) {
+        let given = |values: &[String]| -> Option<Vec<String>> {
+            let values: Vec<String> =
+                values.iter().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect();
+            (!values.is_empty()).then_some(values)
+        };
+        let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
+        if let Some(base) = text(&self.base) {
+            config.publish.base = Some(base);
+        }
+        if let Some(branch) = text(&self.branch) {
+            config.publish.branch = Some(branch);
+        }
+        if let Some(labels) = given(&self.labels) {
+            config.publish.labels = labels;
+        }
+        if let Some(reviewers) = given(&self.reviewers) {
+            config.publish.reviewers = reviewers;
+        }
+        config.publish.draft |= self.draft;
+        config.dry_run |= self.dry_run;
+    }
+}
+
+/// `OWNER/REPO#N`, or the issue's web address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueReference {
+    pub repository: RepositoryId,
+    pub number: u64,
+}
+
+impl FromStr for IssueReference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<IssueReference, String> {
+        let mistake = || format!("`{text}` is not an issue; write it as `OWNER/REPO#N`");
+        let (repository, number) = match text.split_once('#') {
+            Some(parts) if !text.contains("://") => parts,
+            _ => {
+                let path = text.split_once("://").ok_or_else(mistake)?.1;
+                let path = path.split_once('/').ok_or_else(mistake)?.1;
+                let path = path.split(['#', '?']).next().unwrap_or(path);
+                path.trim_end_matches('/').split_once("/issues/").ok_or_else(mistake)?
+            }
+        };
+        let number = number.parse().ok().filter(|n| *n > 0).ok_or_else(mistake)?;
+        Ok(IssueReference { repository: repository.parse().map_err(|_| mistake())?, number })
+    }
+}
+
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    let mut config = args.common.resolve()?;
+    args.publish.overlay(&mut config);
+    start(config, &args.common, args.issue, None, env, ui).await
+}
+
+/// Works on an issue; shared with `action`.
+pub async fn start(
+    config: Config,
+    common: &Common,
+    issue: IssueReference,
+    trigger: Option<Trigger>,
+    env: &Env,
+    ui: Ui,
+) -> Result<Conclusion> {
+    if env.github_token().is_none() {
+        return Err(Failure::forge("no GitHub token").hint(
+            "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+             `pull-requests: write`",
+        ));
+    }
+    let world = World::for_github(&config, common, env)?;
+    let task = Task {
+        kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
+        limits: config.limits.clone(),
+    };
+    let ended = run::run_task(&world, config, task, run::Surroundings::new(ui, env)).await?;
+    ui.data(&ended.outcome.final_message);
+    Ok(ended.outcome.conclusion)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IssueReference;
+
+    #[test]
+    fn issues_are_named_as_people_paste_them() {
+        for text in [
+            "acme/app#7",
+            "https://github.com/acme/app/issues/7",
+            "https://ghe.example.com/acme/app/issues/7/#issuecomment-1",
+        ] {
+            let issue: IssueReference = text.parse().unwrap();
+            assert_eq!((issue.repository.to_string().as_str(), issue.number), ("acme/app", 7));
+        }
+        for text in ["", "7", "#7", "acme/app", "acme/app#0", "acme/app#x", "a/b/c#1", "../x#1"] {
+            assert!(text.parse::<IssueReference>().is_err(), "{text}");
+        }
+    }
+}

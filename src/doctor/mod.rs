@@ -1,0 +1,70 @@
+//! What stands in the way on this machine, in this repository, in a workflow. Only reads; every
+//! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
+
+pub mod forge;
+pub mod machine;
+pub mod workflow;
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One checked thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was checked: `docker`, `token`, `workflow permissions`.
+    pub what: String,
+    pub state: State,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Fine,
+    /// Works, but is weaker or slower than it could be, or was not asked for.
+    Note,
+    Broken,
+}
+
+impl Finding {
+    pub fn fine(what: &str, message: impl Into<String>) -> Finding {
+        Finding { what: what.to_owned(), state: State::Fine, message: message.into(), fix: None }
+    }
+
+    pub fn note(what: &str, message: impl Into<String>, fix: Option<&str>) -> Finding {
+        Finding {
+            what: what.to_owned(),
+            state: State::Note,
+            message: message.into(),
+            fix: fix.map(str::to_owned),
+        }
+    }
+
+    pub fn broken(what: &str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            what: what.to_owned(),
+            state: State::Broken,
+            message: message.into(),
+            fix: Some(fix.into()),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.state {
+            State::Fine => "ok  ",
+            State::Note => "note",
+            State::Broken => "FAIL",
+        };
+        write!(f, "{mark}  {}: {}", self.what, self.message)?;
+        if let Some(fix) = &self.fix {
+            write!(f, "\n      fix: {fix}")?;
+        }
+        Ok(())
+    }
+}

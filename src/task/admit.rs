@@ -1,0 +1,136 @@
+//! From a task to admitted work: may this actor start it, is there something to do, what did the
+//! issue say when it was triggered. Nothing is written to the forge before access is granted.
+
+use super::{IssueSnapshot, Trigger};
+use crate::config::Config;
+use crate::context::thread::{self, ThreadContext, ThreadInput};
+use crate::error::{Failure, Result};
+use crate::event::access::{self, AccessConfig, Verdict};
+use crate::forge::{Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId};
+use crate::world::World;
+
+/// Most comments that are read; the newest are kept.
+const MAX_COMMENTS: usize = 300;
+
+/// An issue that we may and shall work on.
+pub struct Admitted {
+    pub repository: Repository,
+    pub issue: Issue,
+    /// Title and body as they stood at the trigger.
+    pub snapshot: IssueSnapshot,
+    pub comments: Vec<Comment>,
+    /// Our own account, when the forge tells.
+    pub viewer: Option<Account>,
+}
+
+/// Checks access and state. Reads only.
+pub async fn admit(
+    world: &World,
+    config: &Config,
+    id: &RepositoryId,
+    number: u64,
+    trigger: Option<&Trigger>,
+) -> Result<Admitted> {
+    let forge = world.forge.as_ref();
+    let repository = forge.repository(id).await.map_err(|err| unreachable(id, err))?;
+    check_actor(forge, config, &repository.id, trigger).await?;
+    if repository.archived {
+        return Err(Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", repository.id))
+            .hint("unarchive the repository in its settings, or choose another one"));
+    }
+    let issue = forge
+        .issue(&repository.id, number)
+        .await
+        .map_err(|err| Failure::from(err).hint(format!("check the number: {id}#{number}")))?;
+    if issue.is_pull_request {
+        return Err(Failure::usage(format!("{id}#{number} is a pull request, not an issue"))
+            .hint("give the number of an issue"));
+    }
+    if !issue.open {
+        return Err(Failure::nothing_to_do(format!("issue {id}#{number} is closed"))
+            .hint("reopen it to have it worked on"));
+    }
+    let viewer = forge.viewer().await.map_err(Failure::from)?;
+    let comments = forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
+    let snapshot = trigger.and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(|| {
+        IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() }
+    });
+    Ok(Admitted { repository, issue, snapshot, comments, viewer })
+}
+
+/// The actor of the trigger must have write access; a person at the command line is the operator.
+pub async fn check_actor(
+    forge: &dyn Forge,
+    config: &Config,
+    repository: &RepositoryId,
+    trigger: Option<&Trigger>,
+) -> Result<()> {
+    let Some(trigger) = trigger else { return Ok(()) };
+    let rules = AccessConfig {
+        allow_users: config.access.allow_users.clone(),
+        allow_bots: config.access.allow_bots.clone(),
+    };
+    let actor =
+        Account { login: trigger.actor.clone(), is_bot: trigger.actor.ends_with("[bot]") };
+    match access::check(forge, repository, &actor, &rules).await {
+        Verdict::Granted => Ok(()),
+        Verdict::Denied(why) => Err(Failure::refused(format!(
+            "`{}` may not start work in `{repository}`: {why}",
+            trigger.actor
+        ))
+        .hint("ask somebody with write access, or list the bot by its exact login in `allow-bots`")),
+    }
+}
+
+impl Admitted {
+    /// The conversation for the model: as it stood at the trigger, hidden text removed, delimited.
+    pub fn thread(&self, trigger: Option<&Trigger>) -> ThreadContext {
+        thread::build(&ThreadInput {
+            number: self.issue.number,
+            title: &self.snapshot.title,
+            body: &self.snapshot.body,
+            author: &self.issue.author,
+            is_snapshot: trigger.is_some_and(|trigger| trigger.snapshot.is_some()),
+            updated_at: self.issue.updated_at,
+            comments: &self.comments,
+            triggered_at: trigger.and_then(|trigger| trigger.at),
+            own_login: self.viewer.as_ref().map(|viewer| viewer.login.as_str()),
+        })
+    }
+}
+
+fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {
+    let missing = matches!(err, ForgeError::NotFound { .. });
+    let failure = Failure::from(err);
+    if missing {
+        failure.hint(format!("check the name `{id}`, and that the token may see the repository"))
+    } else {
+        failure
+    }
+}
+
+impl From<ForgeError> for Failure {
+    /// The exit code is the forge's; hints name what to change.
+    fn from(err: ForgeError) -> Failure {
+        let hint = match &err {
+            ForgeError::Authentication { .. } => Some(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`"
+                    .to_owned(),
+            ),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(need.clone()),
+            ForgeError::RateLimited { .. } => {
+                Some("run the same command again after that; no work is lost".to_owned())
+            }
+            ForgeError::Unavailable { .. } => {
+                Some("run the same command again later; no work is lost".to_owned())
+            }
+            _ => None,
+        };
+        let failure = Failure::forge(err.to_string());
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
+
+use super::brief::{Brief, message};
+use super::checks::{self, Checks};
+use super::progress::Progress;
+use super::run::Run;
+use super::workspace::Workspace;
+use crate::agent::journal::Entry;
+use crate::agent::state::State;
+use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use crate::error::{Failure, Result};
+use crate::git::tree::Change;
+use crate::prompt;
+use crate::provider::Progress as ModelProgress;
+use crate::provider::catalogue::Model;
+use crate::provider::item::Role;
+use crate::sandbox::{PreparedImage, Running};
+use crate::tools::registry::ToolSet;
+use crate::verify::{self, CheckRun};
+
+/// What the agent left: its stop, and the change that came out of the sandbox.
+#[derive(Debug)]
+pub struct Worked {
+    pub stopped: Stopped,
+    /// `None` when nothing differs from the base.
+    pub change: Option<Change>,
+    pub baseline: Vec<CheckRun>,
+    /// What was removed from the input.
+    pub notes: Vec<String>,
+    pub instruction_files: Vec<String>,
+    /// What the sandbox enforced.
+    pub enforced: Vec<String>,
+}
+
+/// The agent's part of a killed run that had already been collected: nothing is asked of the model
+/// again.
+pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<Worked> {
+    let change = run.folder.find(|entry| match entry {
+        Entry::Collected { .. } => Some(()),
+        _ => None,
+    });
+    change?;
+    let text = fs_err::read_to_string(run.folder.path.join(CHANGE_FILE)).ok()?;
+    let change: Option<Change> = serde_json::from_str(&text).ok()?;
+    let mut state = State::default();
+    for line in &run.folder.recorded {
+        state.apply(&line.entry);
+    }
+    let stopped = Stopped {
+        reason: StopKind::Finished,
+        final_message: state.final_message,
+        plan: state.plan,
+        spending: state.spending,
+        touched: std::collections::BTreeSet::new(),
+        notes: Vec::new(),
+    };
+    Some(Worked {
+        stopped,
+        change,
+        baseline: baseline.to_vec(),
+        notes: brief.notes.clone(),
+        instruction_files: brief.instruction_files.clone(),
+        enforced: Vec::new(),
+    })
+}
+
+/// The collected change, for a run that goes on after a crash. The objects are in the mirror.
+const CHANGE_FILE: &str = "change.json";
+
+/// What the agent phase works with.
+pub struct Phase<'a> {
+    pub run: &'a Run<'a>,
+    pub model: &'a Model,
+    pub workspace: &'a Workspace,
+    pub image: &'a PreparedImage,
+    pub checks: &'a Checks,
+    pub baseline: &'a [CheckRun],
+    pub progress: &'a Progress,
+}
+
+/// Works in a fresh sandbox and collects what came of it, whatever ended the work.
+pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
+    let run = phase.run;
+    let sandbox =
+        checks::start(run, phase.image, phase.workspace.base_tar(), "agent").await?;
+    let notes = brief.notes.clone();
+    let instruction_files = brief.instruction_files.clone();
+    let enforced = sandbox.enforced.clone();
+    let mut stopped = converse(phase, &sandbox, brief).await?;
+    let collected = match &stopped.reason {
+        StopKind::Sandbox(_) => Ok(None),
+        _ => phase.workspace.collect(run, &sandbox.client).await,
+    };
+    if let StopKind::Sandbox(why) = &mut stopped.reason
+        && let Some(autopsy) = sandbox.why_gone().await
+    {
+        *why = format!("{why} ({autopsy})");
+    }
+    stop(run, sandbox).await;
+    let change = collected?;
+    if matches!(stopped.reason, StopKind::Finished) {
+        remember(run, change.as_ref())?;
+    }
+    let baseline = phase.baseline.to_vec();
+    Ok(Worked { stopped, change, baseline, notes, instruction_files, enforced })
+}
+
+/// The conversation, with failing checks fed back a bounded number of times.
+async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<Stopped> {
+    let run = phase.run;
+    let progress = |what: Happening<'_>| tell(phase, &what);
+    let mut agent = Agent::new(AgentSpec {
+        world: run.world,
+        run: &run.folder.id,
+        client: sandbox.client.clone(),
+        model: phase.model,
+        effort: run.config.effort.as_deref().or(phase.model.default_effort.as_deref()),
+        instructions: brief.instructions,
+        tools: ToolSet::for_model(phase.model, &sandbox.workspace)?,
+        limits: &run.config.limits,
+        deadline: run.started + run.config.limits.timeout,
+        journal: &run.folder.journal,
+        cancel: run.around.cancel.clone(),
+        progress: &progress,
+    });
+    let mut stopped = if Agent::can_resume(&run.folder.recorded) {
+        agent.resume(&run.folder.recorded).await
+    } else {
+        agent.run(brief.items).await
+    };
+    for _ in 0..run.config.limits.verify_rounds {
+        if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
+            break;
+        }
+        let ran = phase.checks.run_in(run, &sandbox.client, "loop").await?;
+        let failing = verify::newly_failing(phase.baseline, &ran);
+        if failing.is_empty() {
+            break;
+        }
+        run.around.ui.say("giving the failing checks back to the model");
+        let text = prompt::check_failed(&failing)?;
+        stopped = agent.continue_with(vec![message(Role::User, text)]).await;
+    }
+    run.journal(Entry::Stopped {
+        reason: stopped.reason.word().to_owned(),
+        final_message: stopped.final_message.clone(),
+    })?;
+    if let StopKind::Machine(failure) = stopped.reason {
+        return Err(failure);
+    }
+    Ok(stopped)
+}
+
+/// What people see while the agent works.
+fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
+    let ui = phase.run.around.ui;
+    match what {
+        Happening::PlanUpdated { plan } => phase.progress.plan(plan),
+        Happening::CallStarted { call } => {
+            ui.say(&format!("· {} {}", call.name, first_line(call.payload.as_str())));
+        }
+        Happening::CallEnded { call, success, took } => {
+            let ended = if *success { "ok" } else { "failed" };
+            ui.detail(&format!("  {} {ended} after {} ms", call.name, took.as_millis()));
+        }
+        Happening::Replied { spending } => ui.detail(&format!(
+            "turn {}: {} tokens, ${:.4} so far",
+            spending.turns,
+            spending.usage.total(),
+            spending.cost_usd
+        )),
+        Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
+            ui.say(&format!("retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
+        }
+        Happening::Model(ModelProgress::Text(_) | ModelProgress::Reasoning(_)) => {}
+    }
+}
+
+/// The beginning of a call's arguments, for one line of talk.
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let short: String = line.chars().take(100).collect();
+    if short.len() < text.trim().len() { format!("{short} …") } else { short }
+}
+
+/// Removing a container is worth reporting when it fails, not worth losing the work for: the next
+/// run sweeps.
+async fn stop(run: &Run<'_>, sandbox: Running) {
+    if let Err(err) = sandbox.stop().await {
+        run.around.ui.say(&format!("the sandbox was not removed: {err}"));
+    }
+}
+
+fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
+    let json = serde_json::to_vec(&change)
+        .map_err(|err| Failure::internal("the change cannot be written down").caused_by(err))?;
+    run.folder.write(CHANGE_FILE, &json)?;
+    run.journal(Entry::Collected {
+        tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
+        files: change.map_or(0, |change| change.files.len()),
+    })
+}
+
+impl Worked {
+    /// Every text of the model that would go out with the change.
+    pub fn outbound_texts(&self) -> Vec<(String, String)> {
+        let mut texts = vec![("final message".to_owned(), self.stopped.final_message.clone())];
+        if let Some(explanation) = &self.stopped.plan.explanation {
+            texts.push(("plan".to_owned(), explanation.clone()));
+        }
+        let steps = self.stopped.plan.steps.iter();
+        texts.extend(steps.map(|step| ("plan".to_owned(), step.step.clone())));
+        texts
+    }
+}

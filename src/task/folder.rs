@@ -1,0 +1,210 @@
+//! A run's folder: its lock, its journal and the files that it leaves.
+//!
+//! One folder per attempt. A run that was killed leaves a journal without a last line; running the
+//! same command again finds it here and goes on with it. The lock is the kernel's, so it never
+//! outlives its process.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs_err as fs;
+
+use super::{Task, TaskKind};
+use crate::agent::journal::{Entry, Journal, Line};
+use crate::error::{Failure, Result};
+use crate::redact::Redactor;
+use crate::world::World;
+
+/// One attempt at a task, on disk.
+pub struct RunFolder {
+    pub id: String,
+    pub path: PathBuf,
+    pub journal: Journal,
+    /// The journal as a killed attempt left it; empty for a fresh run.
+    pub recorded: Vec<Line>,
+    /// Points to the unfinished run of this task; removed when the run ends.
+    pointer: Option<PathBuf>,
+    /// Held until the run ends.
+    _lock: File,
+}
+
+impl RunFolder {
+    /// Takes the task's lock and opens its unfinished run, or starts a fresh one. `at` fixes the
+    /// folder (`exec --out`); otherwise it is `runs/<id>` in the state folder.
+    pub fn begin(world: &World, task: &Task, at: Option<&Path>) -> Result<RunFolder> {
+        let key = key(task, at);
+        let locks = world.state.join("locks");
+        create_private(&locks)?;
+        let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
+        let pointer = at.is_none().then(|| world.state.join("unfinished").join(&key));
+        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)
+            && let Some(folder) = resume(&id, &path, task, &world.redactor)?
+        {
+            let (journal, recorded) = folder;
+            return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
+        }
+        let id = fresh_id(world);
+        let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
+        create_private(&path)?;
+        set_aside(&path.join("journal.jsonl"))?;
+        let journal = Journal::create(&path, Arc::clone(&world.redactor))?;
+        if let Some(pointer) = &pointer {
+            create_private(&world.state.join("unfinished"))?;
+            write_atomically(pointer, id.as_bytes())?;
+        }
+        Ok(RunFolder { id, path, journal, recorded: Vec::new(), pointer, _lock: lock })
+    }
+
+    /// Writes a file of the run, whole or not at all, with mode 0600.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        write_atomically(&path, content)?;
+        Ok(path)
+    }
+
+    /// The run came to its end: running the same command again starts afresh.
+    pub fn finish(&self) {
+        if let Some(pointer) = &self.pointer {
+            // A pointer that stays only leads to a finished journal, which `begin` ignores.
+            let _ = fs::remove_file(pointer);
+        }
+    }
+
+    /// The recorded entry that `pick` likes best, latest first.
+    pub fn find<T>(&self, pick: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
+        self.recorded.iter().rev().map(|line| &line.entry).find_map(pick)
+    }
+}
+
+/// What makes two runs the same work: one at a time per issue, or per output folder.
+fn key(task: &Task, at: Option<&Path>) -> String {
+    let text = match (&task.kind, at) {
+        (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
+        (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
+        (TaskKind::Exec { repository, .. }, None) => {
+            format!("exec-{repository}-{}", std::process::id())
+        }
+    };
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(text.as_bytes());
+    let readable: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
+    format!("{readable}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+}
+
+fn lock(path: &Path, key: &str) -> Result<File> {
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|err| unwritable(path, err))?
+        .into_file();
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Failure::nothing_to_do(format!(
+            "another run is already working on it: {key}"
+        ))
+        .hint("wait for it to end, or stop it, and run the command again")),
+        Err(std::fs::TryLockError::Error(err)) => Err(unwritable(path, err)),
+    }
+}
+
+fn unfinished(
+    world: &World,
+    pointer: Option<&Path>,
+    at: Option<&Path>,
+) -> Option<(String, PathBuf)> {
+    if let Some(at) = at {
+        return Some((String::new(), at.to_path_buf()));
+    }
+    let id = fs::read_to_string(pointer?).ok()?;
+    let is_plain = id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    (is_plain && !id.is_empty()).then(|| (id.clone(), world.state.join("runs").join(&id)))
+}
+
+/// Opens a journal that has a beginning and no end, and is of the same task.
+fn resume(
+    id: &str,
+    path: &Path,
+    task: &Task,
+    redactor: &Arc<Redactor>,
+) -> Result<Option<(Journal, Vec<Line>)>> {
+    let file = path.join("journal.jsonl");
+    if !file.exists() {
+        return Ok(None);
+    }
+    let recorded = Journal::read(&file)?;
+    let same = recorded.first().is_some_and(|line| match &line.entry {
+        Entry::RunStarted { run, version, task: recorded, .. } => {
+            (id.is_empty() || run == id)
+                && version == crate::VERSION
+                && is_same_work(&recorded.kind, &task.kind)
+        }
+        _ => false,
+    });
+    let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+    if !same || ended {
+        return Ok(None);
+    }
+    Ok(Some((Journal::open(path, Arc::clone(redactor))?, recorded)))
+}
+
+/// Whether a killed run's task is this one. The trigger may differ: a second label event for the
+/// same issue goes on with the first one's work.
+fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
+    match (recorded, asked) {
+        (
+            TaskKind::Issue { repository: a, number: m, .. },
+            TaskKind::Issue { repository: b, number: n, .. },
+        ) => a == b && m == n,
+        (a, b) => a == b,
+    }
+}
+
+/// `20261120-121501-3f9c2a71`: sorts by time, unique enough, safe in names and labels.
+fn fresh_id(world: &World) -> String {
+    let salt: u32 = rand::random();
+    format!("{}-{salt:08x}", world.clock.now().format("%Y%m%d-%H%M%S"))
+}
+
+/// An ended run's journal in a fixed output folder makes room for the new one.
+fn set_aside(journal: &Path) -> Result<()> {
+    if journal.exists() {
+        let old = journal.with_extension("old.jsonl");
+        fs::rename(journal, &old).map_err(|err| unwritable(journal, err))?;
+    }
+    Ok(())
+}
+
+fn create_private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|err| unwritable(path, err))
+}
+
+/// Writes beside the target and renames, so that a crash leaves the old file or the new one.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let parent = path.parent().unwrap_or_else(|| Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".writing-")
+        .tempfile_in(parent)
+        .map_err(|err| unwritable(path, err))?;
+    file.write_all(content).map_err(|err| unwritable(path, err))?;
+    file.persist(path).map_err(|err| unwritable(path, err.error))?;
+    Ok(())
+}
+
+fn unwritable(path: &Path, err: std::io::Error) -> Failure {
+    let full = err.kind() == std::io::ErrorKind::StorageFull;
+    Failure::machine(format!("cannot write `{}`", path.display())).caused_by(err).hint(if full {
+        "free some space on that disk"
+    } else {
+        "choose a folder that you can write to with `--state-dir`"
+    })
+}

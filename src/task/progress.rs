@@ -1,0 +1,170 @@
+//! The one progress comment, edited in place: phases, the plan's steps, the final state.
+//!
+//! Edits are spaced out, because GitHub limits content writes; the last state is always written. A
+//! comment that cannot be written never ends a run that has begun.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::admit::Admitted;
+use super::plan::Plan;
+use super::publish::Published;
+use super::run::Run;
+use super::{Trigger, TaskKind};
+use crate::cli::ui::Ui;
+use crate::error::{Failure, Result};
+use crate::forge::{Forge, ForgeError, RepositoryId};
+use crate::redact::Redactor;
+use crate::report::progress::{State, render};
+
+use super::outcome::Outcome;
+
+/// Time between edits while work goes on.
+const SPACING: Duration = Duration::from_secs(10);
+
+/// What finds the comment again: the first line of every version of it.
+pub const MARKER: &str = "<!-- patchwright:progress";
+
+/// Tells people how a run goes: on stderr, and in the comment when there is an issue.
+pub struct Progress {
+    ui: Ui,
+    state: Arc<Mutex<State>>,
+    comment: Option<Comment>,
+}
+
+struct Comment {
+    target: Target,
+    changed: watch::Sender<u64>,
+    writer: JoinHandle<Option<u64>>,
+}
+
+/// Where the comment is.
+#[derive(Clone)]
+struct Target {
+    forge: Arc<dyn Forge>,
+    redactor: Arc<Redactor>,
+    repository: RepositoryId,
+    issue: u64,
+}
+
+impl Progress {
+    /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
+    /// run ends here, before anything is spent.
+    pub async fn start(run: &Run<'_>, admitted: Option<&Admitted>) -> Result<Progress> {
+        let state = State::new(&run.folder.id, run.around.run_url.clone());
+        let ui = run.around.ui;
+        let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
+            return Ok(Progress { ui, state: Arc::new(Mutex::new(state)), comment: None });
+        };
+        let target = Target {
+            forge: Arc::clone(&run.world.forge),
+            redactor: Arc::clone(&run.world.redactor),
+            repository: admitted.repository.id.clone(),
+            issue: admitted.issue.number,
+        };
+        if let TaskKind::Issue { trigger, .. } = &run.task.kind {
+            greet(&target, trigger.as_ref(), ui).await;
+        }
+        let known = match target.write(None, &state).await {
+            Ok(id) => Some(id),
+            Err(ForgeError::State { message }) => {
+                ui.say(&format!("no progress comment: {message}"));
+                None
+            }
+            Err(err) => return Err(Failure::from(err)),
+        };
+        let state = Arc::new(Mutex::new(state));
+        let comment = known.map(|id| Comment::keep(target, id, Arc::clone(&state)));
+        Ok(Progress { ui, state, comment })
+    }
+
+    /// A new phase begins.
+    pub fn phase(&self, name: &str) {
+        self.ui.say(&name.to_lowercase());
+        self.edit(|state| state.phase = name.to_owned());
+    }
+
+    /// The plan as the model has it now.
+    pub fn plan(&self, plan: &Plan) {
+        self.edit(|state| state.plan = plan.clone());
+    }
+
+    /// The final state, with the link.
+    pub async fn finish(self, outcome: &Outcome, published: Option<&Published>) {
+        self.edit(|state| state.finish(outcome, published));
+        self.close().await;
+    }
+
+    /// The run ended without an outcome.
+    pub async fn fail(self, failure: &Failure) {
+        self.edit(|state| state.fail(failure));
+        self.close().await;
+    }
+
+    fn edit(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(comment) = &self.comment {
+            comment.changed.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Stops the background edits and writes the last state.
+    async fn close(self) {
+        let Some(Comment { target, changed, writer }) = self.comment else { return };
+        drop(changed);
+        let known = writer.await.ok().flatten();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(err) = target.write(known, &state).await {
+            self.ui.say(&format!("the progress comment could not be brought up to date: {err}"));
+        }
+    }
+}
+
+impl Comment {
+    /// Edits the comment in the background whenever the state has changed, but not too often.
+    fn keep(target: Target, id: u64, state: Arc<Mutex<State>>) -> Comment {
+        let (changed, mut changes) = watch::channel(0);
+        let background = target.clone();
+        let writer = tokio::spawn(async move {
+            let mut known = Some(id);
+            while changes.changed().await.is_ok() {
+                // The space between edits; the end of the run cuts it short.
+                let ended = async { while changes.changed().await.is_ok() {} };
+                if tokio::time::timeout(SPACING, ended).await.is_ok() {
+                    break;
+                }
+                let now = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match background.write(known, &now).await {
+                    Ok(id) => known = Some(id),
+                    Err(err) => tracing::debug!(%err, "the progress comment was not edited"),
+                }
+            }
+            known
+        });
+        Comment { target, changed, writer }
+    }
+}
+
+impl Target {
+    async fn write(&self, known: Option<u64>, state: &State) -> Result<u64, ForgeError> {
+        let body = self.redactor.redact(&render(state));
+        let comment =
+            self.forge.upsert_comment(&self.repository, self.issue, MARKER, known, &body).await?;
+        Ok(comment.id)
+    }
+}
+
+/// 👀 first; then the label goes, so that putting it on again starts a new run. Neither is worth
+/// ending a run for.
+async fn greet(target: &Target, trigger: Option<&Trigger>, ui: Ui) {
+    if let Err(err) = target.forge.react(&target.repository, target.issue, "eyes").await {
+        ui.say(&format!("no reaction: {err}"));
+    }
+    let Some(label) = trigger.and_then(|trigger| trigger.label.as_deref()) else { return };
+    if let Err(err) = target.forge.remove_label(&target.repository, target.issue, label).await {
+        ui.say(&format!("the label `{label}` could not be removed: {err}"));
+    }
+}

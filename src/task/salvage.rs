@@ -1,0 +1,71 @@
+//! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
+//! `report.html`, `result.json`.
+
+use super::outcome::Outcome;
+use super::publish::Published;
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use crate::error::{Failure, Result};
+use crate::git::diff;
+use crate::report::{html, plan_md};
+
+/// Writes patch and plan before anything is published, so that a failing forge loses nothing.
+///
+/// When one of our own secrets is in the change, the patch is not written: it would leave with the
+/// run's artefacts.
+pub fn write(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    outcome: &Outcome,
+    settled: &Settled,
+) -> Result<()> {
+    run.folder.write("plan.md", plan_md::render(&outcome.plan).as_bytes())?;
+    let leaks = outcome.judgement.violations.iter().any(|found| found.rule == "secret.own");
+    if let Some(change) = &outcome.change
+        && !leaks
+    {
+        let patch = diff::unified(&workspace.repo, workspace.base_tree()?, change.tree)
+            .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))?;
+        run.folder.write("change.patch", &patch)?;
+    }
+    if let Some(patch) = &settled.held_back_patch {
+        run.folder.write("held-back.patch", patch)?;
+    }
+    Ok(())
+}
+
+/// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
+/// not fatal.
+pub fn write_report(
+    run: &Run<'_>,
+    outcome: &Outcome,
+    published: Option<&Published>,
+) {
+    let patch = fs_err::read(run.folder.path.join("change.patch")).unwrap_or_default();
+    let page = html::render(&html::Input {
+        outcome,
+        patch: &String::from_utf8_lossy(&patch),
+        journal: &run.folder.path.join("journal.jsonl"),
+        url: published.map(|published| published.url.as_str()),
+    });
+    let result = serde_json::json!({
+        "run": outcome.run,
+        "conclusion": outcome.conclusion,
+        "reason": outcome.reason,
+        "final_message": outcome.final_message,
+        "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
+        "evidence": outcome.evidence,
+        "judgement": outcome.judgement,
+        "spending": outcome.spending,
+        "provenance": outcome.provenance,
+        "published": published,
+    });
+    let result = serde_json::to_string_pretty(&result).unwrap_or_default();
+    for (name, text) in [("report.html", page), ("result.json", result)] {
+        let text = run.world.redactor.redact(&text);
+        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
+            run.around.ui.say(&failure.to_string());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! From what came out of the sandbox to what may leave the building: judge the change, keep back
+//! what may not be published, and make the commit.
+
+use super::TaskKind;
+use super::agent_phase::Worked;
+use super::run::Run;
+use super::workspace::Workspace;
+use crate::error::{Failure, Result};
+use crate::git::tree::Change;
+use crate::git::{Oid, commit, diff, tree};
+use crate::policy::{self, Judgement};
+use crate::report::commit_message;
+
+/// A judged change.
+#[derive(Debug, Default)]
+pub struct Settled {
+    pub judgement: Judgement,
+    /// What may be published; `None` when nothing may, or nothing was changed.
+    pub change: Option<Change>,
+    /// The commit of `change` on the base.
+    pub commit: Option<Oid>,
+    /// The files that were kept back, as a patch on top of `change`.
+    pub held_back_patch: Option<Vec<u8>>,
+}
+
+impl Settled {
+    pub fn new(run: &Run<'_>, workspace: &Workspace, worked: &Worked) -> Result<Settled> {
+        let Some(whole) = &worked.change else { return Ok(Settled::default()) };
+        let judgement = policy::check(
+            &run.config.policy,
+            whole,
+            &|oid| workspace.blob(oid),
+            &run.world.redactor,
+            &worked.outbound_texts(),
+        );
+        let kept = if judgement.held_back.is_empty() {
+            Some(whole.clone())
+        } else {
+            let is_kept = |path: &str| !judgement.held_back.iter().any(|held| held.file.path == path);
+            let kept = tree::restrict(&workspace.repo, whole, |file| is_kept(&file.path))
+                .map_err(|err| Failure::internal("the change cannot be split").caused_by(err))?;
+            (!kept.files.is_empty()).then_some(kept)
+        };
+        let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &judgement)?;
+        let commit = match &kept {
+            Some(kept) => Some(make_commit(run, workspace, kept, worked)?),
+            None => None,
+        };
+        Ok(Settled { judgement, change: kept, commit, held_back_patch })
+    }
+}
+
+fn held_back_patch(
+    workspace: &Workspace,
+    whole: &Change,
+    kept: Option<&Change>,
+    judgement: &Judgement,
+) -> Result<Option<Vec<u8>>> {
+    let leaks = judgement.violations.iter().any(|found| found.rule == "secret.own");
+    if judgement.held_back.is_empty() || leaks {
+        return Ok(None);
+    }
+    let from = match kept {
+        Some(kept) => kept.tree,
+        None => workspace.base_tree()?,
+    };
+    diff::unified(&workspace.repo, from, whole.tree)
+        .map(Some)
+        .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))
+}
+
+fn make_commit(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    change: &Change,
+    worked: &Worked,
+) -> Result<Oid> {
+    let issue = match &run.task.kind {
+        TaskKind::Issue { number, .. } => Some(*number),
+        TaskKind::Exec { .. } => None,
+    };
+    let message = commit_message::render(&commit_message::Input {
+        final_message: &worked.stopped.final_message,
+        issue,
+        run: &run.folder.id,
+    });
+    let identity = &run.config.identity;
+    let spec = commit::CommitSpec {
+        name: identity.name.clone(),
+        email: identity.email.clone(),
+        message: run.world.redactor.redact(&message),
+        time: run.world.clock.now(),
+    };
+    commit::create(&workspace.repo, change.base, change.tree, &spec)
+        .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
+}

@@ -1,0 +1,46 @@
+//! SIGINT and SIGTERM: the first one asks the run to stop and save its work, the second one ends the
+//! process at once.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+static RECEIVED: AtomicU8 = AtomicU8::new(0);
+static TOKEN: OnceLock<CancellationToken> = OnceLock::new();
+
+/// Starts watching (once per process) and returns the token that the first signal cancels.
+pub fn watch() -> CancellationToken {
+    TOKEN
+        .get_or_init(|| {
+            let token = CancellationToken::new();
+            for (kind, number) in [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)] {
+                let token = token.clone();
+                // Without a handler the default action ends the process, which is safe as well.
+                let Ok(mut stream) = signal(kind) else { continue };
+                tokio::spawn(async move {
+                    while stream.recv().await.is_some() {
+                        if RECEIVED.swap(number, Ordering::SeqCst) != 0 {
+                            end_now(number);
+                        }
+                        token.cancel();
+                    }
+                });
+            }
+            token
+        })
+        .clone()
+}
+
+/// The signal that stopped the run, when one did.
+pub fn received(token: &CancellationToken) -> Option<u8> {
+    let number = RECEIVED.load(Ordering::SeqCst);
+    (token.is_cancelled() && number != 0).then_some(number)
+}
+
+/// The second signal: no more patience. What is left behind is found by the sweep of the next run.
+#[expect(clippy::exit, reason = "a second signal must not wait for anything")]
+fn end_now(number: u8) {
+    std::process::exit(i32::from(128 + number));
+}
