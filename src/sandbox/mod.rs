@@ -113,6 +113,12 @@ pub struct Running {
 }
 
 impl Running {
+    /// Why the sandbox died (`out of memory`, `removed`); `None` when it still works. Ask this after
+    /// the client has reported a lost guest, for the reason that goes into the report.
+    pub async fn autopsy(&self) -> Option<String> {
+        self.stopper.autopsy().await
+    }
+
     /// Ends the guest and removes container and volumes. Failing to remove is reported, not fatal.
     pub async fn stop(self) -> Result<(), SandboxError> {
         let Running { client, stopper, .. } = self;

@@ -1,0 +1,151 @@
+//! The Docker sandbox: one locked container per run, with one guest in it.
+//!
+//! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
+//! made of it is checked by [`looser`], [`attach`] speaks to the guest, [`takedown`] removes, and
+//! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`].
+//! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
+
+mod api;
+mod attach;
+mod bring_up;
+mod configuration;
+mod looser;
+mod owner;
+mod pull;
+mod setup;
+mod takedown;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::{API_DEFAULT_VERSION, Docker};
+
+use self::api::bounded;
+use self::configuration::{Shape, Task};
+use self::owner::Owner;
+use super::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image};
+
+/// Where Docker listens when `DOCKER_HOST` says nothing.
+pub const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+
+/// The anonymous volume of every container: guest and workspace. Docker extracts archives into a
+/// container with a read-only root only below a volume, and cannot give the volume's own root to
+/// another user; so the workspace is a folder in it, and one upload brings both.
+pub const VOLUME: &str = "/pw";
+/// The guest in the container; root's, so that nothing in the container can replace it.
+pub const GUEST: &str = "/pw/patchwright-guest";
+/// The workspace in the container.
+pub const WORKSPACE: &str = "/pw/workspace";
+/// The home folder in the container: a bounded tmpfs.
+pub const HOME: &str = "/home/agent";
+/// User and group of everything that runs in the container.
+pub const USER: u32 = 10_000;
+
+/// Bound of one ordinary API call.
+const CALL: Duration = Duration::from_secs(60);
+
+/// Docker through its socket.
+pub struct DockerSandbox {
+    docker: Docker,
+    host: String,
+    owner: Owner,
+}
+
+/// What answers at the socket, for `doctor` and the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    pub version: String,
+    pub api_version: String,
+    /// `1` or `2`.
+    pub cgroup_version: String,
+    /// As the engine lists them: `name=seccomp,profile=default`, `name=rootless`, …
+    pub security: Vec<String>,
+    /// Limits that this engine's kernel does not enforce.
+    pub warnings: Vec<String>,
+}
+
+impl DockerSandbox {
+    /// Connects to `host` (the value of `DOCKER_HOST`), or to [`DEFAULT_HOST`], and agrees on an API
+    /// version. Only `unix://` sockets are supported: the others need TLS or ssh code that this
+    /// binary leaves out.
+    ///
+    /// # Errors
+    /// [`SandboxError::NoDocker`] with the host and what it said.
+    pub async fn connect(host: Option<&str>) -> Result<DockerSandbox, SandboxError> {
+        let host = host.filter(|host| !host.is_empty()).unwrap_or(DEFAULT_HOST).to_owned();
+        let no_docker = |message: String| SandboxError::NoDocker { host: host.clone(), message };
+        let Some(socket) = host.strip_prefix("unix://") else {
+            return Err(no_docker(
+                "only sockets (`unix:///path/docker.sock`) are supported".to_owned(),
+            ));
+        };
+        let docker = Docker::connect_with_unix(socket, 24 * 3600, API_DEFAULT_VERSION)
+            .map_err(|err| no_docker(err.to_string()))?;
+        let docker = bounded("version", Duration::from_secs(15), docker.negotiate_version())
+            .await
+            .map_err(|err| no_docker(err.cause()))?;
+        let owner = Owner::this_process()?;
+        Ok(DockerSandbox { docker, host, owner })
+    }
+
+    /// The address in use.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Asks the engine about itself.
+    pub async fn engine(&self) -> Result<Engine, SandboxError> {
+        let info = bounded("info", CALL, self.docker.info()).await?;
+        Ok(Engine {
+            version: info.server_version.unwrap_or_default(),
+            api_version: self.docker.client_version().to_string(),
+            cgroup_version: info
+                .cgroup_version
+                .map(|version| version.to_string())
+                .unwrap_or_default(),
+            security: info.security_options.unwrap_or_default(),
+            warnings: info.warnings.unwrap_or_default(),
+        })
+    }
+}
+
+#[async_trait]
+impl Sandbox for DockerSandbox {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
+        let name = image::choose(spec.image, spec.root_files)?;
+        let base = self.present_or_pulled(&name).await?;
+        if spec.setup.is_empty() {
+            return Ok(PreparedImage { reference: base.id, description: base.description });
+        }
+        self.with_setup(&base, spec).await
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
+        let image = self.image(&spec.image.reference).await?;
+        let shape = Shape {
+            image: &image,
+            run: &spec.run,
+            purpose: spec.purpose,
+            env: &spec.env,
+            limits: &spec.limits,
+            task: Task::Work,
+            owner: &self.owner,
+        };
+        let (container, client) = self.bring_up(&shape).await?;
+        Ok(Running {
+            client,
+            id: container.id.clone(),
+            workspace: WORKSPACE.to_owned(),
+            enforced: configuration::enforced(&spec.limits),
+            stopper: Box::new(container),
+        })
+    }
+
+    async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
+        owner::sweep(&self.docker, run).await
+    }
+}
