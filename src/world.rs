@@ -1,35 +1,212 @@
 //! The outside, in one struct that is passed first: forge, model, sandbox, clock, state folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+use url::Url;
 
+use crate::cli::common::Common;
+use crate::config::env::Env;
+use crate::config::{Config, SandboxChoice};
+use crate::error::{Failure, Result};
 use crate::forge::Forge;
+use crate::forge::github::limits::Pace;
+use crate::forge::github::{GitHubForge, GitHubOptions};
+use crate::forge::local::LocalForge;
+use crate::git::transport::{Credentials, Remote};
 use crate::provider::Provider;
+use crate::provider::catalogue::{self, Catalogue, Model};
+use crate::provider::http::{self, HttpProvider};
+use crate::provider::item::Wire;
+use crate::provider::scripted::ScriptedProvider;
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::local::LocalSandbox;
 
 /// Everything a run needs of the outside.
 pub struct World {
     pub forge: Arc<dyn Forge>,
     pub provider: Arc<dyn Provider>,
+    /// The model that `provider` is asked for.
+    pub model: Model,
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
     /// `…/patchwright`; runs live in `runs/<run-id>` below it, clone mirrors in `mirrors/`.
     pub state: PathBuf,
+    /// The one HTTP client.
+    pub http: reqwest::Client,
+    /// For repositories of `exec` that are on the forge's own host.
+    git_token: Option<(Url, SecretString)>,
+}
+
+impl World {
+    /// The world of work on GitHub.
+    pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        let http = http::client()?;
+        let token = env.github_token().ok_or_else(|| {
+            Failure::forge("no GitHub token").hint(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`",
+            )
+        })?;
+        let forge = GitHubForge::new(GitHubOptions {
+            api_url: url("GITHUB_API_URL", &env.github_api_url())?,
+            server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
+            token,
+            http: http.clone(),
+            pace: Pace::default(),
+        })
+        .map_err(Failure::from)?;
+        World::with_forge(Arc::new(forge), config, common, env, http).await
+    }
+
+    /// The world of `exec`: no forge but the repository itself.
+    pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        let state = state_dir(common, env)?;
+        let forge = LocalForge::open(&state.join("exec"));
+        World::with_forge(Arc::new(forge), config, common, env, http::client()?).await
+    }
+
+    /// A world around a forge that is already there.
+    pub async fn with_forge(
+        forge: Arc<dyn Forge>,
+        config: &Config,
+        common: &Common,
+        env: &Env,
+        http: reqwest::Client,
+    ) -> Result<World> {
+        let state = state_dir(common, env)?;
+        let model = model(config)?;
+        let server = Url::parse(&env.github_server_url()).ok();
+        Ok(World {
+            forge,
+            provider: provider(config, &model, env, &http)?,
+            model,
+            sandbox: sandbox(config, env, &state).await?,
+            clock: Clock::new(env)?,
+            redactor: Redactor::new(env.secrets()),
+            state,
+            http,
+            git_token: server.zip(env.github_token()),
+        })
+    }
+
+    /// Where `exec` reads a repository: a folder, or a URL (with the forge's token when it is on the
+    /// forge's own host).
+    pub fn remote(&self, repository: &str) -> Result<Remote> {
+        if !repository.contains("://") {
+            let path = fs_err::canonicalize(repository).map_err(|err| {
+                Failure::usage(format!("there is no repository at `{repository}`")).caused_by(err)
+            })?;
+            return Ok(Remote::local(&path));
+        }
+        let url = url("--repo", repository)?;
+        let token = self.git_token.as_ref().filter(|(server, _)| server.origin() == url.origin());
+        let credentials = token.map(|(_, token)| Credentials::token(token.clone()));
+        Remote::http(&self.http, repository, credentials).map_err(|err| {
+            Failure::usage(format!("`{repository}` cannot be read")).caused_by(err)
+        })
+    }
+}
+
+/// The catalogue entry with the configured tool profile.
+pub fn model(config: &Config) -> Result<Model> {
+    let mut model = Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
+    if let Some(profile) = &config.profile {
+        model.profile.clone_from(profile);
+    }
+    if let Some(effort) = &config.effort
+        && !model.efforts.is_empty()
+        && !model.efforts.contains(effort)
+    {
+        return Err(Failure::usage(format!("`{}` has no effort level `{effort}`", model.slug))
+            .hint(format!("choose one of: {}", model.efforts.join(", "))));
+    }
+    Ok(model)
+}
+
+fn provider(
+    config: &Config,
+    model: &Model,
+    env: &Env,
+    http: &reqwest::Client,
+) -> Result<Arc<dyn Provider>> {
+    if let Some(file) = config.model.strip_prefix("scripted:") {
+        return Ok(Arc::new(ScriptedProvider::open(Path::new(file))?));
+    }
+    let (key, key_name, base_name) = match model.wire {
+        Wire::Responses | Wire::Chat => ("OPENAI_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        Wire::Messages => ("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        Wire::Gemini => ("GEMINI_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    };
+    let base = config
+        .base_url
+        .as_deref()
+        .or_else(|| env.var(base_name))
+        .or_else(|| catalogue::default_base_url(model));
+    let Some(base) = base else {
+        return Err(Failure::usage(format!("no endpoint is known for `{}`", config.model))
+            .hint("name it with `--base-url`"));
+    };
+    let key = env.secret("PATCHWRIGHT_API_KEY").or_else(|| env.secret(key));
+    let is_public = catalogue::default_base_url(model) == Some(base);
+    if key.is_none() && is_public {
+        return Err(Failure::provider(format!("no key for `{}`", model.slug))
+            .hint(format!("set `{key_name}`")));
+    }
+    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?))
+}
+
+async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
+    Ok(match config.sandbox {
+        SandboxChoice::Docker => Arc::new(DockerSandbox::connect(env.var("DOCKER_HOST")).await?),
+        SandboxChoice::Local => Arc::new(LocalSandbox::new(state.to_owned())),
+    })
+}
+
+/// The state folder, writable.
+pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let state = common.state_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+    let state = state.unwrap_or_else(|| env.state_dir());
+    let unusable = |err: std::io::Error| {
+        Failure::machine(format!("the state folder `{}` cannot be written", state.display()))
+            .caused_by(err)
+            .hint("choose a folder that you can write to with `--state-dir`")
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+    tempfile::tempfile_in(&state).map_err(unusable)?;
+    fs_err::canonicalize(&state).map_err(unusable)
+}
+
+fn url(name: &str, text: &str) -> Result<Url> {
+    Url::parse(text).map_err(|err| {
+        Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
+    })
 }
 
 /// Time. `PATCHWRIGHT_NOW` fixes the wall clock for reproducible output; waiting uses monotonic time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     /// Wall clock when fixed.
     pub fixed: Option<DateTime<Utc>>,
 }
 
 impl Clock {
+    fn new(env: &Env) -> Result<Clock> {
+        let fixed = env.var("PATCHWRIGHT_NOW").map(DateTime::parse_from_rfc3339).transpose();
+        let fixed = fixed.map_err(|err| {
+            Failure::usage("`PATCHWRIGHT_NOW` is not a time like `2026-11-20T12:00:00Z`")
+                .caused_by(err)
+        })?;
+        Ok(Clock { fixed: fixed.map(|time| time.with_timezone(&Utc)) })
+    }
+
     /// The wall clock, for display and dates.
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn now(&self) -> DateTime<Utc> {

@@ -1,5 +1,7 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
+use bytes::Bytes;
+
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::progress::Progress;
@@ -12,7 +14,6 @@ use crate::error::{Failure, Result};
 use crate::git::tree::Change;
 use crate::prompt;
 use crate::provider::Progress as ModelProgress;
-use crate::provider::catalogue::Model;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
 use crate::tools::registry::ToolSet;
@@ -70,8 +71,9 @@ const CHANGE_FILE: &str = "change.json";
 /// What the agent phase works with.
 pub struct Phase<'a> {
     pub run: &'a Run<'a>,
-    pub model: &'a Model,
     pub workspace: &'a Workspace,
+    /// The base commit as the sandbox takes it.
+    pub base_tar: Bytes,
     pub image: &'a PreparedImage,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
@@ -82,7 +84,7 @@ pub struct Phase<'a> {
 pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     let run = phase.run;
     let sandbox =
-        checks::start(run, phase.image, phase.workspace.base_tar(), "agent").await?;
+        checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files.clone();
     let enforced = sandbox.enforced.clone();
@@ -113,10 +115,10 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<
         world: run.world,
         run: &run.folder.id,
         client: sandbox.client.clone(),
-        model: phase.model,
-        effort: run.config.effort.as_deref().or(phase.model.default_effort.as_deref()),
+        model: &run.world.model,
+        effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
         instructions: brief.instructions,
-        tools: ToolSet::for_model(phase.model, &sandbox.workspace)?,
+        tools: ToolSet::for_model(&run.world.model, &sandbox.workspace)?,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,

@@ -10,7 +10,6 @@ use crate::context::environment::{self, EnvironmentInput};
 use crate::context::instructions::{self, Instructions};
 use crate::error::Result;
 use crate::prompt;
-use crate::provider::catalogue::Model;
 use crate::provider::item::{Content, Item, Message, Role};
 use crate::verify::CheckRun;
 
@@ -25,9 +24,8 @@ pub struct Brief {
 }
 
 impl Brief {
-    pub fn new(
+    pub async fn new(
         run: &Run<'_>,
-        model: &Model,
         admitted: Option<&Admitted>,
         workspace: &Workspace,
         checks: &Checks,
@@ -42,7 +40,7 @@ impl Brief {
             message(Role::User, task),
         ];
         Ok(Brief {
-            instructions: prompt::system(model)?,
+            instructions: prompt::system(&run.world.model)?,
             items: with_instructions(items, &files),
             notes,
             instruction_files: files.files,

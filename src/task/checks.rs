@@ -21,12 +21,12 @@ pub struct Checks {
 
 impl Checks {
     /// From the configuration; otherwise by what the repository is.
-    pub fn find(config: &Config, workspace: &Workspace) -> Result<Checks> {
+    pub async fn find(config: &Config, workspace: &Workspace) -> Result<Checks> {
         if !config.verify.is_empty() {
             let source = config.sources.get("verify").map_or_else(String::new, ToString::to_string);
             return Ok(Checks { commands: config.verify.clone(), source });
         }
-        let root_files = workspace.root_files()?;
+        let root_files = workspace.root_files().await?;
         let commands =
             verify::detect(&root_files, &|path| workspace.file(path).ok().flatten());
         Ok(Checks { commands, source: "found by the repository's kind".to_owned() })

@@ -8,11 +8,11 @@ use super::plan::Plan;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
+use super::TaskKind;
 use crate::agent::StopKind;
 use crate::error::FailureKind;
 use crate::git::tree::Change;
 use crate::policy::Judgement;
-use crate::provider::catalogue::Model;
 use crate::provider::item::Usage;
 use crate::sandbox::PreparedImage;
 use crate::verify::Evidence;
@@ -124,12 +124,11 @@ impl Outcome {
         run: &Run<'_>,
         workspace: &Workspace,
         image: &PreparedImage,
-        model: &Model,
         worked: &Worked,
         settled: &Settled,
         evidence: Evidence,
     ) -> Outcome {
-        let (conclusion, reason) = conclude(worked, settled);
+        let (conclusion, reason) = conclude(&run.task.kind, worked, settled);
         let mut spending = worked.stopped.spending.clone();
         spending.wall_seconds = run.started.elapsed().as_secs_f64();
         let mut input_notes = worked.notes.clone();
@@ -147,7 +146,7 @@ impl Outcome {
             spending,
             provenance: Provenance {
                 tool: format!("patchwright {}", crate::VERSION),
-                model: model.slug.clone(),
+                model: run.world.model.slug.clone(),
                 sandbox: run.world.sandbox.name().to_owned(),
                 image: image.description.clone(),
                 enforced: worked.enforced.clone(),
@@ -162,7 +161,11 @@ impl Outcome {
 }
 
 /// The agent's stop decides first, then the policy, then whether anything was changed.
-fn conclude(worked: &Worked, settled: &Settled) -> (Conclusion, Option<String>) {
+fn conclude(
+    task: &TaskKind,
+    worked: &Worked,
+    settled: &Settled,
+) -> (Conclusion, Option<String>) {
     let why = Some(worked.stopped.reason.sentence());
     let stopped = match &worked.stopped.reason {
         StopKind::Finished => None,
@@ -188,6 +191,8 @@ fn conclude(worked: &Worked, settled: &Settled) -> (Conclusion, Option<String>) 
         return (Conclusion::Refused, Some(format!("{place}{} ({})", first.message, first.rule)));
     }
     match (&settled.change, settled.judgement.held_back.first()) {
+        // An answer is all that a prompt may have asked for.
+        (None, None) if matches!(task, TaskKind::Exec { .. }) => (Conclusion::Done, None),
         (None, None) => {
             (Conclusion::NothingToDo, Some("the model made no change".to_owned()))
         }

@@ -136,10 +136,10 @@ async fn choose_branch(
             .await
             .map_err(Failure::from)?;
         let Some(tip) = tip else { return Ok(Place { branch, tip: None, same: None }) };
-        let theirs = workspace.fetch_branch(run.world, &admitted.repository, &branch, tip).await?;
-        if theirs.is_ours(&run.config.identity) {
+        let theirs = workspace.branch_commit(run.world, &admitted.repository, &branch, tip).await?;
+        if theirs.is_ours(&run.config.identity.email) {
             let tree = outcome.change.as_ref().map(|change| change.tree);
-            let same = (Some(theirs.tree) == tree && theirs.parent == Some(workspace.base))
+            let same = (Some(theirs.tree) == tree && theirs.parents == [workspace.base])
                 .then_some(tip);
             return Ok(Place { branch, tip: Some(tip), same });
         }

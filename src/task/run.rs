@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{self, Admitted};
@@ -25,9 +26,12 @@ use crate::config::env::Env;
 use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
-use crate::provider::catalogue;
+use crate::provider::catalogue::Model;
 use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
+
+/// Commits of history that the model can look at.
+const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
 
 /// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
 #[derive(Clone, Debug)]
@@ -111,24 +115,24 @@ async fn work(
     progress: &Progress,
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
-    let workspace = Workspace::open(run, admitted).await?;
-    run.tighten(&workspace)?;
-    let model = catalogue::resolve(&run.config)?;
-    let checks = Checks::find(&run.config, &workspace)?;
+    let workspace = run.open_workspace(admitted).await?;
+    let base_tar = Bytes::from(workspace.upload_tar().await?);
+    run.tighten(&workspace).await?;
+    let checks = Checks::find(&run.config, &workspace).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.prepare_image(&workspace).await?;
+    let image = run.prepare_image(&workspace, &base_tar).await?;
     run.opened(&workspace, &image)?;
     progress.phase("Running the repository's checks on the base");
-    let baseline = checks.run_fresh(run, &image, workspace.base_tar(), "base").await?;
-    let brief = Brief::new(run, &model, admitted, &workspace, &checks, &baseline)?;
+    let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
+    let brief = Brief::new(run, admitted, &workspace, &checks, &baseline).await?;
     progress.phase("Working on it");
     let worked = match agent_phase::recorded(run, &baseline, &brief) {
         Some(worked) => worked,
         None => {
             let phase = Phase {
                 run,
-                model: &model,
                 workspace: &workspace,
+                base_tar,
                 image: &image,
                 checks: &checks,
                 baseline: &baseline,
@@ -141,11 +145,12 @@ async fn work(
     let evidence = match &settled.commit {
         Some(commit) if settled.judgement.violations.is_empty() => {
             progress.phase("Running the repository's checks on the change");
-            checks.evidence(run, &image, &baseline, workspace.tar_of(*commit)?).await?
+            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
+            checks.evidence(run, &image, &baseline, tar).await?
         }
         _ => checks.without_change(&baseline),
     };
-    let outcome = Outcome::decide(run, &workspace, &image, &model, &worked, &settled, evidence);
+    let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
     let published = match (admitted, settled.commit) {
         (Some(admitted), Some(commit))
@@ -209,8 +214,8 @@ impl Run<'_> {
     }
 
     /// Lays the repository's own configuration, from the base commit, over the operator's.
-    fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
-        let Some(text) = workspace.text_file(file::REPOSITORY_FILE)? else { return Ok(()) };
+    async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
+        let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? else { return Ok(()) };
         merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
         for note in &self.config.notes {
             self.around.ui.say(&format!("note: {note}"));
@@ -218,19 +223,47 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn prepare_image(&self, workspace: &Workspace) -> Result<PreparedImage> {
-        let tree = workspace.base_tar();
+    async fn prepare_image(&self, workspace: &Workspace, tree: &[u8]) -> Result<PreparedImage> {
         let spec = ImageSpec {
             image: self.config.image.as_deref(),
             setup: &self.config.setup,
             setup_hosts: &self.config.setup_hosts,
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
-            root_files: &workspace.root_files()?,
-            lock_files: &workspace.lock_files()?,
-            tree: &tree,
+            root_files: &workspace.root_files().await?,
+            lock_files: &workspace.lock_files().await?,
+            tree,
             run: &self.folder.id,
         };
         Ok(self.world.sandbox.prepare(&spec).await?)
+    }
+
+    /// The repository at the base commit: the one that a killed attempt had pinned, or the branch's
+    /// newest.
+    async fn open_workspace(&self, admitted: Option<&Admitted>) -> Result<Workspace> {
+        let workspace = match (&self.task.kind, admitted) {
+            (TaskKind::Exec { repository, base, .. }, _) => {
+                let remote = self.world.remote(repository)?;
+                let base = base.as_deref();
+                Workspace::open_remote(&self.world.state, remote, repository, base, DEPTH).await?
+            }
+            (TaskKind::Issue { .. }, Some(admitted)) => {
+                let repository = &admitted.repository;
+                let base = self.config.publish.base.as_deref();
+                let base = base.unwrap_or(&repository.default_branch);
+                Workspace::open(self.world, repository, base, DEPTH).await?
+            }
+            (TaskKind::Issue { .. }, None) => {
+                return Err(Failure::internal("an issue task was not admitted"));
+            }
+        };
+        let recorded = self.folder.find(|entry| match entry {
+            Entry::WorkspaceOpened { base, .. } => base.parse().ok(),
+            _ => None,
+        });
+        Ok(match recorded {
+            Some(base) if workspace.has(base) => workspace.at(base),
+            _ => workspace,
+        })
     }
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not

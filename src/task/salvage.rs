@@ -25,7 +25,12 @@ pub fn write(
     if let Some(change) = &outcome.change
         && !leaks
     {
-        let patch = diff::unified(&workspace.repo, workspace.base_tree()?, change.tree)
+        let patch = diff::unified(
+            &workspace.repo,
+            workspace.base_tree()?,
+            change.tree,
+            diff::DiffSpec::all(),
+        )
             .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))?;
         run.folder.write("change.patch", &patch)?;
     }

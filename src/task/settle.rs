@@ -4,12 +4,15 @@
 use super::TaskKind;
 use super::agent_phase::Worked;
 use super::run::Run;
-use super::workspace::Workspace;
+use super::workspace::{RUN_TRAILER, Workspace};
 use crate::error::{Failure, Result};
 use crate::git::tree::Change;
 use crate::git::{Oid, commit, diff, tree};
 use crate::policy::{self, Judgement};
 use crate::report::commit_message;
+
+/// Bytes of one file that the policy reads; larger ones are over the size cap anyway.
+const BLOB_CAP: usize = 64 << 20;
 
 /// A judged change.
 #[derive(Debug, Default)]
@@ -29,7 +32,7 @@ impl Settled {
         let judgement = policy::check(
             &run.config.policy,
             whole,
-            &|oid| workspace.blob(oid),
+            &|oid| tree::read_blob(&workspace.repo, oid, BLOB_CAP).unwrap_or_default(),
             &run.world.redactor,
             &worked.outbound_texts(),
         );
@@ -64,7 +67,7 @@ fn held_back_patch(
         Some(kept) => kept.tree,
         None => workspace.base_tree()?,
     };
-    diff::unified(&workspace.repo, from, whole.tree)
+    diff::unified(&workspace.repo, from, whole.tree, diff::DiffSpec::all())
         .map(Some)
         .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))
 }
@@ -84,11 +87,15 @@ fn make_commit(
         issue,
         run: &run.folder.id,
     });
-    let identity = &run.config.identity;
+    let identity = commit::Identity {
+        name: run.config.identity.name.clone(),
+        email: run.config.identity.email.clone(),
+    };
     let spec = commit::CommitSpec {
-        name: identity.name.clone(),
-        email: identity.email.clone(),
+        author: identity.clone(),
+        committer: identity,
         message: run.world.redactor.redact(&message),
+        trailers: vec![format!("{RUN_TRAILER}{}", run.folder.id)],
         time: run.world.clock.now(),
     };
     commit::create(&workspace.repo, change.base, change.tree, &spec)

@@ -3,7 +3,11 @@
 
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::Repository;
-use crate::git::clone::{Repo, is_commit_id, mirror};
+use std::path::Path;
+
+use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
+use crate::git::diff;
+use crate::git::transport::Remote;
 use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
 use crate::git::{GitError, Oid, blocking};
 use crate::guest::client::{Client, CollectLimits};
@@ -132,6 +136,68 @@ impl Workspace {
             .map_err(|error| failure(error, "cannot store the changes"))
     }
 
+    /// The repository of `exec`: a folder or a URL, without a forge.
+    pub async fn open_remote(
+        state: &Path,
+        remote: Remote,
+        url: &str,
+        base: Option<&str>,
+        depth: u32,
+    ) -> Result<Workspace> {
+        let failed = |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
+        let reference = base.unwrap_or("HEAD").to_owned();
+        let (state, key) = (state.to_owned(), url.to_owned());
+        let refs = [reference.clone()];
+        let repo = blocking(move || {
+            let repo = mirror(&state, &key)?;
+            fetch(&repo, &remote, &refs, depth)?;
+            Ok(repo)
+        })
+        .await
+        .map_err(failed)?;
+        Workspace::pin(repo, &reference, depth).await
+    }
+
+    /// The same repository pinned to another commit, which must be there.
+    #[must_use]
+    pub fn at(&self, commit: Oid) -> Workspace {
+        Workspace { base: commit, ..self.clone() }
+    }
+
+    /// Whether a commit is in our repository with its tree.
+    pub fn has(&self, commit: Oid) -> bool {
+        diff::tree_of(&self.repo, commit).is_ok()
+    }
+
+    /// The tree of the base commit.
+    pub fn base_tree(&self) -> Result<Oid> {
+        diff::tree_of(&self.repo, self.base)
+            .map_err(|error| failure(error, "cannot read the base commit"))
+    }
+
+    /// A file of the base commit as text.
+    pub async fn text_file(&self, path: &str) -> Result<Option<String>> {
+        Ok(self.file(path).await?.map(|content| String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    /// The commit that somebody's branch points to, fetched.
+    pub async fn branch_commit(
+        &self,
+        world: &World,
+        repository: &Repository,
+        branch: &str,
+        tip: Oid,
+    ) -> Result<BranchCommit> {
+        let refs = [branch.to_owned()];
+        world.forge.fetch(repository, self.repo.path(), &refs, 2).await.map_err(|error| {
+            Failure::forge(format!("cannot fetch `{branch}`")).caused_by(error)
+        })?;
+        let repo = self.repo.clone();
+        blocking(move || BranchCommit::read(&repo, tip))
+            .await
+            .map_err(|error| failure(error, &format!("cannot read `{branch}`")))
+    }
+
     /// The branch that `HEAD` is on in the sandbox.
     fn branch(&self) -> &str {
         let name = self.base_branch.strip_prefix("refs/heads/").unwrap_or(&self.base_branch);
@@ -139,6 +205,38 @@ impl Workspace {
         if is_branch { name } else { "main" }
     }
 }
+
+/// What we need to know of a commit that a branch points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchCommit {
+    pub tree: Oid,
+    pub parents: Vec<Oid>,
+    pub committer_email: String,
+    pub message: String,
+}
+
+impl BranchCommit {
+    fn read(repo: &Repo, commit: Oid) -> Result<BranchCommit, GitError> {
+        let git = repo.git()?;
+        let commit = git.find_commit(commit.0)?;
+        Ok(BranchCommit {
+            tree: Oid(commit.tree_id()),
+            parents: commit.parent_ids().map(Oid).collect(),
+            committer_email: String::from_utf8_lossy(commit.committer().email_bytes()).into_owned(),
+            message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
+        })
+    }
+
+    /// We made it: our committer, and the trailer that every commit of ours ends with. What a person
+    /// adds on top, or amends, is theirs.
+    pub fn is_ours(&self, email: &str) -> bool {
+        self.committer_email == email
+            && self.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+    }
+}
+
+/// The trailer of our commits; the run's id follows.
+pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 
 /// A git error as people read it.
 pub fn failure(error: GitError, message: &str) -> Failure {
