@@ -1,0 +1,303 @@
+//! What a container is, seen from outside (`docker inspect`) and from inside, and what attacks on it
+//! do.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptionsBuilder,
+    StartContainerOptions, WaitContainerOptions,
+};
+use expect_test::expect;
+use futures_util::StreamExt;
+use patchwright::sandbox::Sandbox;
+use tokio::net::{TcpListener, UdpSocket};
+
+use super::{assert_nothing_left, sh, spec, started, try_sh};
+use crate::support::docker::{IMAGE, docker};
+
+#[tokio::test]
+async fn inspect_shows_every_default() {
+    let Some(docker) = docker().await else { return };
+    let mut spec = spec(&docker.run, IMAGE);
+    spec.limits = patchwright::sandbox::ContainerLimits::default();
+    let running = docker.sandbox.start(&spec).await.unwrap();
+    let made = docker
+        .engine
+        .inspect_container(&running.id, None::<InspectContainerOptions>)
+        .await
+        .unwrap();
+    running.stop().await.unwrap();
+    let host = serde_json::to_value(made.host_config.unwrap()).unwrap();
+    let config = serde_json::to_value(made.config.unwrap()).unwrap();
+    let mut table = String::new();
+    for key in [
+        "CapDrop",
+        "CapAdd",
+        "SecurityOpt",
+        "Privileged",
+        "NetworkMode",
+        "IpcMode",
+        "PidMode",
+        "UsernsMode",
+        "Memory",
+        "MemorySwap",
+        "NanoCpus",
+        "PidsLimit",
+        "ReadonlyRootfs",
+        "Tmpfs",
+        "Ulimits",
+        "ShmSize",
+        "Init",
+        "AutoRemove",
+        "LogConfig",
+        "Binds",
+        "Devices",
+        "RestartPolicy",
+    ] {
+        writeln!(table, "{key}: {}", host[key]).unwrap();
+    }
+    for key in ["User", "Hostname", "Env", "Entrypoint", "Cmd", "Healthcheck", "Tty", "OpenStdin"] {
+        writeln!(table, "{key}: {}", config[key]).unwrap();
+    }
+    for mount in made.mounts.unwrap() {
+        let kind = mount.typ.unwrap();
+        writeln!(table, "mount: {kind} {} {}", mount.destination.unwrap(), mount.rw.unwrap())
+            .unwrap();
+    }
+    let labels = config["Labels"].as_object().unwrap();
+    let names: Vec<&String> = labels.keys().filter(|key| key.starts_with("patchwright.")).collect();
+    writeln!(table, "run: {}", labels["patchwright.run"] == docker.run.as_str()).unwrap();
+    writeln!(table, "labels: {}", names.len()).unwrap();
+    expect![[r#""#]].assert_eq(&table);
+    assert_nothing_left(&docker).await;
+}
+
+/// A command inside, and all that it may print.
+const INSIDE: &[(&str, &str)] = &[
+    (
+        "grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t\\n' '  '",
+        "CapPrm: 0000000000000000 CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 ",
+    ),
+    ("id", "uid=10000 gid=10000 groups=10000"),
+    ("ls /sys/class/net", "lo"),
+    ("pwd", "/pw/workspace"),
+    ("touch x && ls", "x"),
+    ("touch /x 2>&1 | grep -o 'Read-only file system'", "Read-only file system"),
+    (
+        "echo >> /pw/patchwright-guest 2>&1; mv /pw/patchwright-guest /tmp/ 2>&1 | grep -c denied",
+        "sh: line 1: /pw/patchwright-guest: Text file busy\n1",
+    ),
+    ("cp /bin/true /tmp/t && /tmp/t && cp /bin/true ~/t && ~/t && echo runs", "runs"),
+    ("stat -c '%a %u' /tmp ~", "1777 0\n700 10000"),
+    ("stat -f -c '%b %c %S' /tmp ~ | awk '{print $1*$3, $2}'", "16777216 200000\n16777216 200000"),
+    (
+        "ls /var/run/docker.sock /run/docker.sock /root/.ssh 2>&1 | grep -vc 'No such file\\|denied'",
+        "0",
+    ),
+    ("ulimit -c; ulimit -n; ulimit -f", "0\n4096\n2097152"),
+    ("ulimit -n 5000 2>&1 | grep -c 'not permitted'", "1"),
+    ("date -s 2020-01-01 2>&1 | grep -c 'not permitted'", "1"),
+    ("nice -n -20 true 2>&1 | grep -c denied", "1"),
+    ("mount -t tmpfs none /tmp 2>&1 | grep -ciE 'denied|permitted|permission'", "1"),
+    ("cat /proc/kcore 2>&1 | head -c 1 | wc -c", "0"),
+    ("echo 1 2>/dev/null > /proc/sys/kernel/panic || echo no", "no"),
+    ("find / -xdev -perm -4000 -type f 2>/dev/null | wc -l", "0"),
+    ("cat /proc/1/comm; cat /proc/mounts | grep -c ' /host\\| /var/lib/docker'", "docker-init\n0"),
+];
+
+#[tokio::test]
+async fn inside_nothing_is_loose() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    let mut wrong = Vec::new();
+    for (script, expected) in INSIDE {
+        let output = try_sh(&running, script).await.unwrap().output;
+        if output.trim_end_matches('\n') != *expected {
+            wrong.push((script, output));
+        }
+    }
+    running.stop().await.unwrap();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn environment_is_the_documented_list() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    let names =
+        sh(&running, "env | cut -d= -f1 | grep -vE '^(_|PWD|SHLVL|OLDPWD)$' | sort | xargs").await;
+    let first = sh(&running, "tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1 | sort | xargs").await;
+    running.stop().await.unwrap();
+    // The guest may add names of its own to the commands' environment, but nothing of this process.
+    let allowed = [
+        "CI",
+        "HOME",
+        "HOSTNAME",
+        "LANG",
+        "LC_ALL",
+        "LOGNAME",
+        "PATH",
+        "TERM",
+        "TMPDIR",
+        "USER",
+        "SHELL",
+        "NO_COLOR",
+        "PAGER",
+        "GIT_PAGER",
+        "GH_PAGER",
+        "GIT_TERMINAL_PROMPT",
+        "COLORTERM",
+        "LC_CTYPE",
+        "DEBIAN_FRONTEND",
+        "GIT_EDITOR",
+        "EDITOR",
+        "VISUAL",
+    ];
+    let foreign: Vec<&str> = names.split(' ').filter(|name| !allowed.contains(name)).collect();
+    assert_eq!(foreign, Vec::<&str>::new(), "all: {names}");
+    assert_eq!(first, "CI HOME HOSTNAME PATH USER");
+}
+
+#[tokio::test]
+async fn fork_bomb_is_bounded() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    let bomb = "bomb() { bomb | bomb & }; bomb; sleep 2; cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null";
+    // The shell itself may fail to fork; what counts is that the sandbox works afterwards, or that
+    // its end has a name.
+    let _ = try_sh(&running, bomb).await;
+    let mut after = String::new();
+    for _ in 0..20 {
+        match try_sh(&running, "echo works").await {
+            Ok(output) if output.output == "works\n" => {
+                after = output.output;
+                break;
+            }
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(250)).await,
+            Err(_) => {
+                after = running.autopsy().await.unwrap_or_default();
+                break;
+            }
+        }
+    }
+    assert!(!after.is_empty(), "neither works nor says why");
+    running.stop().await.unwrap();
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn memory_hog_is_killed_and_the_run_goes_on() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    let hog = try_sh(&running, "exec python3 -c 'x = bytearray(1 << 30)'").await;
+    let code = hog.as_ref().map(|output| output.exit_code);
+    let after = try_sh(&running, "echo works").await;
+    match after {
+        Ok(after) => {
+            assert_eq!(code.unwrap(), 137);
+            assert_eq!(after.output, "works\n");
+        }
+        Err(_) => assert_eq!(running.autopsy().await.unwrap(), "out of memory (limit 256 MiB)"),
+    }
+    running.stop().await.unwrap();
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn full_folders_are_errors_inside() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    for (script, expected) in [
+        (
+            "head -c 100M /dev/zero 2>&1 > /tmp/f | grep -o 'No space left'; rm /tmp/f",
+            "No space left",
+        ),
+        ("head -c 100M /dev/zero 2>&1 > ~/f | grep -o 'No space left'; rm ~/f", "No space left"),
+        (
+            "head -c 100M /dev/zero 2>&1 > /dev/shm/f | grep -o 'No space left'; rm /dev/shm/f",
+            "No space left",
+        ),
+        ("truncate -s 3G f 2>&1 | grep -c 'too large'", "1"),
+        ("echo works", "works"),
+    ] {
+        assert_eq!(sh(&running, script).await, expected, "{script}");
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn killing_everything_ends_with_a_named_reason() {
+    let Some(docker) = docker().await else { return };
+    let running = started(&docker).await;
+    let killed = try_sh(&running, "kill -9 -1; sleep 1").await;
+    assert!(killed.is_err(), "{killed:?}");
+    let reason = running.autopsy().await.unwrap();
+    assert!(reason.contains("killed"), "{reason}");
+    running.stop().await.unwrap();
+    assert_nothing_left(&docker).await;
+}
+
+/// Tries every way out that the test image has, at each address.
+const CALL_OUT: &str = "for a in 127.0.0.1 172.17.0.1 169.254.169.254; do \
+    timeout 2 bash -c \"echo x > /dev/tcp/$a/PORT\"; timeout 2 bash -c \"echo x > /dev/udp/$a/PORT\"; \
+    timeout 2 wget -q -O /dev/null http://$a:PORT/; echo x | timeout 2 nc -w 1 $a PORT; done; true";
+
+#[tokio::test]
+async fn no_packet_leaves() {
+    let Some(docker) = docker().await else { return };
+    let heard = Arc::new(AtomicUsize::new(0));
+    let tcp = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let udp = UdpSocket::bind(("0.0.0.0", port)).await.unwrap();
+    let counter = Arc::clone(&heard);
+    tokio::spawn(async move {
+        let mut packet = [0; 64];
+        loop {
+            tokio::select! {
+                Ok(_) = tcp.accept() => counter.fetch_add(1, Ordering::SeqCst),
+                Ok(_) = udp.recv(&mut packet) => counter.fetch_add(1, Ordering::SeqCst),
+            };
+        }
+    });
+    let script = CALL_OUT.replace("PORT", &port.to_string());
+    let running = started(&docker).await;
+    sh(&running, &script).await;
+    running.stop().await.unwrap();
+    assert_eq!(heard.load(Ordering::SeqCst), 0, "something reached the sink");
+
+    // The same programs in the same image with the host's network do reach it.
+    let body = ContainerCreateBody {
+        image: Some(IMAGE.to_owned()),
+        cmd: Some(["sh", "-c", &script].map(str::to_owned).to_vec()),
+        host_config: Some(HostConfig {
+            network_mode: Some("host".to_owned()),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    };
+    let control =
+        docker.engine.create_container(None::<CreateContainerOptions>, body).await.unwrap();
+    docker.engine.start_container(&control.id, None::<StartContainerOptions>).await.unwrap();
+    let _ = docker.engine.wait_container(&control.id, None::<WaitContainerOptions>).next().await;
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    docker.engine.remove_container(&control.id, Some(options)).await.unwrap();
+    assert!(heard.load(Ordering::SeqCst) >= 3, "the control did not reach the sink");
+}
+
+#[tokio::test]
+async fn one_run_cannot_see_another() {
+    let Some(docker) = docker().await else { return };
+    let (one, two) = (started(&docker).await, started(&docker).await);
+    sh(&one, "echo CANARY > secret; echo CANARY > /tmp/secret; echo CANARY > ~/secret").await;
+    let seen =
+        sh(&two, "cat secret /tmp/secret ~/secret 2>&1 | grep -c CANARY; ps -e | grep -c sleep")
+            .await;
+    one.stop().await.unwrap();
+    two.stop().await.unwrap();
+    assert_eq!(seen, "0\n0");
+    assert_nothing_left(&docker).await;
+}

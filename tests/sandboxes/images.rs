@@ -1,0 +1,196 @@
+//! Images: chosen, found, set up once and kept; and images that try to loosen the container.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bollard::models::{ContainerConfig, ContainerCreateBody, HealthConfig};
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
+    RemoveContainerOptions, RemoveImageOptions,
+};
+use patchwright::sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
+
+use super::{assert_nothing_left, sh, spec};
+use crate::support::docker::{BUSYBOX, IMAGE, RealDocker, docker};
+
+fn image_spec<'a>(
+    run: &'a str,
+    image: &'a str,
+    setup: &'a [String],
+    tree: &'a [u8],
+) -> ImageSpec<'a> {
+    ImageSpec {
+        image: Some(image),
+        setup,
+        setup_hosts: &[],
+        setup_timeout: Duration::from_secs(60),
+        root_files: &[],
+        lock_files: &[],
+        tree,
+        run,
+    }
+}
+
+/// A tar with one file.
+fn tree() -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o644);
+    header.set_size(5);
+    tar.append_data(&mut header, "src/base.txt", &b"base\n"[..]).unwrap();
+    tar.into_inner().unwrap()
+}
+
+async fn remove_image(docker: &RealDocker, id: &str) {
+    docker.engine.remove_image(id, None::<RemoveImageOptions>, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn present_image_is_pinned_by_id() {
+    let Some(docker) = docker().await else { return };
+    let prepared = docker.sandbox.prepare(&image_spec(&docker.run, IMAGE, &[], &[])).await.unwrap();
+    let id = docker.engine.inspect_image(IMAGE).await.unwrap().id.unwrap();
+    let description = format!("{IMAGE} ({id})");
+    assert_eq!(prepared, PreparedImage { reference: id, description });
+}
+
+#[tokio::test]
+async fn missing_image_is_named_with_the_cause() {
+    let Some(docker) = docker().await else { return };
+    for name in [
+        "127.0.0.1:1/no/such:image",
+        "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+    ] {
+        let err =
+            docker.sandbox.prepare(&image_spec(&docker.run, name, &[], &[])).await.err().unwrap();
+        let SandboxError::NoImage { image, message } = &err else { panic!("{err}") };
+        assert_eq!(image, name);
+        assert!(!message.is_empty());
+    }
+    let err = docker.sandbox.start(&spec(&docker.run, "no-such-image:1")).await.err().unwrap();
+    assert!(matches!(err, SandboxError::NoImage { .. }), "{err}");
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn setup_runs_once_and_its_results_are_there() {
+    let Some(docker) = docker().await else { return };
+    let setup = [
+        // Unique, so that no other run's image is reused.
+        format!("echo {} > /opt/marker || mkdir -p /opt && date +%s%N > /opt/marker", docker.run),
+        "id -u > made && cat src/base.txt >> made && mkdir deps && echo dep > deps/dep".to_owned(),
+        "test ! -e /sys/class/net/eth0 && test -z \"$(env | grep -i token)\"".to_owned(),
+    ];
+    let tree = tree();
+    let spec_of = |lock: &'static [(String, Vec<u8>)]| ImageSpec {
+        lock_files: lock,
+        ..image_spec(&docker.run, IMAGE, &setup, &tree)
+    };
+    let first = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
+    let second = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
+    assert_eq!(first, second, "the setup was not reused");
+    assert_nothing_left(&docker).await;
+
+    let running = docker.sandbox.start(&spec(&docker.run, &first.reference)).await.unwrap();
+    let seen = sh(
+        &running,
+        "cat made deps/dep; stat -c %u . made deps; ls; echo x > made && echo writable",
+    )
+    .await;
+    running.stop().await.unwrap();
+    remove_image(&docker, &first.reference).await;
+    assert_eq!(seen, "0\nbase\ndep\n10000\n10000\n10000\ndeps\nmade\nwritable");
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn failed_setup_keeps_its_output_and_leaves_nothing() {
+    let Some(docker) = docker().await else { return };
+    let setup = ["echo first".to_owned(), format!("echo {} is broken; exit 3", docker.run)];
+    let err = docker
+        .sandbox
+        .prepare(&image_spec(&docker.run, IMAGE, &setup, &tree()))
+        .await
+        .err()
+        .unwrap();
+    let SandboxError::Setup { command, exit_code, output } = &err else { panic!("{err}") };
+    assert_eq!((command, *exit_code), (&setup[1], 3));
+    assert_eq!(*output, format!("{} is broken\n", docker.run));
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn setup_refuses_a_list_of_hosts_it_cannot_enforce() {
+    let Some(docker) = docker().await else { return };
+    let (setup, hosts) = (["true".to_owned()], ["example.org".to_owned()]);
+    let spec = ImageSpec { setup_hosts: &hosts, ..image_spec(&docker.run, IMAGE, &setup, &[]) };
+    let err = docker.sandbox.prepare(&spec).await.err().unwrap();
+    assert!(err.to_string().contains("no host or every host (`*`)"), "{err}");
+    assert_nothing_left(&docker).await;
+}
+
+/// An image that declares everything that could loosen the container.
+async fn hostile_image(docker: &RealDocker) -> String {
+    let body =
+        ContainerCreateBody { image: Some(BUSYBOX.to_owned()), ..ContainerCreateBody::default() };
+    let source =
+        docker.engine.create_container(None::<CreateContainerOptions>, body).await.unwrap();
+    let config = ContainerConfig {
+        user: Some("0".to_owned()),
+        env: Some(
+            ["PATH=/usr/bin:/bin", "API_TOKEN=canary", "LD_PRELOAD=/x.so", "TOOL_HOME=/opt/tool"]
+                .map(str::to_owned)
+                .to_vec(),
+        ),
+        entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), "exit 9".to_owned()]),
+        cmd: Some(vec!["x".to_owned()]),
+        volumes: Some(
+            ["/data", "/tmp", "/pw", "/home/agent", "/usr/lib/x"].map(str::to_owned).to_vec(),
+        ),
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["CMD".to_owned(), "/bin/sh".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        labels: Some(HashMap::from([("patchwright.run".to_owned(), "someone-else".to_owned())])),
+        ..ContainerConfig::default()
+    };
+    let options = CommitContainerOptionsBuilder::default().container(&source.id).build();
+    let image = docker.engine.commit_container(options, config).await.unwrap();
+    docker.engine.remove_container(&source.id, None::<RemoveContainerOptions>).await.unwrap();
+    image.id
+}
+
+#[tokio::test]
+async fn an_image_cannot_loosen_the_container() {
+    let Some(docker) = docker().await else { return };
+    let image = hostile_image(&docker).await;
+    let started = docker.sandbox.start(&spec(&docker.run, &image)).await;
+    let running = match started {
+        Ok(running) => running,
+        Err(err) => {
+            remove_image(&docker, &image).await;
+            panic!("{err}")
+        }
+    };
+    let seen = sh(&running, "id -u; env | grep -E '^(API_TOKEN|LD_PRELOAD|TOOL_HOME)'; grep -cE '^tmpfs /(data|usr/lib/x) .*size=16384k' /proc/mounts").await;
+    let made = docker
+        .engine
+        .inspect_container(&running.id, None::<InspectContainerOptions>)
+        .await
+        .unwrap();
+    running.stop().await.unwrap();
+    remove_image(&docker, &image).await;
+    assert_eq!(seen, "10000\nTOOL_HOME=/opt/tool\n2");
+    let mut mounts: Vec<String> = made
+        .mounts
+        .unwrap()
+        .into_iter()
+        .map(|mount| format!("{} {}", mount.typ.unwrap(), mount.destination.unwrap()))
+        .collect();
+    mounts.sort();
+    assert_eq!(mounts, ["tmpfs /data", "tmpfs /usr/lib/x", "volume /pw"]);
+    let values: Vec<String> =
+        made.config.unwrap().env.unwrap().into_iter().filter(|v| v.contains("canary")).collect();
+    assert_eq!(values, Vec::<String>::new());
+    assert_nothing_left(&docker).await;
+}

@@ -1,0 +1,3 @@
+//! The world that tests run in: small servers and real engines that we own.
+
+pub(crate) mod docker;
