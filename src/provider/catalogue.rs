@@ -1,8 +1,15 @@
 //! The model catalogue, `models.toml`: quirks of models are data there and nowhere else.
+//!
+//! [`Catalogue::resolve`] turns what a user wrote after `--model` into a [`Model`]. Nothing here
+//! talks to a provider: whether a model exists at an endpoint is the endpoint's to say.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::item::Wire;
+use super::item::{Usage, Wire};
+use super::wire;
+use crate::error::{Failure, Result};
 
 /// A resolved catalogue entry: everything that the rest of the program may ask about a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,4 +50,318 @@ pub struct Price {
     pub output: f64,
     pub cache_read: f64,
     pub cache_write: Option<f64>,
+}
+
+/// What is charged for a model whose price is unknown: as much as the dearest one known, so that a
+/// dollar budget holds.
+const DEAREST: Price =
+    Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
+
+/// Fields of a model as written in `models.toml` and in users' overrides; what is absent is
+/// inherited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Fields {
+    /// The entry's name; required in `models.toml`, the key in overrides.
+    pub slug: Option<String>,
+    pub family: Option<String>,
+    pub provider: Option<String>,
+    pub wire: Option<Wire>,
+    /// The model cannot be asked through Chat Completions.
+    pub responses_only: Option<bool>,
+    pub profile: Option<String>,
+    pub prompt: Option<String>,
+    pub context: Option<u64>,
+    pub max_output: Option<u64>,
+    /// Input, output, cache read, and cache write where it has its own price.
+    pub price: Option<Vec<f64>>,
+    pub efforts: Option<Vec<String>>,
+    pub default_effort: Option<String>,
+    pub verbosity: Option<String>,
+    pub reasoning_summary: Option<String>,
+    pub parallel_calls: Option<bool>,
+    pub output_tokens: Option<u64>,
+    /// Families only: slugs that begin like this belong to it.
+    pub prefixes: Option<Vec<String>>,
+}
+
+impl Fields {
+    /// These fields, and `base` where they are absent.
+    fn over(self, base: &Fields) -> Fields {
+        let base = base.clone();
+        Fields {
+            slug: self.slug.or(base.slug),
+            family: self.family.or(base.family),
+            provider: self.provider.or(base.provider),
+            wire: self.wire.or(base.wire),
+            responses_only: self.responses_only.or(base.responses_only),
+            profile: self.profile.or(base.profile),
+            prompt: self.prompt.or(base.prompt),
+            context: self.context.or(base.context),
+            max_output: self.max_output.or(base.max_output),
+            price: self.price.or(base.price),
+            efforts: self.efforts.or(base.efforts),
+            default_effort: self.default_effort.or(base.default_effort),
+            verbosity: self.verbosity.or(base.verbosity),
+            reasoning_summary: self.reasoning_summary.or(base.reasoning_summary),
+            parallel_calls: self.parallel_calls.or(base.parallel_calls),
+            output_tokens: self.output_tokens.or(base.output_tokens),
+            prefixes: None,
+        }
+    }
+
+    fn model(self, slug: &str, wire: Option<Wire>) -> Result<Model> {
+        let missing =
+            || Failure::usage(format!("the model `{slug}` lacks a field, and no family gives it"));
+        let chosen = wire.or(self.wire).ok_or_else(missing)?;
+        if chosen == Wire::Chat && self.responses_only == Some(true) {
+            return Err(Failure::usage(format!("`{slug}` answers only on the `responses` wire"))
+                .hint("leave out `--wire chat`"));
+        }
+        Ok(Model {
+            slug: slug.to_owned(),
+            provider: self.provider.ok_or_else(missing)?,
+            wire: chosen,
+            profile: self.profile.ok_or_else(missing)?,
+            prompt: self.prompt.ok_or_else(missing)?,
+            context_window: self.context.ok_or_else(missing)?,
+            max_output: self.max_output.ok_or_else(missing)?,
+            price: self.price.map(|price| Price::parse(slug, &price)).transpose()?,
+            efforts: self.efforts.unwrap_or_default(),
+            default_effort: self.default_effort,
+            verbosity: self.verbosity,
+            parallel_calls: self.parallel_calls.unwrap_or(true),
+            output_tokens: self.output_tokens.unwrap_or(10_000),
+            reasoning_summary: self.reasoning_summary,
+            assumed: false,
+        })
+    }
+}
+
+impl Price {
+    fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
+        if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
+            return Err(Failure::usage(format!("a price of the model `{slug}` is negative")));
+        }
+        match *numbers {
+            [input, output, cache_read] => {
+                Ok(Price { input, output, cache_read, cache_write: None })
+            }
+            [input, output, cache_read, write] => {
+                Ok(Price { input, output, cache_read, cache_write: Some(write) })
+            }
+            _ => Err(Failure::usage(format!(
+                "the price of the model `{slug}` must be [input, output, cache read] or [input, output, cache read, cache write]"
+            ))),
+        }
+    }
+}
+
+/// All models that are known by name, and the families of the rest.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    families: BTreeMap<String, Fields>,
+    models: BTreeMap<String, Fields>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    family: BTreeMap<String, Fields>,
+    model: Vec<Fields>,
+}
+
+const PROVIDERS: &[&str] = &["openai", "anthropic", "google", "chat"];
+
+impl Catalogue {
+    /// The built-in catalogue with the user's overrides, by slug. An override of an unknown slug
+    /// adds a model; it starts from its `family`, or from what its name suggests.
+    pub fn load(overrides: &BTreeMap<String, Fields>) -> Result<Catalogue> {
+        let file: File = toml::from_str(include_str!("models.toml")).map_err(|err| {
+            Failure::internal("the built-in model catalogue is broken").caused_by(err)
+        })?;
+        let models = file.model.into_iter().filter_map(|model| Some((model.slug.clone()?, model)));
+        let mut catalogue = Catalogue { families: file.family, models: models.collect() };
+        for (slug, fields) in overrides {
+            if let Some(family) = &fields.family
+                && !catalogue.families.contains_key(family)
+            {
+                let families = catalogue.families.keys().map(String::as_str);
+                return Err(suggest(
+                    Failure::usage(format!(
+                        "the model `{slug}` names an unknown family `{family}`"
+                    )),
+                    family,
+                    families,
+                ));
+            }
+            let known = catalogue.models.get(slug).cloned().unwrap_or_default();
+            catalogue.models.insert(slug.clone(), fields.clone().over(&known));
+        }
+        for slug in overrides.keys() {
+            catalogue.resolve(slug, None)?;
+        }
+        Ok(catalogue)
+    }
+
+    /// Every known slug, in order.
+    pub fn slugs(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
+    /// The model that `--model` names: `gpt-5.3-codex`, `anthropic/claude-sonnet-5`, `chat/NAME`
+    /// for any OpenAI-compatible server, or `scripted:FILE`. `wire` overrides the catalogue's.
+    pub fn resolve(&self, spec: &str, wire: Option<Wire>) -> Result<Model> {
+        let spec = spec.trim();
+        if let Some(file) = spec.strip_prefix("scripted:") {
+            if file.is_empty() {
+                return Err(Failure::usage("`scripted:` needs a file: `scripted:replies.yml`"));
+            }
+            return self.family_default("scripted", spec, wire);
+        }
+        if let Some(fields) = self.models.get(spec) {
+            return self.inherit(spec, fields.clone()).model(spec, wire);
+        }
+        match spec.split_once('/') {
+            Some((provider, slug)) => self.with_provider(spec, provider, slug, wire),
+            None => match self.family_by_prefix(spec) {
+                Some(family) => {
+                    Ok(Model { assumed: true, ..self.family_default(family, spec, wire)? })
+                }
+                None => Err(self.unknown(spec)),
+            },
+        }
+    }
+
+    fn with_provider(
+        &self,
+        spec: &str,
+        provider: &str,
+        slug: &str,
+        wire: Option<Wire>,
+    ) -> Result<Model> {
+        let provider = if provider == "gemini" { "google" } else { provider };
+        if slug.is_empty() {
+            return Err(Failure::usage(format!("`{spec}` names no model"))
+                .hint(format!("write `{provider}/NAME`")));
+        }
+        let (family, provider_wire) = match provider {
+            "openai" => ("gpt", Wire::Responses),
+            "anthropic" => ("claude", Wire::Messages),
+            "google" => ("gemini", Wire::Gemini),
+            "chat" => ("chat", Wire::Chat),
+            _ => {
+                let failure = Failure::usage(format!("unknown provider `{provider}` in `{spec}`"));
+                return Err(suggest(failure, provider, PROVIDERS.iter().copied()));
+            }
+        };
+        if let Some(fields) = self.models.get(slug) {
+            let fields = self.inherit(slug, fields.clone());
+            if provider == "chat" {
+                let model = fields.model(slug, Some(wire.unwrap_or(provider_wire)))?;
+                return Ok(Model { provider: "chat".to_owned(), ..model });
+            }
+            if fields.provider.as_deref() != Some(provider) {
+                let theirs = fields.provider.unwrap_or_default();
+                return Err(Failure::usage(format!("`{slug}` is not a model of `{provider}`"))
+                    .hint(format!("write `{slug}` or `{theirs}/{slug}`")));
+            }
+            return fields.model(slug, wire);
+        }
+        let of_provider = |name: &&str| {
+            self.families.get(*name).and_then(|it| it.provider.as_deref()) == Some(provider)
+        };
+        let family = self.family_by_prefix(slug).filter(of_provider).unwrap_or(family);
+        Ok(Model { assumed: true, ..self.family_default(family, slug, wire)? })
+    }
+
+    fn inherit(&self, slug: &str, fields: Fields) -> Fields {
+        let family = fields.family.clone();
+        let family = family.as_deref().or_else(|| self.family_by_prefix(slug)).unwrap_or("chat");
+        match self.families.get(family) {
+            Some(base) => fields.over(base),
+            None => fields,
+        }
+    }
+
+    fn family_default(&self, family: &str, slug: &str, wire: Option<Wire>) -> Result<Model> {
+        self.families.get(family).cloned().unwrap_or_default().model(slug, wire)
+    }
+
+    /// The family with the longest prefix that fits.
+    fn family_by_prefix(&self, slug: &str) -> Option<&str> {
+        self.families
+            .iter()
+            .flat_map(|(name, fields)| {
+                let prefixes = fields.prefixes.iter().flatten();
+                prefixes.map(move |prefix| (prefix.as_str(), name.as_str()))
+            })
+            .filter(|(prefix, _)| slug.starts_with(prefix))
+            .max_by_key(|(prefix, _)| prefix.len())
+            .map(|(_, name)| name)
+    }
+
+    fn unknown(&self, spec: &str) -> Failure {
+        let failure = Failure::usage(format!("unknown model `{spec}`"));
+        suggest(failure, spec, self.slugs())
+            .hint("for a server of your own, write `chat/NAME` and set `--base-url`")
+    }
+}
+
+/// What the tokens cost in dollars, and whether that is an estimate, because a price or a count is
+/// not known. An estimate is on the high side.
+pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
+    let price = model.price.unwrap_or(DEAREST);
+    let cached = usage.cached_input.min(usage.input);
+    let written = usage.cache_write.min(usage.input - cached);
+    let fresh = usage.input - cached - written;
+    let dollars = tokens(fresh) * price.input
+        + tokens(cached) * price.cache_read
+        + tokens(written) * price.cache_write.unwrap_or(price.input)
+        + tokens(usage.output) * price.output;
+    (dollars / 1e6, usage.estimated || model.price.is_none())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+fn tokens(count: u64) -> f64 {
+    count as f64
+}
+
+/// The address where the models of this provider are asked when the user names none.
+pub fn default_base_url(model: &Model) -> Option<&'static str> {
+    match model.provider.as_str() {
+        "openai" => Some(wire::default_base_url(Wire::Responses)),
+        "anthropic" => Some(wire::default_base_url(Wire::Messages)),
+        "google" => Some(wire::default_base_url(Wire::Gemini)),
+        _ => None,
+    }
+}
+
+/// Adds `did you mean` when something known is close.
+fn suggest<'a>(failure: Failure, given: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let given = given.to_ascii_lowercase();
+    let closest = known
+        .map(|name| (distance(&given, name), name))
+        .filter(|(distance, name)| *distance <= name.len() / 3)
+        .min();
+    match closest {
+        Some((_, name)) => failure.hint(format!("did you mean `{name}`?")),
+        None => failure,
+    }
+}
+
+/// Levenshtein distance in bytes.
+fn distance(one: &str, other: &str) -> usize {
+    let other = other.as_bytes();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, byte) in one.bytes().take(100).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for column in 1..row.len() {
+            let substitution = diagonal + usize::from(byte != other[column - 1]);
+            diagonal = row[column];
+            row[column] = substitution.min(diagonal + 1).min(row[column - 1] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }

@@ -1,1 +1,363 @@
-//! provider/http
+//! Models over HTTP: the shared client, and [`HttpProvider`], which sends a request until there is
+//! a complete reply or no retry can help.
+//!
+//! The key is a header of one request to one address and is nowhere else: redirects are not
+//! followed, and what a server answers is cleaned of it before it becomes a message. What the bytes
+//! mean is the wires' business ([`super::wire`]); when to try again is [`super::retry`]'s.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use reqwest::{Certificate, Client, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{sleep, timeout};
+use url::Url;
+
+use super::item::{Content, Item, Usage, Wire};
+use super::retry::Policy;
+use super::wire;
+use super::wire::fault::{Fault, FaultKind};
+use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
+use crate::error::{Failure, Result};
+
+mod answer;
+mod clean;
+
+/// How long to wait for a connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
+/// of `SSL_CERT_FILE`) and the bundled Mozilla roots, so that it works in an image without
+/// certificates. It follows no redirects, because a redirect would take credentials along.
+pub fn client() -> Result<Client> {
+    let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS
+        .iter()
+        .filter_map(|der| Certificate::from_der(der).ok());
+    Client::builder()
+        .user_agent(concat!("patchwright/", env!("CARGO_PKG_VERSION")))
+        .tls_certs_merge(roots)
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(Duration::from_secs(90))
+        .tcp_keepalive(Duration::from_secs(30))
+        .build()
+        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Between two pieces of the answer, and before the first.
+    pub idle: Duration,
+    /// For one turn with all its attempts, so that a drip of single bytes cannot go on for ever.
+    pub turn: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines { idle: Duration::from_mins(5), turn: Duration::from_mins(30) }
+    }
+}
+
+/// A model endpoint.
+#[derive(Debug)]
+pub struct HttpProvider {
+    base: Url,
+    /// The base without credentials and query, for messages.
+    shown: String,
+    key: Option<SecretString>,
+    client: Client,
+    policy: Policy,
+    deadlines: Deadlines,
+    /// No request before this moment: one run's rate limit is every run's.
+    not_before: std::sync::Mutex<Option<Instant>>,
+}
+
+impl HttpProvider {
+    /// An endpoint by its base URL (`https://api.openai.com/v1`; for Anthropic and Google without
+    /// the version). Servers on the own machine may need no key.
+    pub fn new(base_url: &str, key: Option<SecretString>, client: Client) -> Result<HttpProvider> {
+        let invalid = |why: &str| {
+            Failure::usage(format!("the base URL of the model is not usable: {why}"))
+                .hint("give it like `https://api.openai.com/v1`, in `--base-url` or the provider's variable")
+        };
+        let base = Url::parse(base_url.trim()).map_err(|err| invalid(&err.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(invalid("it must start with `http://` or `https://`"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(invalid("it contains a user name or password"));
+        }
+        let mut shown = base.clone();
+        shown.set_query(None);
+        shown.set_fragment(None);
+        if let Some(key) = &key {
+            bearer(key).map_err(|()| {
+                Failure::usage("the model key contains characters that no key has")
+                    .hint("check the variable for a line break or quotation marks")
+            })?;
+        }
+        Ok(HttpProvider {
+            shown: shown.as_str().trim_end_matches('/').to_owned(),
+            base,
+            key,
+            client,
+            policy: Policy::default(),
+            deadlines: Deadlines::default(),
+            not_before: std::sync::Mutex::new(None),
+        })
+    }
+
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> HttpProvider {
+        self.policy = policy;
+        self
+    }
+
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
+        self.deadlines = deadlines;
+        self
+    }
+
+    /// The address of the endpoint as it may be shown.
+    pub fn endpoint(&self) -> &str {
+        &self.shown
+    }
+
+    fn url(&self, wire: Wire, model: &str) -> Url {
+        let mut url = self.base.clone();
+        let path = format!("{}/{}", url.path().trim_end_matches('/'), wire::path(wire, model));
+        url.set_path(&path);
+        if wire == Wire::Gemini {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        url
+    }
+
+    fn headers(&self, wire: Wire) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        // A compressed answer can be a bomb, and a stream of small events gains nothing.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if wire == Wire::Messages {
+            let name = HeaderName::from_static("anthropic-version");
+            headers.insert(name, HeaderValue::from_static("2023-06-01"));
+        }
+        if let Some(key) = &self.key {
+            let (name, value) = match wire {
+                Wire::Responses | Wire::Chat => (header::AUTHORIZATION, bearer(key)),
+                Wire::Messages => (HeaderName::from_static("x-api-key"), bare(key)),
+                Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), bare(key)),
+            };
+            if let Ok(value) = value {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+
+    /// One request and its answer. `spent` learns what a broken attempt may have cost.
+    async fn attempt(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+        spent: &mut Usage,
+    ) -> Result<Reply, Fault> {
+        let sending = self
+            .client
+            .post(prepared.url.clone())
+            .headers(prepared.headers.clone())
+            .body(prepared.body.clone())
+            .send();
+        let response = match timeout(self.deadlines.idle, sending).await {
+            Ok(sent) => sent.map_err(|err| answer::transport_fault(&err))?,
+            Err(_) => return Err(self.silence()),
+        };
+        if response.status() != StatusCode::OK {
+            return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
+        }
+        let mut reading = answer::Reading::new(wire, response, self.deadlines.idle);
+        let read = reading.run(progress).await;
+        if read.is_err() && reading.has_started() {
+            spent.input += tokens(prepared.body.len());
+            spent.output += tokens(reading.received());
+            spent.estimated = true;
+        }
+        read
+    }
+
+    fn silence(&self) -> Fault {
+        let seconds = self.deadlines.idle.as_secs_f64();
+        Fault::new(FaultKind::Unavailable, format!("no answer within {seconds} s"))
+    }
+
+    /// Waits until no rate limit stands in the way.
+    async fn wait_for_gate(&self) {
+        loop {
+            let gate = *self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match gate.map(|at| at.saturating_duration_since(Instant::now())) {
+                Some(left) if !left.is_zero() => sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+
+    fn close_gate(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut gate = self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *gate = Some(gate.map_or(until, |earlier| earlier.max(until)));
+    }
+
+    /// The retry loop of one turn.
+    async fn attempts(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, Fault> {
+        let deadline = Instant::now() + self.deadlines.turn;
+        let mut retries = self.policy.begin();
+        let mut spent = Usage::default();
+        loop {
+            self.wait_for_gate().await;
+            let began = Instant::now();
+            let left = deadline.saturating_duration_since(began);
+            let attempt = self.attempt(wire, prepared, progress, &mut spent);
+            let fault = match timeout(left, attempt).await {
+                Ok(Ok(mut reply)) => {
+                    reply.usage += spent;
+                    return Ok(reply);
+                }
+                Ok(Err(fault)) => self.clean(fault),
+                Err(_) => {
+                    let seconds = self.deadlines.turn.as_secs_f64();
+                    let message = format!("the turn was not finished within {seconds} s");
+                    return Err(Fault::new(FaultKind::Unavailable, message));
+                }
+            };
+            let Some(wait) = retries.next_wait(&fault, began.elapsed()) else { return Err(fault) };
+            let real = self.policy.real(wait);
+            if fault.kind == FaultKind::RateLimited {
+                self.close_gate(real);
+            }
+            let attempt = retries.attempts();
+            tracing::warn!(endpoint = %self.shown, attempt, ?wait, why = %fault.message, "retrying");
+            progress(Progress::Retrying { attempt, wait, why: &fault.message });
+            sleep(real.min(deadline.saturating_duration_since(Instant::now()))).await;
+        }
+    }
+
+    fn clean(&self, fault: Fault) -> Fault {
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
+        Fault { message: clean::message(&fault.message, key), ..fault }
+    }
+
+    fn error(&self, fault: Fault) -> ProviderError {
+        let Fault { kind, message, wait, .. } = self.clean(fault);
+        let endpoint = self.shown.clone();
+        match kind {
+            FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
+            FaultKind::Unavailable | FaultKind::Cut => {
+                ProviderError::Unavailable { endpoint, message }
+            }
+            FaultKind::Quota => ProviderError::Quota { endpoint, message },
+            FaultKind::Authentication => ProviderError::Authentication { endpoint, message },
+            FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
+            FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
+            FaultKind::Rejected(status) => ProviderError::Rejected { endpoint, status, message },
+            FaultKind::Malformed => ProviderError::Malformed { endpoint, message },
+        }
+    }
+}
+
+/// What is the same for every attempt.
+struct Prepared {
+    url: Url,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+#[async_trait]
+impl Provider for HttpProvider {
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let wire = request.model.wire;
+        let Some(body) = wire::encode(wire, request) else {
+            let word = wire::word(wire);
+            let message = format!("this build does not speak the `{word}` wire");
+            return Err(self.error(Fault::new(FaultKind::Rejected(0), message)));
+        };
+        let prepared = Prepared {
+            url: self.url(wire, &request.model.slug),
+            headers: self.headers(wire),
+            body: Bytes::from(body),
+        };
+        match self.attempts(wire, &prepared, progress).await {
+            Ok(mut reply) => {
+                estimate_missing(&mut reply, prepared.body.len());
+                Ok(reply)
+            }
+            Err(fault) => Err(self.error(fault)),
+        }
+    }
+}
+
+/// A server that counts no tokens gets our own count, on the high side.
+fn estimate_missing(reply: &mut Reply, sent: usize) {
+    if !reply.usage.estimated {
+        return;
+    }
+    if reply.usage.input == 0 {
+        reply.usage.input = tokens(sent);
+    }
+    if reply.usage.output == 0 {
+        reply.usage.output = tokens(reply.items.iter().map(length).sum());
+    }
+}
+
+fn length(item: &Item) -> usize {
+    match item {
+        Item::Message(message) => message
+            .content
+            .iter()
+            .map(|part| match part {
+                Content::Text { text } | Content::Refusal { text } => text.len(),
+                Content::Image { data, .. } => data.len(),
+            })
+            .sum(),
+        Item::Reasoning(thought) => thought.summary.iter().map(String::len).sum(),
+        Item::Call(call) => call.payload.as_str().len(),
+        Item::Output(_) | Item::Opaque(_) => 0,
+    }
+}
+
+/// An upper estimate of the tokens in so many bytes of JSON: English and code have about four
+/// bytes a token.
+fn tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(3)
+}
+
+fn bearer(key: &SecretString) -> Result<HeaderValue, ()> {
+    sensitive(format!("Bearer {}", key.expose_secret()))
+}
+
+fn bare(key: &SecretString) -> Result<HeaderValue, ()> {
+    sensitive(key.expose_secret().to_owned())
+}
+
+/// A header value that is left out of debug output.
+fn sensitive(text: String) -> Result<HeaderValue, ()> {
+    let mut value = HeaderValue::try_from(text).map_err(|_| ())?;
+    value.set_sensitive(true);
+    Ok(value)
+}

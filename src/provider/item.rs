@@ -96,6 +96,19 @@ pub struct ToolCall {
     pub native: Option<Native>,
 }
 
+impl ToolCall {
+    /// The form in which this call must be answered.
+    pub fn output_form(&self) -> OutputForm {
+        match (&self.payload, self.name.as_str()) {
+            (Payload::Freeform(_), _) => OutputForm::Custom,
+            (Payload::Native(_), "local_shell") => OutputForm::LocalShell,
+            (Payload::Native(_), "shell") => OutputForm::Shell,
+            (Payload::Native(_), "apply_patch") => OutputForm::ApplyPatch,
+            (Payload::Native(_) | Payload::Json(_), _) => OutputForm::Function,
+        }
+    }
+}
+
 /// The arguments of a call, in the form in which they came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]

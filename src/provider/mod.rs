@@ -20,6 +20,10 @@ use serde_json::Value;
 
 use self::catalogue::Model;
 use self::item::{Item, StopReason, Usage};
+use crate::error::Failure;
+
+/// What is told of text as it streams in and of retries. It must not block.
+pub type OnProgress<'a> = &'a (dyn for<'p> Fn(Progress<'p>) + Send + Sync);
 
 /// A model that answers.
 #[async_trait]
@@ -31,7 +35,7 @@ pub trait Provider: Send + Sync {
     async fn reply(
         &self,
         request: &Request<'_>,
-        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
+        progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError>;
 }
 
@@ -125,4 +129,37 @@ pub enum ProviderError {
     /// The scripted model has no reply left.
     #[error("the script `{script}` has no reply left after {used}")]
     ScriptExhausted { script: String, used: usize },
+}
+
+impl From<ProviderError> for Failure {
+    /// The error as a person reads it, with the setting to change.
+    fn from(err: ProviderError) -> Failure {
+        let hint = match &err {
+            ProviderError::RateLimited { wait: Some(wait), .. } => {
+                format!("run it again in {} s; the run goes on where it stopped", wait.as_secs() + 1)
+            }
+            ProviderError::RateLimited { wait: None, .. } | ProviderError::Unavailable { .. } => {
+                "run it again later; the run goes on where it stopped".to_owned()
+            }
+            ProviderError::Quota { .. } => "check the plan and the spending limit of the account".to_owned(),
+            ProviderError::Authentication { .. } => {
+                "check that the key is the provider's own (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`) and may use this model".to_owned()
+            }
+            ProviderError::ContextOverflow { .. } => {
+                "choose a model with a larger context window, or a smaller task".to_owned()
+            }
+            ProviderError::Filtered { .. } => "rephrase the task, or choose another model".to_owned(),
+            ProviderError::Rejected { status: 404, .. } => {
+                "check the model's name in `--model` and the base URL in `--base-url`".to_owned()
+            }
+            ProviderError::Rejected { .. } => {
+                "check `--model`, `--effort` and `--base-url`; `patchwright tools` prints what is declared to the model".to_owned()
+            }
+            ProviderError::Malformed { .. } => {
+                "check that `--base-url` (or the provider's variable) names the API, for OpenAI ending in `/v1`".to_owned()
+            }
+            ProviderError::ScriptExhausted { .. } => "add replies to the script".to_owned(),
+        };
+        Failure::provider(err.to_string()).hint(hint)
+    }
 }

@@ -1,1 +1,154 @@
-//! provider/retry
+//! When a failed request is sent again, and after how long. `docs/reliability.md` is the table.
+//!
+//! The policy is data; time passes only in [`super::http`], which multiplies waits by
+//! [`Policy::scale`]. The provider's own wait always wins over ours, with a little jitter on top so
+//! that parallel runs do not come back together.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use chrono::{DateTime, Utc};
+use http::HeaderMap;
+use rand::RngExt;
+
+use super::wire::fault::{self, Fault, FaultKind};
+
+/// How often and how long a request is tried.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Requests for one turn, the first included.
+    pub attempts: u32,
+    /// No new attempt starts when this much time has passed since the first, or would have after
+    /// the wait.
+    pub total: Duration,
+    /// First wait when the provider names none; doubles each time.
+    pub first_wait: Duration,
+    /// Longest wait of ours.
+    pub longest_wait: Duration,
+    /// Real seconds for each second of waiting: 1, or less to let a test run in no time.
+    pub scale: f64,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            attempts: 5,
+            total: Duration::from_mins(10),
+            first_wait: Duration::from_millis(500),
+            longest_wait: Duration::from_mins(1),
+            scale: 1.0,
+        }
+    }
+}
+
+impl Policy {
+    /// The retries of one turn.
+    pub fn begin(&self) -> Retries {
+        let ours = ExponentialBuilder::default()
+            .with_min_delay(self.first_wait)
+            .with_max_delay(self.longest_wait)
+            .with_jitter()
+            .without_max_times()
+            .build();
+        Retries { ours, attempts: 1, left: self.attempts, total: self.total, spent: Duration::ZERO }
+    }
+
+    /// How long a wait really takes.
+    pub fn real(&self, wait: Duration) -> Duration {
+        wait.mul_f64(self.scale.max(0.0))
+    }
+}
+
+/// Counts the attempts and the time of one turn.
+#[derive(Debug)]
+pub struct Retries {
+    ours: ExponentialBackoff,
+    /// Attempts made.
+    attempts: u32,
+    left: u32,
+    total: Duration,
+    spent: Duration,
+}
+
+impl Retries {
+    /// The wait before the next attempt, or `None` when this fault is final. `took` is how long
+    /// the failed attempt lasted.
+    pub fn next_wait(&mut self, fault: &Fault, took: Duration) -> Option<Duration> {
+        self.spent += took;
+        if !fault.may_pass() || self.attempts >= self.left {
+            return None;
+        }
+        let ours = self.ours.next()?;
+        let wait = match fault.wait {
+            // Never sooner than asked, and not all at the same moment.
+            Some(asked) => asked.saturating_add(jitter(asked)),
+            None => ours,
+        };
+        if self.spent.saturating_add(wait) > self.total {
+            return None;
+        }
+        self.spent += wait;
+        self.attempts += 1;
+        Some(wait)
+    }
+
+    /// Attempts made so far, the one that is about to start included.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+}
+
+/// Up to a tenth of the wait, at most a second.
+fn jitter(wait: Duration) -> Duration {
+    let most = wait.mul_f64(0.1).min(Duration::from_secs(1));
+    most.mul_f64(rand::rng().random_range(0.0..=1.0))
+}
+
+/// What the headers of an error answer add to the fault in its body: the wait, and the server's
+/// word on whether to try again.
+///
+/// `x-should-retry: true` is not followed for requests that are wrong in themselves.
+pub fn with_headers(mut fault: Fault, headers: &HeaderMap, now: DateTime<Utc>) -> Fault {
+    match header(headers, "x-should-retry") {
+        Some("false") => fault.is_final = true,
+        Some("true") => {
+            if let FaultKind::Rejected(status) = fault.kind
+                && !matches!(status, 300..=399 | 400 | 404 | 413 | 422)
+            {
+                fault.kind = FaultKind::Unavailable;
+            }
+        }
+        _ => {}
+    }
+    if let Some(wait) = wait_in_headers(headers, now) {
+        fault.wait = Some(wait);
+    }
+    fault
+}
+
+/// The wait that `retry-after-ms` or `Retry-After` (seconds or a date) asks for.
+pub fn wait_in_headers(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    if let Some(text) = header(headers, "retry-after-ms")
+        && let Ok(milliseconds) = text.parse::<f64>()
+        && let Ok(wait) = Duration::try_from_secs_f64(milliseconds / 1000.0)
+    {
+        return Some(wait);
+    }
+    let text = header(headers, "retry-after")?;
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    if let Some(wait) = fault::duration(text) {
+        return Some(wait);
+    }
+    let date = DateTime::parse_from_rfc2822(text).ok()?;
+    // The server's own clock decides, when it tells the time.
+    let now = header(headers, "date")
+        .and_then(|text| DateTime::parse_from_rfc2822(text).ok())
+        .map_or(now, |date| date.with_timezone(&Utc));
+    Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
