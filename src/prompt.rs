@@ -6,8 +6,7 @@
 
 use std::sync::LazyLock;
 
-use minijinja::{Environment, UndefinedBehavior, Value};
-use serde::Serialize;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 use crate::error::{Failure, Result};
 use crate::provider::catalogue::Model;
@@ -43,7 +42,7 @@ pub const FILES: &[(&str, &str)] = embedded![
 const DEFAULT_SYSTEM: &str = "generic";
 
 /// What the model is told about an issue.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct IssueTask<'a> {
     /// `owner/name`.
     pub repository: &'a str,
@@ -88,41 +87,31 @@ pub fn system(model: &Model) -> Result<&'static str> {
 
 /// The task: solve this issue.
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
-    render("task/issue.md", task)
+    let IssueTask { repository, number, thread, checks, tag } = *task;
+    render("task/issue.md", context! { repository, number, thread, checks => list(checks), tag })
 }
 
 /// The task: follow this prompt.
 pub fn exec_task(prompt: &str, checks: &[String]) -> Result<String> {
-    #[derive(Serialize)]
-    struct Variables<'a> {
-        prompt: &'a str,
-        checks: &'a [String],
-    }
-    render("task/exec.md", &Variables { prompt, checks })
+    render("task/exec.md", context! { prompt, checks => list(checks) })
 }
 
 /// What is said to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the
 /// outputs of the checks.
 pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
-    #[derive(Serialize)]
-    struct Check<'a> {
-        command: &'a str,
-        tail: &'a str,
-        verdict: String,
-        passed_before: bool,
-    }
-    #[derive(Serialize)]
-    struct Variables<'a> {
-        checks: Vec<Check<'a>>,
-        tag: &'a str,
-    }
-    let checks = failed.iter().map(|FailedCheck { run, before }| Check {
-        command: &run.command,
-        tail: &run.tail,
-        verdict: verdict(run),
-        passed_before: *before == Before::Passed,
+    let checks = failed.iter().map(|FailedCheck { run, before }| {
+        context! {
+            command => run.command.as_str(),
+            tail => run.tail.as_str(),
+            verdict => verdict(run),
+            passed_before => *before == Before::Passed,
+        }
     });
-    render("task/check_failed.md", &Variables { checks: checks.collect(), tag })
+    render("task/check_failed.md", context! { checks => checks.collect::<Vec<Value>>(), tag })
+}
+
+fn list(texts: &[String]) -> Value {
+    texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<Value>>().into()
 }
 
 /// A word for tags around text from outside: random, and in none of the texts, so that no text can
@@ -140,10 +129,10 @@ pub fn fresh_tag(texts: &[&str]) -> String {
 ///
 /// # Errors
 /// When there is no such template, or it uses a variable that is not given: a defect either way.
-pub fn render(name: &str, variables: &impl Serialize) -> Result<String> {
+pub fn render(name: &str, variables: Value) -> Result<String> {
     let broken = |err| Failure::internal(format!("prompt `{name}` is broken")).caused_by(err);
     let template = TEMPLATES.get_template(name).map_err(broken)?;
-    template.render(Value::from_serialize(variables)).map(|text| text.trim().to_owned()).map_err(broken)
+    template.render(variables).map(|text| text.trim().to_owned()).map_err(broken)
 }
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {

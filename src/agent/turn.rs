@@ -16,7 +16,7 @@ use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::prompt;
 use crate::provider::item::{Item, ToolCall};
-use crate::provider::{ProviderError, Reply, Request};
+use crate::provider::{Progress, ProviderError, Reply, Request, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch};
 use crate::world::Clock;
@@ -36,10 +36,10 @@ impl<'a> Agent<'a> {
     pub fn new(spec: AgentSpec<'a>) -> Agent<'a> {
         let started = spec.world.clock.instant();
         let mut notes = Vec::new();
-        if !budget::can_count_dollars(spec.model) {
+        if spec.model.price.is_none() {
             notes.push(format!(
-                "the price of `{}` is unknown, so its cost is not counted and the limit on cost \
-                 could not be kept",
+                "the price of `{}` is unknown: its cost, and the limit on it, are counted as for \
+                 the dearest known model",
                 spec.model.slug
             ));
         }
@@ -138,7 +138,7 @@ impl<'a> Agent<'a> {
             effort: self.spec.effort,
             cache_key: self.spec.run,
         };
-        let progress = |what: crate::provider::Progress<'_>| {
+        let progress = |what: Progress<'_>| {
             self.spec.progress.happened(Happening::Model(what));
         };
         let reply = self.bounded(self.spec.world.provider.reply(&request, &progress)).await?;
@@ -157,7 +157,7 @@ impl<'a> Agent<'a> {
             reply.usage.estimated = true;
             self.note(format!("`{}` was asked, and `{}` answered", model.slug, reply.model));
         }
-        let cost_usd = budget::cost_usd(model, &reply.usage).unwrap_or(0.0);
+        let (cost_usd, _) = catalogue::cost(model, &reply.usage);
         let turn = self.state.spending.turns + 1;
         self.record(&Entry::Replied { turn, reply, cost_usd })?;
         self.spec.progress.happened(Happening::Replied { spending: &self.state.spending });
@@ -228,7 +228,7 @@ impl<'a> Agent<'a> {
         let mut spending = self.state.spending.clone();
         let now = self.clock().instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
-        spending.cost_is_estimate |= !budget::can_count_dollars(self.spec.model);
+        spending.cost_is_estimate |= self.spec.model.price.is_none();
         let final_message = self.state.final_message.clone();
         let entry = Entry::Stopped {
             reason: reason.word().to_owned(),

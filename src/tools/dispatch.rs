@@ -19,7 +19,7 @@ use super::{Effect, ToolError, ToolOutput, truncate};
 use crate::agent::journal::Entry;
 use crate::agent::{AgentSpec, Happening};
 use crate::error::Failure;
-use crate::provider::item::{CallOutput, Content, OutputForm, Payload, ToolCall};
+use crate::provider::item::{CallOutput, Content, ToolCall};
 use crate::task::plan::Plan;
 
 /// Largest arguments of one call, in bytes.
@@ -218,7 +218,7 @@ impl<'a> Dispatch<'a> {
             name: call.name.clone(),
             content,
             success,
-            form: form(call),
+            form: call.output_form(),
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
         let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault };
@@ -272,17 +272,6 @@ fn formatted(call: &ToolCall, output: &ToolOutput, took: Duration, tokens: u64) 
         text.push_str(&format!("command timed out after {} milliseconds\n", command.duration_ms));
     }
     text + &truncated.text
-}
-
-/// The wire form of the answer follows that of the call.
-fn form(call: &ToolCall) -> OutputForm {
-    match (&call.payload, call.name.as_str()) {
-        (Payload::Json(_), _) => OutputForm::Function,
-        (Payload::Freeform(_), _) => OutputForm::Custom,
-        (Payload::Native(_), "local_shell") => OutputForm::LocalShell,
-        (Payload::Native(_), "apply_patch") => OutputForm::ApplyPatch,
-        (Payload::Native(_), _) => OutputForm::Shell,
-    }
 }
 
 /// The name could be one of a tool.
