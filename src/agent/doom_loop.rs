@@ -1,1 +1,120 @@
-//! agent/doom_loop
+//! Is the model going round in circles? A pure function of the history, asked after each turn.
+//!
+//! A circle is the same call with the same result, or the same two or three calls in turn, over and
+//! over. Three rounds bring a nudge, two more after that the end of the run. Times in results are
+//! ignored: they differ between runs of the same command.
+
+use std::collections::HashMap;
+
+use super::history::text_of;
+use crate::provider::item::{CallOutput, Content, Item, Message, Role};
+
+/// Rounds until the model is told.
+const ROUNDS_TO_NUDGE: usize = 3;
+/// Further rounds until the run ends.
+const ROUNDS_AFTER_NUDGE: usize = 2;
+/// Longest circle, in calls.
+const LONGEST_PERIOD: usize = 3;
+/// Calls that are looked at.
+const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fine,
+    Nudge,
+    Stop,
+}
+
+/// What a call did, as far as it can be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Round {
+    name: String,
+    arguments: String,
+    result: String,
+}
+
+/// Judges the end of the history. `nudge` is the text with which the model is told.
+pub fn verdict(history: &[Item], nudge: &str) -> Verdict {
+    let (rounds, since_nudge) = recent_rounds(history, nudge);
+    let circle = (1..=LONGEST_PERIOD)
+        .map(|period| (period, repeats(&rounds, period)))
+        .find(|(_, repeats)| *repeats >= ROUNDS_TO_NUDGE);
+    let Some((period, repeats)) = circle else { return Verdict::Fine };
+    match since_nudge {
+        Some(calls) if calls < repeats * period => {
+            if calls >= ROUNDS_AFTER_NUDGE * period { Verdict::Stop } else { Verdict::Fine }
+        }
+        Some(_) | None => Verdict::Nudge,
+    }
+}
+
+/// How often the last `period` rounds stand at the end, one after the other. Fewer than two different
+/// calls in a longer period are a shorter period, and counted there.
+fn repeats(rounds: &[Round], period: usize) -> usize {
+    let mut blocks = rounds.rchunks_exact(period);
+    let Some(last) = blocks.next() else { return 0 };
+    1 + blocks.take_while(|block| *block == last).count()
+}
+
+/// The last calls with their results in order, and how many of them came after the last nudge.
+fn recent_rounds(history: &[Item], nudge: &str) -> (Vec<Round>, Option<usize>) {
+    let mut outputs: HashMap<&str, &CallOutput> = HashMap::new();
+    let mut rounds = Vec::new();
+    let mut since_nudge = None;
+    for item in history.iter().rev() {
+        match item {
+            Item::Output(output) => {
+                outputs.insert(&output.id, output);
+            }
+            Item::Call(call) => {
+                if let Some(output) = outputs.remove(call.id.as_str()) {
+                    rounds.push(Round {
+                        name: call.name.clone(),
+                        arguments: call.payload.as_str().to_owned(),
+                        result: comparable(output),
+                    });
+                }
+            }
+            Item::Message(message) if since_nudge.is_none() && is_nudge(message, nudge) => {
+                since_nudge = Some(rounds.len());
+            }
+            Item::Message(_) | Item::Reasoning(_) | Item::Opaque(_) => {}
+        }
+        if rounds.len() == WINDOW {
+            break;
+        }
+    }
+    rounds.reverse();
+    (rounds, since_nudge)
+}
+
+fn is_nudge(message: &Message, nudge: &str) -> bool {
+    message.role == Role::Developer && text_of(message) == nudge
+}
+
+/// The text of an output without its times: decimal fractions become `#`.
+fn comparable(output: &CallOutput) -> String {
+    let mut text = String::new();
+    for content in &output.content {
+        match content {
+            Content::Text { text: part } | Content::Refusal { text: part } => {
+                without_fractions(part, &mut text);
+            }
+            Content::Image { data, .. } => text.push_str(data),
+        }
+    }
+    text
+}
+
+fn without_fractions(text: &str, into: &mut String) {
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        into.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number = &rest[..end];
+        into.push_str(if number.trim_end_matches('.').contains('.') { "#" } else { number });
+        rest = &rest[end..];
+    }
+    into.push_str(rest);
+}

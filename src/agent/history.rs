@@ -1,1 +1,62 @@
-//! agent/history
+//! Everything said so far, in the order in which it was said.
+//!
+//! The only way to change a [`History`] is to add to its end: each request is an exact prefix of the
+//! next one, which is what prompt caches are keyed by.
+
+use std::collections::HashSet;
+
+use crate::provider::item::{CallOutput, Content, Item, Message, Role};
+
+/// The conversation; append-only.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    items: Vec<Item>,
+    call_ids: HashSet<String>,
+}
+
+impl History {
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    pub fn push(&mut self, item: Item) {
+        if let Item::Call(call) = &item {
+            self.call_ids.insert(call.id.clone());
+        }
+        self.items.push(item);
+    }
+
+    pub fn extend(&mut self, items: impl IntoIterator<Item = Item>) {
+        items.into_iter().for_each(|item| self.push(item));
+    }
+
+    /// Answers the calls that were made last, in the order of the calls.
+    pub fn answer(&mut self, outputs: impl IntoIterator<Item = CallOutput>) {
+        self.extend(outputs.into_iter().map(Item::Output));
+    }
+
+    /// A call with this id was made before.
+    pub fn has_call(&self, id: &str) -> bool {
+        self.call_ids.contains(id)
+    }
+}
+
+/// A remark of the harness to the model.
+pub fn note(text: impl Into<String>) -> Item {
+    message(Role::Developer, [text])
+}
+
+/// A message with these parts.
+pub fn message<T: Into<String>>(role: Role, parts: impl IntoIterator<Item = T>) -> Item {
+    let content = parts.into_iter().map(Content::text).collect();
+    Item::Message(Message { role, content, native: None })
+}
+
+/// The text of a message, its parts joined with line breaks. Pictures are left out.
+pub fn text_of(message: &Message) -> String {
+    let texts = message.content.iter().filter_map(|content| match content {
+        Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
+        Content::Image { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

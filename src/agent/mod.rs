@@ -1,7 +1,76 @@
 //! The agent: turns of model reply and tool calls until the model is done or a budget is used up.
+//!
+//! [`turn::Agent`] is the loop. What a run has said and done so far is a fold over its journal
+//! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`] and
+//! [`doom_loop`] decide, they never hold the loop. Nothing here knows a forge, a wire or a container.
 
 pub mod budget;
 pub mod doom_loop;
 pub mod history;
 pub mod journal;
+pub mod reply;
+pub mod state;
+pub mod stop;
 pub mod turn;
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::guest::client::Client;
+use crate::provider::Progress;
+use crate::provider::catalogue::Model;
+use crate::provider::item::ToolCall;
+use crate::task::Limits;
+use crate::task::outcome::Spending;
+use crate::task::plan::Plan;
+use crate::tools::registry::ToolSet;
+use crate::world::World;
+
+pub use self::stop::{StopKind, Stopped};
+pub use self::turn::Agent;
+
+/// What an agent works with.
+pub struct AgentSpec<'a> {
+    pub world: &'a World,
+    /// The run's id; keys the prompt cache.
+    pub run: &'a str,
+    /// The guest of the sandbox that the model works in.
+    pub client: Client,
+    pub model: &'a Model,
+    /// One of the model's reasoning levels.
+    pub effort: Option<&'a str>,
+    /// The system prompt. When a run is resumed, the recorded one is sent instead.
+    pub instructions: String,
+    pub tools: ToolSet,
+    pub limits: &'a Limits,
+    /// When the whole run must be over; every wait ends there.
+    pub deadline: Instant,
+    pub journal: &'a journal::Journal,
+    /// Cancelled by SIGINT and SIGTERM.
+    pub cancel: CancellationToken,
+    pub progress: &'a dyn AgentProgress,
+}
+
+/// Somebody who watches. Called from the loop, so it must not block.
+pub trait AgentProgress: Send + Sync {
+    fn happened(&self, what: Happening<'_>);
+}
+
+impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
+    fn happened(&self, what: Happening<'_>) {
+        self(what);
+    }
+}
+
+/// What happens during a run, as it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Happening<'a> {
+    /// Text, reasoning and retries of the reply that is on its way.
+    Model(Progress<'a>),
+    /// A reply has arrived; what has been spent by now.
+    Replied { spending: &'a Spending },
+    CallStarted { call: &'a ToolCall },
+    CallEnded { call: &'a ToolCall, success: bool, took: Duration },
+    PlanUpdated { plan: &'a Plan },
+}

@@ -1,1 +1,301 @@
-//! agent/turn
+//! The loop: ask, run the calls, ask again.
+//!
+//! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
+//! and what there is by then comes with it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::budget::{self, Decision, Which};
+use super::journal::{Entry, Line};
+use super::state::{Next, Remarks, State};
+use super::stop::{StopKind, Stopped};
+use super::{AgentSpec, Happening};
+use crate::error::Failure;
+use crate::prompt;
+use crate::provider::item::{Item, ToolCall};
+use crate::provider::{Progress, ProviderError, Reply, Request, catalogue};
+use crate::task::plan::Plan;
+use crate::tools::dispatch::{Broken, Dispatch};
+use crate::world::Clock;
+
+/// A model at work on one task.
+pub struct Agent<'a> {
+    spec: AgentSpec<'a>,
+    state: State,
+    /// The plan as the model keeps it, shared with the tool that does.
+    plan: Mutex<Plan>,
+    touched: BTreeSet<String>,
+    notes: Vec<String>,
+    started: Instant,
+}
+
+impl<'a> Agent<'a> {
+    pub fn new(spec: AgentSpec<'a>) -> Agent<'a> {
+        let started = spec.world.clock.instant();
+        let mut notes = Vec::new();
+        if spec.model.price.is_none() {
+            notes.push(format!(
+                "the price of `{}` is unknown: its cost, and the limit on it, are counted as for \
+                 the dearest known model",
+                spec.model.slug
+            ));
+        }
+        Agent {
+            spec,
+            state: State::default(),
+            plan: Mutex::default(),
+            touched: BTreeSet::new(),
+            notes,
+            started,
+        }
+    }
+
+    /// Works on what `opening` asks for until the model is done or something ends the run.
+    pub async fn run(&mut self, opening: Vec<Item>) -> Stopped {
+        let reason = match self.open(opening) {
+            Ok(()) => self.turns().await,
+            Err(stop) => stop,
+        };
+        self.stopped(reason)
+    }
+
+    /// Says something more (failing checks) to a model that had finished, and works on.
+    pub async fn continue_with(&mut self, items: Vec<Item>) -> Stopped {
+        let reason = match self.record(&Entry::Added { items }) {
+            Ok(()) => self.turns().await,
+            Err(stop) => stop,
+        };
+        self.stopped(reason)
+    }
+
+    /// Goes on where a recorded run ended, in a fresh sandbox. Recorded calls that write are run
+    /// again for their effect; their recorded outputs stay, so requests stay what they were. The
+    /// records must be of a run that had been opened (see [`Agent::can_resume`]).
+    pub async fn resume(&mut self, recorded: &[Line]) -> Stopped {
+        for line in recorded {
+            self.state.apply(&line.entry);
+        }
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
+        let reason = match self.redo(recorded).await {
+            Ok(()) => self.turns().await,
+            Err(stop) => stop,
+        };
+        self.stopped(reason)
+    }
+
+    /// The records reach far enough to go on from: the first request had been put together.
+    pub fn can_resume(recorded: &[Line]) -> bool {
+        recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))
+    }
+
+    /// The main path. One turn is: check the budget, ask, append the reply, run its calls, append
+    /// their outputs; a turn without calls is the last. What comes next is read off the state, so
+    /// that a resumed run enters in the middle of a turn.
+    async fn turns(&mut self) -> StopKind {
+        let remarks = match remarks() {
+            Ok(remarks) => remarks,
+            Err(failure) => return StopKind::Machine(failure),
+        };
+        loop {
+            let step = match self.state.next(&remarks) {
+                Next::Ask => self.ask().await,
+                Next::Run(calls) => self.run_calls(calls).await,
+                Next::Add(items) => self.record(&Entry::Added { items }),
+                Next::Stop(reason) => Err(reason),
+            };
+            if let Err(reason) = step {
+                return reason;
+            }
+        }
+    }
+
+    async fn ask(&mut self) -> Result<(), StopKind> {
+        self.check_budget()?;
+        let reply = self.request().await?;
+        self.append_reply(reply)
+    }
+
+    fn check_budget(&self) -> Result<(), StopKind> {
+        let remaining = self.spec.deadline.saturating_duration_since(self.clock().instant());
+        match budget::decide(self.spec.limits, &self.state.spending, remaining) {
+            Decision::Go => Ok(()),
+            Decision::Stop(which) => Err(StopKind::Budget(which)),
+        }
+    }
+
+    async fn request(&self) -> Result<Reply, StopKind> {
+        let prompt = self.state.prompt.as_ref().ok_or_else(|| {
+            StopKind::Machine(Failure::internal("the agent was started without a prompt"))
+        })?;
+        let request = Request {
+            model: self.spec.model,
+            instructions: &prompt.instructions,
+            tools: &prompt.tools,
+            history: self.state.history.items(),
+            effort: self.spec.effort,
+            cache_key: self.spec.run,
+        };
+        let progress = |what: Progress<'_>| {
+            self.spec.progress.happened(Happening::Model(what));
+        };
+        let reply = self.bounded(self.spec.world.provider.reply(&request, &progress)).await?;
+        reply.map_err(|err| match err {
+            // Compaction belongs here: shorten the history once, and ask again.
+            ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
+            ProviderError::Filtered { .. } => StopKind::Filtered,
+            err => StopKind::Provider(err),
+        })
+    }
+
+    fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
+        let model = self.spec.model;
+        reply.usage = budget::plausible(reply.usage);
+        if !reply.model.is_empty() && !reply.model.contains(&model.slug) {
+            reply.usage.estimated = true;
+            self.note(format!("`{}` was asked, and `{}` answered", model.slug, reply.model));
+        }
+        let (cost_usd, _) = catalogue::cost(model, &reply.usage);
+        let turn = self.state.spending.turns + 1;
+        self.record(&Entry::Replied { turn, reply, cost_usd })?;
+        self.spec.progress.happened(Happening::Replied { spending: &self.state.spending });
+        Ok(())
+    }
+
+    async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
+        let dispatch = self.dispatch();
+        let done = self.bounded(dispatch.run_all(self.state.spending.turns, &calls)).await?;
+        for done in done.map_err(stop_of)? {
+            self.touched.extend(done.changed);
+            self.state.apply(&done.entry);
+        }
+        Ok(())
+    }
+
+    /// Runs recorded calls again for what they changed in the workspace.
+    async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
+        for (call, recorded_success) in recorded_writes(recorded, self.state.history.items()) {
+            let dispatch = self.dispatch();
+            let redone = self.bounded(dispatch.redo(&call)).await?.map_err(stop_of)?;
+            self.touched.extend(redone.changed);
+            if redone.success != recorded_success {
+                let name = &call.name;
+                self.note(format!("`{name}` ended differently when the run was resumed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(&self) -> Dispatch<'_> {
+        Dispatch::new(&self.spec, &self.plan)
+    }
+
+    /// Every wait ends with the run's deadline, and when somebody wants to stop.
+    async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
+        let deadline = tokio::time::Instant::from_std(self.spec.deadline);
+        tokio::select! {
+            biased;
+            () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
+            done = tokio::time::timeout_at(deadline, work) => {
+                done.map_err(|_| StopKind::Budget(Which::Time))
+            }
+        }
+    }
+
+    fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
+        let tools = serde_json::to_value(self.spec.tools.declarations()).map_err(|err| {
+            StopKind::Machine(Failure::internal("a tool declaration is not JSON").caused_by(err))
+        })?;
+        let instructions = self.spec.instructions.clone();
+        self.record(&Entry::Prompted { instructions, tools, items })
+    }
+
+    fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
+        self.spec.journal.append(entry).map_err(StopKind::Machine)?;
+        self.state.apply(entry);
+        Ok(())
+    }
+
+    fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    fn stopped(&mut self, reason: StopKind) -> Stopped {
+        let mut spending = self.state.spending.clone();
+        let now = self.clock().instant();
+        spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
+        spending.cost_is_estimate |= self.spec.model.price.is_none();
+        let final_message = self.state.final_message.clone();
+        let entry = Entry::Stopped {
+            reason: reason.word().to_owned(),
+            final_message: final_message.clone(),
+        };
+        // A journal that cannot take this line has already ended the run, or does not matter to it.
+        let reason = match (self.spec.journal.append(&entry), reason) {
+            (Err(failure), StopKind::Finished) => StopKind::Machine(failure),
+            (_, reason) => reason,
+        };
+        Stopped {
+            reason,
+            final_message,
+            plan: self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            spending,
+            touched: self.touched.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        self.spec.world.clock
+    }
+}
+
+/// Calls that wrote and have ended, in the order in which they ran, with their recorded success.
+fn recorded_writes(recorded: &[Line], history: &[Item]) -> Vec<(ToolCall, bool)> {
+    let writes: HashSet<&str> = recorded.iter().filter_map(written_id).collect();
+    let calls: HashMap<&str, &ToolCall> = history.iter().filter_map(call_by_id).collect();
+    let ended = recorded.iter().filter_map(|line| match &line.entry {
+        Entry::CallEnded { output, .. } if writes.contains(output.id.as_str()) => Some(output),
+        _ => None,
+    });
+    ended
+        .filter_map(|output| {
+            let call = calls.get(output.id.as_str())?;
+            Some(((*call).clone(), output.success))
+        })
+        .collect()
+}
+
+fn written_id(line: &Line) -> Option<&str> {
+    match &line.entry {
+        Entry::CallStarted { id, writes: true, .. } => Some(id),
+        _ => None,
+    }
+}
+
+fn call_by_id(item: &Item) -> Option<(&str, &ToolCall)> {
+    match item {
+        Item::Call(call) => Some((call.id.as_str(), call)),
+        _ => None,
+    }
+}
+
+fn stop_of(broken: Broken) -> StopKind {
+    match broken {
+        Broken::Sandbox(message) => StopKind::Sandbox(message),
+        Broken::Journal(failure) => StopKind::Machine(failure),
+    }
+}
+
+fn remarks() -> Result<Remarks, Failure> {
+    let text = |name: &str| prompt::text(name).map(str::to_owned);
+    Ok(Remarks {
+        nudge: text("task/nudge.md")?,
+        empty: text("task/empty_reply.md")?,
+        cut: text("task/cut_reply.md")?,
+    })
+}

@@ -36,7 +36,7 @@ pub enum Command {
     Exec(exec::Args),
     Action(action::Args),
     Replay(replay::Args),
-    Tools(tools::Args),
+    Tools(tools::ToolsArgs),
     ApplyPatch(apply_patch::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
@@ -86,7 +86,10 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
-        Command::Tools(args) => tools::run(&args, ui).map(|()| 0),
+        Command::Tools(args) => {
+            ui.document(tools::run(&args)?.trim_end_matches('\n'));
+            Ok(0)
+        }
         Command::ApplyPatch(args) => Ok(apply_patch::run(
             args,
             &mut std::io::stdin().lock(),

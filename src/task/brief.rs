@@ -11,7 +11,6 @@ use crate::context::instructions::{self, Instructions};
 use crate::error::Result;
 use crate::prompt;
 use crate::provider::item::{Content, Item, Message, Role};
-use crate::verify::CheckRun;
 
 /// The opening of the conversation.
 pub struct Brief {
@@ -29,18 +28,15 @@ impl Brief {
         admitted: Option<&Admitted>,
         workspace: &Workspace,
         checks: &Checks,
-        baseline: &[CheckRun],
     ) -> Result<Brief> {
-        let files = instructions::find(&workspace.paths()?, &|path| {
-            workspace.file(path).ok().flatten()
-        });
-        let (task, notes) = task_text(run, admitted, checks, baseline)?;
+        let files = instructions::find(workspace).await?;
+        let (task, notes) = task_text(run, admitted, checks)?;
         let items = vec![
             message(Role::Developer, environment_text(run, checks)),
             message(Role::User, task),
         ];
         Ok(Brief {
-            instructions: prompt::system(&run.world.model)?,
+            instructions: prompt::system(&run.world.model)?.to_owned(),
             items: with_instructions(items, &files),
             notes,
             instruction_files: files.files,
@@ -72,27 +68,21 @@ fn task_text(
     run: &Run<'_>,
     admitted: Option<&Admitted>,
     checks: &Checks,
-    baseline: &[CheckRun],
 ) -> Result<(String, Vec<String>)> {
     match (&run.task.kind, admitted) {
         (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
             let thread = admitted.thread(trigger.as_ref());
-            let text = prompt::task_issue(&prompt::IssueTask {
-                repository: admitted.repository.id.to_string(),
+            let text = prompt::issue_task(&prompt::IssueTask {
+                repository: &admitted.repository.id.to_string(),
                 number: admitted.issue.number,
                 thread: &thread.text,
                 checks: &checks.commands,
-                baseline,
+                tag: &thread.tag,
             })?;
             Ok((text, thread.notes))
         }
         (TaskKind::Exec { prompt: asked, .. }, _) => {
-            let text = prompt::task_exec(&prompt::ExecTask {
-                prompt: asked,
-                checks: &checks.commands,
-                baseline,
-            })?;
-            Ok((text, Vec::new()))
+            Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
         }
         (TaskKind::Issue { .. }, None) => {
             Err(crate::error::Failure::internal("an issue task was not admitted"))

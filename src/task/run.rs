@@ -124,7 +124,7 @@ async fn work(
     run.opened(&workspace, &image)?;
     progress.phase("Running the repository's checks on the base");
     let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
-    let brief = Brief::new(run, admitted, &workspace, &checks, &baseline).await?;
+    let brief = Brief::new(run, admitted, &workspace, &checks).await?;
     progress.phase("Working on it");
     let worked = match agent_phase::recorded(run, &baseline, &brief) {
         Some(worked) => worked,

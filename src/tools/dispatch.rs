@@ -1,1 +1,291 @@
-//! tools/dispatch
+//! Runs calls. One call is seven steps: find the tool, parse its arguments, wait at the gate, journal
+//! the start, run, format, truncate (and journal the end).
+//!
+//! A call always has an output: what is wrong with it is told to the model. Only a lost sandbox or an
+//! unwritable journal ([`Broken`]) ends the run.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::arguments::{self, Refusal};
+use super::host::HostCall;
+use super::registry::{Known, Place};
+use super::{Effect, ToolError, ToolOutput, truncate};
+use crate::agent::journal::Entry;
+use crate::agent::{AgentSpec, Happening};
+use crate::error::Failure;
+use crate::provider::item::{CallOutput, Content, ToolCall};
+use crate::task::plan::Plan;
+
+/// Largest arguments of one call, in bytes.
+pub const MAX_ARGUMENTS: usize = 1 << 20;
+/// Most calls of one reply that are run.
+pub const MAX_CALLS: usize = 64;
+/// Longest name of a tool.
+const MAX_NAME: usize = 64;
+/// How much later than the guest the host gives up on a command: the guest needs time to end it.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Why a call could not be run as it was written. Several in a row end the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// No id, an id used before, a name that is no name, or too large.
+    Malformed,
+    UnknownTool,
+    NotJson,
+    /// JSON, but not what the tool takes.
+    Arguments,
+    /// More calls in one reply than are run.
+    TooMany,
+}
+
+/// Why the run cannot go on.
+#[derive(Debug)]
+pub enum Broken {
+    Sandbox(String),
+    Journal(Failure),
+}
+
+/// A call that has run.
+#[derive(Debug)]
+pub struct Done {
+    /// The journal entry with the output.
+    pub entry: Entry,
+    /// Paths that the tool says it changed.
+    pub changed: Vec<String>,
+}
+
+/// What a call that was run again did.
+#[derive(Debug)]
+pub struct Redone {
+    pub success: bool,
+    pub changed: Vec<String>,
+}
+
+/// Runs the calls of one turn.
+pub struct Dispatch<'a> {
+    spec: &'a AgentSpec<'a>,
+    plan: &'a Mutex<Plan>,
+    /// Reads share it, a write has it alone. It is fair, so calls pass in the order in which they
+    /// were made.
+    gate: RwLock<()>,
+}
+
+/// Held while a call runs.
+enum Pass<'a> {
+    Reading(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
+    Writing(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
+}
+
+/// What came of a call, before it is formatted.
+struct Ran {
+    output: Result<ToolOutput, String>,
+    fault: Option<Fault>,
+    took: Duration,
+}
+
+impl<'a> Dispatch<'a> {
+    pub fn new(spec: &'a AgentSpec<'a>, plan: &'a Mutex<Plan>) -> Dispatch<'a> {
+        Dispatch { spec, plan, gate: RwLock::new(()) }
+    }
+
+    /// Runs calls of one reply, given with their positions in it: reads together, writes alone and
+    /// in order. The results are in the order of the calls.
+    pub async fn run_all(
+        &self,
+        turn: u32,
+        calls: &[(usize, ToolCall)],
+    ) -> Result<Vec<Done>, Broken> {
+        try_join_all(calls.iter().map(|(position, call)| self.run(turn, *position, call))).await
+    }
+
+    /// The seven steps of one call.
+    async fn run(&self, turn: u32, position: usize, call: &ToolCall) -> Result<Done, Broken> {
+        let ran = match self.find(position, call).and_then(|tool| parse(tool, call)) {
+            Err(refusal) => Ran::refused(refusal),
+            Ok((tool, args)) => {
+                let pass = self.pass(tool.effect).await;
+                self.journal_start(turn, call, tool)?;
+                let ran = self.execute(tool, args).await?;
+                drop(pass);
+                ran
+            }
+        };
+        let content = self.format(call, &ran);
+        self.journal_end(turn, call, ran, content)
+    }
+
+    /// Runs a recorded call again for its effect; nothing is journalled and nobody is told.
+    pub async fn redo(&self, call: &ToolCall) -> Result<Redone, Broken> {
+        let Ok((tool, args)) = self.find(0, call).and_then(|tool| parse(tool, call)) else {
+            return Ok(Redone { success: false, changed: Vec::new() });
+        };
+        let _pass = self.pass(tool.effect).await;
+        let ran = self.execute(tool, args).await?;
+        let success = ran.output.as_ref().is_ok_and(|output| output.success);
+        Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
+    }
+
+    fn find(&self, position: usize, call: &ToolCall) -> Result<&'a Known, Refusal> {
+        if position >= MAX_CALLS {
+            let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
+            return Err(Refusal { fault: Some(Fault::TooMany), message });
+        }
+        self.spec.tools.find(&call.name).map_err(|err| Refusal {
+            fault: Some(Fault::UnknownTool),
+            message: err.to_string(),
+        })
+    }
+
+    async fn pass(&self, effect: Effect) -> Pass<'_> {
+        match effect {
+            Effect::Reads => Pass::Reading(self.gate.read().await),
+            Effect::Writes => Pass::Writing(self.gate.write().await),
+        }
+    }
+
+    fn journal_start(&self, turn: u32, call: &ToolCall, tool: &Known) -> Result<(), Broken> {
+        self.spec.progress.happened(Happening::CallStarted { call });
+        let entry = Entry::CallStarted {
+            turn,
+            id: call.id.clone(),
+            name: call.name.clone(),
+            writes: tool.effect == Effect::Writes,
+        };
+        self.spec.journal.append(&entry).map_err(Broken::Journal)?;
+        Ok(())
+    }
+
+    async fn execute(&self, tool: &Known, args: Value) -> Result<Ran, Broken> {
+        let clock = self.spec.world.clock;
+        let started = clock.instant();
+        let output = match tool.place {
+            Place::Guest => self.in_guest(tool, args).await,
+            Place::Host(host) => {
+                let AgentSpec { journal, progress, .. } = self.spec;
+                host.call(&HostCall { plan: self.plan, journal, progress: *progress }, args).await
+            }
+        };
+        let took = clock.instant().saturating_duration_since(started);
+        match output {
+            Ok(output) => Ok(Ran { output: Ok(output), fault: None, took }),
+            Err(ToolError::Tell(message)) => Ok(Ran { output: Err(message), fault: None, took }),
+            Err(ToolError::Broken(message)) => Err(Broken::Sandbox(message)),
+        }
+    }
+
+    async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
+        let limit = self.spec.limits.command_timeout;
+        if tool.is_shell() {
+            bound_timeout(&mut args, limit);
+        }
+        let cap = truncate::output_cap(self.spec.model.output_tokens);
+        self.spec.client.tool(tool.name, args, cap, limit + GRACE).await
+    }
+
+    /// The output as the model reads it.
+    fn format(&self, call: &ToolCall, ran: &Ran) -> Vec<Content> {
+        let tokens = self.spec.model.output_tokens;
+        let redact = |text: &str| Content::text(self.spec.journal.redact(text));
+        let output = match &ran.output {
+            Err(message) => return vec![redact(&truncate::text(message, tokens).text)],
+            Ok(output) => output,
+        };
+        let mut content = vec![redact(&formatted(call, output, ran.took, tokens))];
+        content.extend(output.images.iter().map(|image| Content::Image {
+            media_type: image.media_type.clone(),
+            data: image.data.clone(),
+        }));
+        content
+    }
+
+    fn journal_end(
+        &self,
+        turn: u32,
+        call: &ToolCall,
+        ran: Ran,
+        content: Vec<Content>,
+    ) -> Result<Done, Broken> {
+        let success = ran.output.as_ref().is_ok_and(|output| output.success);
+        let output = CallOutput {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content,
+            success,
+            form: call.output_form(),
+        };
+        let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
+        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault };
+        self.spec.journal.append(&entry).map_err(Broken::Journal)?;
+        self.spec.progress.happened(Happening::CallEnded { call, success, took: ran.took });
+        let changed = ran.output.map(|output| output.changed).unwrap_or_default();
+        Ok(Done { entry, changed })
+    }
+}
+
+impl Ran {
+    fn refused(refusal: Refusal) -> Ran {
+        Ran { output: Err(refusal.message), fault: refusal.fault, took: Duration::ZERO }
+    }
+}
+
+fn parse<'a>(tool: &'a Known, call: &ToolCall) -> Result<(&'a Known, Value), Refusal> {
+    arguments::parse(tool, &call.payload).map(|args| (tool, args))
+}
+
+/// Commands may take as long as the run's limit says, also when the model asks for more or says
+/// nothing.
+fn bound_timeout(args: &mut Value, limit: Duration) {
+    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let asked = args.get("timeout_ms").and_then(Value::as_u64);
+    if let Value::Object(fields) = args {
+        fields.insert("timeout_ms".to_owned(), json!(asked.unwrap_or(limit).min(limit)));
+    }
+}
+
+/// What a command wrote, under a head that says how it ended: the form in which the codex models
+/// have seen results, and clear to every other model.
+fn formatted(call: &ToolCall, output: &ToolOutput, took: Duration, tokens: u64) -> String {
+    let Some(command) = &output.command else {
+        let text = truncate::text(&output.text, tokens).text;
+        return match call.name.as_str() {
+            "apply_patch" => {
+                format!("Exit code: 0\nWall time: {:.1} seconds\nOutput:\n{text}", took.as_secs_f64())
+            }
+            _ => text,
+        };
+    };
+    let truncated = truncate::command(command, tokens);
+    let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
+    let mut text = format!("Exit code: {}\nWall time: {seconds:.1} seconds\n", command.exit_code);
+    if let Some(lines) = truncated.total_lines {
+        text.push_str(&format!("Total output lines: {lines}\n"));
+    }
+    text.push_str("Output:\n");
+    if command.timed_out {
+        text.push_str(&format!("command timed out after {} milliseconds\n", command.duration_ms));
+    }
+    text + &truncated.text
+}
+
+/// The name could be one of a tool.
+pub fn is_tool_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_allowed) && !name.starts_with('.')
+}
+
+/// A name from a model, short and without anything that a terminal or Markdown would act on.
+pub fn printable(name: &str) -> String {
+    let clean = |c: char| if c.is_ascii_graphic() && c != '`' { c } else { '?' };
+    let mut text: String = name.chars().take(MAX_NAME).map(clean).collect();
+    if name.chars().nth(MAX_NAME).is_some() {
+        text.push('…');
+    }
+    text
+}

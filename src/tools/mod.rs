@@ -6,6 +6,8 @@
 //! [`dispatch`] runs calls.
 
 #[cfg(feature = "host")]
+pub mod arguments;
+#[cfg(feature = "host")]
 pub mod dispatch;
 pub mod guest;
 #[cfg(feature = "host")]

@@ -1,1 +1,207 @@
-//! tools/schema
+//! JSON Schemas for models, made from `Args` types: short, complete in themselves, and the same bytes
+//! every time.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+/// How deep a schema may be nested before references are no longer followed.
+const MAX_DEPTH: usize = 16;
+
+/// Keywords in the order in which they are written.
+const KEYWORDS: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "const",
+    "anyOf",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+];
+
+/// The schema of a tool's arguments, [`clean`].
+pub fn of<T: JsonSchema>() -> Value {
+    let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+    clean(generator.into_root_schema_for::<T>().to_value())
+}
+
+/// Inlines references, forbids unknown fields, and drops what tells a model nothing. Optional fields
+/// lose their `null`: leaving them out says the same.
+pub fn clean(schema: Value) -> Value {
+    let definitions = schema.get("$defs").or_else(|| schema.get("definitions")).cloned();
+    cleaned(&schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
+}
+
+fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
+    let Value::Object(fields) = schema else { return schema.clone() };
+    if depth == 0 {
+        return json!({});
+    }
+    let mut fields = fields.clone();
+    inline(&mut fields, definitions);
+    drop_null(&mut fields);
+    inline(&mut fields, definitions);
+    collapse_constants(&mut fields);
+    let is_object = fields.contains_key("properties") || fields.get("type") == Some(&json!("object"));
+    let mut result = Map::new();
+    for keyword in KEYWORDS {
+        let value = match (*keyword, fields.get(*keyword)) {
+            ("additionalProperties", value) if is_object => match value {
+                Some(Value::Object(_)) => value.map(|value| cleaned(value, definitions, depth - 1)),
+                _ => Some(json!(false)),
+            },
+            ("properties", None) if is_object => Some(json!({})),
+            (_, None) => None,
+            ("properties", Some(Value::Object(properties))) => Some(Value::Object(
+                properties
+                    .iter()
+                    .map(|(name, value)| (name.clone(), cleaned(value, definitions, depth - 1)))
+                    .collect(),
+            )),
+            ("items", Some(items)) => Some(cleaned(items, definitions, depth - 1)),
+            ("anyOf", Some(Value::Array(variants))) => Some(Value::Array(
+                variants.iter().map(|value| cleaned(value, definitions, depth - 1)).collect(),
+            )),
+            ("description", Some(Value::String(text))) => Some(json!(one_line(text))),
+            // Every count starts at zero; saying so is noise.
+            ("minimum", Some(minimum)) if minimum.as_f64() == Some(0.0) => None,
+            (_, Some(value)) => Some(value.clone()),
+        };
+        if let Some(value) = value {
+            result.insert((*keyword).to_owned(), value);
+        }
+    }
+    Value::Object(result)
+}
+
+/// Puts the referenced definition in place of a `$ref`; what stands beside the reference wins.
+fn inline(fields: &mut Map<String, Value>, definitions: &Value) {
+    let Some(Value::String(reference)) = fields.shift_remove("$ref") else { return };
+    let name = reference.rsplit('/').next().unwrap_or_default();
+    if let Some(Value::Object(definition)) = definitions.get(name) {
+        for (key, value) in definition {
+            fields.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// `["string", "null"]` → `"string"`, `anyOf: [X, null]` → X.
+fn drop_null(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = fields.get("type") {
+        let mut types: Vec<Value> = types.iter().filter(|kind| *kind != "null").cloned().collect();
+        let only = if types.len() == 1 { types.swap_remove(0) } else { Value::Array(types) };
+        fields.insert("type".to_owned(), only);
+    }
+    if let Some(Value::Array(variants)) = fields.get("anyOf") {
+        let is_null = |variant: &&Value| variant.get("type") == Some(&json!("null"));
+        let rest: Vec<Value> = variants.iter().filter(|v| !is_null(v)).cloned().collect();
+        if let [Value::Object(only)] = rest.as_slice() {
+            fields.shift_remove("anyOf");
+            for (key, value) in only {
+                fields.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        } else {
+            fields.insert("anyOf".to_owned(), Value::Array(rest));
+        }
+    }
+}
+
+/// An enum whose variants have doc comments comes as `oneOf` constants; one list says it shorter.
+fn collapse_constants(fields: &mut Map<String, Value>) {
+    let Some(Value::Array(variants)) = fields.shift_remove("oneOf") else { return };
+    let mut names = Vec::new();
+    for variant in &variants {
+        match (variant.get("const"), variant.get("enum")) {
+            (Some(name), _) => names.push(name.clone()),
+            (None, Some(Value::Array(several))) => names.extend(several.iter().cloned()),
+            (None, _) => {
+                fields.insert("anyOf".to_owned(), Value::Array(variants));
+                return;
+            }
+        }
+    }
+    fields.entry("type").or_insert_with(|| json!("string"));
+    fields.insert("enum".to_owned(), Value::Array(names));
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The same schema for strict mode, which wants every field required: optional ones may be `null`.
+pub fn strict(schema: &Value) -> Value {
+    let Value::Object(fields) = schema else { return schema.clone() };
+    let mut fields = fields.clone();
+    if let Some(items) = fields.get_mut("items") {
+        *items = strict(items);
+    }
+    if let Some(Value::Array(variants)) = fields.get_mut("anyOf") {
+        variants.iter_mut().for_each(|variant| *variant = strict(variant));
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        let required = required(schema);
+        for (name, property) in properties.iter_mut() {
+            let inner = strict(property);
+            *property = if required.contains(&name.as_str()) { inner } else { nullable(inner) };
+        }
+        let names = properties.keys().cloned().map(Value::String).collect();
+        fields.insert("required".to_owned(), Value::Array(names));
+        fields.insert("additionalProperties".to_owned(), json!(false));
+    }
+    Value::Object(fields)
+}
+
+/// The names of the required fields.
+pub fn required(schema: &Value) -> Vec<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn nullable(mut schema: Value) -> Value {
+    if let Some(Value::Array(options)) = schema.get_mut("enum") {
+        options.push(Value::Null);
+    }
+    let kind = schema.get("type").cloned();
+    match kind {
+        Some(Value::String(kind)) => schema["type"] = json!([kind, "null"]),
+        Some(Value::Array(mut kinds)) => {
+            kinds.push(json!("null"));
+            schema["type"] = Value::Array(kinds);
+        }
+        _ => {
+            return json!({ "anyOf": [schema, { "type": "null" }] });
+        }
+    }
+    schema
+}
+
+/// The expected arguments in one line: `{"path": string, "depth"?: integer}`.
+pub fn shape(schema: &Value) -> String {
+    if let Some(Value::Array(options)) = schema.get("enum") {
+        return options.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
+    }
+    if let Some(Value::Object(properties)) = schema.get("properties") {
+        let required = required(schema);
+        let fields = properties.iter().map(|(name, property)| {
+            let mark = if required.contains(&name.as_str()) { "" } else { "?" };
+            format!("\"{name}\"{mark}: {}", shape(property))
+        });
+        return format!("{{{}}}", fields.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(Value::Array(variants)) = schema.get("anyOf") {
+        return variants.iter().map(shape).collect::<Vec<_>>().join(" | ");
+    }
+    match (schema.get("type"), schema.get("items")) {
+        (Some(Value::String(kind)), Some(items)) if kind == "array" => format!("[{}]", shape(items)),
+        (Some(Value::String(kind)), _) => kind.clone(),
+        _ => "any".to_owned(),
+    }
+}

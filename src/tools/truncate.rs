@@ -1,1 +1,88 @@
-//! tools/truncate
+//! Long outputs, cut down to what a model should read: the start and the end, with an exact note of
+//! what is missing between them.
+
+use super::CommandOutput;
+
+/// Bytes of text that make up about one token.
+pub const BYTES_PER_TOKEN: usize = 4;
+
+/// Bytes that the guest keeps beyond the model's limit, so that the cut is always made here.
+const SLACK: usize = 4096;
+
+/// A text that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    pub text: String,
+    /// Lines of the whole output, when something was left out.
+    pub total_lines: Option<u64>,
+}
+
+/// Bytes of command output that the guest is asked to keep for a limit of `tokens`.
+pub fn output_cap(tokens: u64) -> usize {
+    limit(tokens) + SLACK
+}
+
+/// Cuts a text to about `tokens`.
+pub fn text(text: &str, tokens: u64) -> Truncated {
+    cut(text, text.len() as u64, lines(text), tokens)
+}
+
+/// Cuts the output of a command, of which the guest may already have left out the middle.
+pub fn command(command: &CommandOutput, tokens: u64) -> Truncated {
+    let output = &command.output;
+    if command.omitted_bytes == 0 {
+        return text(output, tokens);
+    }
+    let bytes = command.total_bytes.max(output.len() as u64);
+    cut(output, bytes, command.total_lines.max(lines(output)), tokens)
+}
+
+fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64) -> Truncated {
+    let limit = limit(tokens);
+    let already_cut = total_bytes > text.len() as u64;
+    if text.len() <= limit && !already_cut {
+        return Truncated { text: text.to_owned(), total_lines: None };
+    }
+    // When the guest has cut, its own seam lies in the middle and must fall into the gap.
+    let limit = if already_cut { limit.min(text.len().saturating_sub(SLACK / 2)) } else { limit };
+    let head = head(text, limit / 2);
+    let tail = tail(&text[head.len()..], limit - limit / 2);
+    let bytes = total_bytes.saturating_sub((head.len() + tail.len()) as u64);
+    let left_out_lines = total_lines.saturating_sub(lines(head) + lines(tail));
+    let left_out_tokens = bytes.div_ceil(BYTES_PER_TOKEN as u64);
+    let break_before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    Truncated {
+        text: format!(
+            "{head}{break_before}[… {bytes} bytes left out here: {left_out_lines} lines, about \
+             {left_out_tokens} tokens …]\n{tail}"
+        ),
+        total_lines: Some(total_lines),
+    }
+}
+
+fn limit(tokens: u64) -> usize {
+    usize::try_from(tokens).unwrap_or(usize::MAX / 8).saturating_mul(BYTES_PER_TOKEN)
+}
+
+/// The first whole lines of at most `limit` bytes; part of a line when lines are very long.
+fn head(text: &str, limit: usize) -> &str {
+    let text = &text[..text.floor_char_boundary(limit)];
+    match text.rfind('\n') {
+        Some(end) if end + 1 >= text.len() / 2 => &text[..=end],
+        _ => text,
+    }
+}
+
+/// The last whole lines of at most `limit` bytes; part of a line when lines are very long.
+fn tail(text: &str, limit: usize) -> &str {
+    let text = &text[text.ceil_char_boundary(text.len().saturating_sub(limit))..];
+    match text.find('\n') {
+        Some(end) if end < text.len() / 2 => &text[end + 1..],
+        _ => text,
+    }
+}
+
+/// Lines, the last one with or without a line break.
+fn lines(text: &str) -> u64 {
+    text.lines().count() as u64
+}

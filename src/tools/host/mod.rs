@@ -1,3 +1,44 @@
 //! Tools that run beside the agent and never touch the workspace.
+//!
+//! A host tool is one file with its arguments on top and one line in [`ALL`].
 
 pub mod update_plan;
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Effect, ToolError, ToolOutput};
+use crate::agent::AgentProgress;
+use crate::agent::journal::Journal;
+use crate::task::plan::Plan;
+
+/// Every host tool.
+pub const ALL: &[&dyn Tool] = &[&update_plan::UpdatePlan];
+
+/// A tool that runs beside the agent.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    fn effect(&self) -> Effect;
+
+    /// JSON Schema of the arguments, made from the doc comments of the tool's `Args`.
+    fn schema(&self) -> Value;
+
+    /// Does the work. The arguments have been checked against the schema.
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
+}
+
+/// What a host tool may use.
+pub struct HostCall<'a> {
+    pub plan: &'a Mutex<Plan>,
+    pub journal: &'a Journal,
+    pub progress: &'a dyn AgentProgress,
+}
+
+/// The tool with this name.
+pub fn find(name: &str) -> Option<&'static dyn Tool> {
+    ALL.iter().find(|tool| tool.name() == name).copied()
+}

@@ -1,0 +1,106 @@
+//! What of a reply goes into the history. Pure, and the same for a fresh and for a recorded reply.
+//!
+//! Calls that could never be answered properly (no id, an id used twice, a name that is not a name,
+//! megabytes of arguments) are left out, and the model is told so; a history with one of them in it
+//! would be refused by the provider from then on.
+
+use super::history::{History, text_of};
+use crate::provider::Reply;
+use crate::provider::item::{Content, Item, Role, StopReason, ToolCall};
+use crate::tools::dispatch::{self, Fault};
+
+/// A reply, sorted.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// What goes into the history.
+    pub items: Vec<Item>,
+    /// The calls among the items, in order.
+    pub calls: Vec<ToolCall>,
+    /// What to tell the model about calls that were left out.
+    pub remarks: Vec<String>,
+    /// Set when calls were left out because of their form.
+    pub fault: Option<Fault>,
+    /// The last thing that the model said.
+    pub text: Option<String>,
+    pub stop: StopReason,
+    /// The model declined in words, and does nothing else.
+    pub is_refusal: bool,
+}
+
+impl Accepted {
+    /// There is nothing in it: no text, no calls, not even bad ones.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_none() && self.calls.is_empty() && self.remarks.is_empty()
+    }
+}
+
+/// Sorts a reply.
+pub fn accept(reply: &Reply, history: &History) -> Accepted {
+    let mut accepted = Accepted {
+        items: Vec::with_capacity(reply.items.len()),
+        calls: Vec::new(),
+        remarks: Vec::new(),
+        fault: None,
+        text: None,
+        stop: reply.stop,
+        is_refusal: false,
+    };
+    for item in &reply.items {
+        match item {
+            Item::Call(_) if reply.stop == StopReason::MaxOutput => continue,
+            Item::Call(call) => match objection(call, &accepted.calls, history) {
+                Some(objection) => {
+                    accepted.remarks.push(objection);
+                    accepted.fault = Some(Fault::Malformed);
+                    continue;
+                }
+                None => accepted.calls.push(call.clone()),
+            },
+            Item::Message(message) if message.role == Role::Assistant => {
+                let is_refusal = |part: &Content| matches!(part, Content::Refusal { .. });
+                accepted.is_refusal |= message.content.iter().any(is_refusal);
+                let text = text_of(message);
+                if !text.trim().is_empty() {
+                    accepted.text = Some(text);
+                }
+            }
+            // A model answers; it does not speak for others or answer its own calls.
+            Item::Message(_) | Item::Output(_) => continue,
+            Item::Reasoning(_) | Item::Opaque(_) => {}
+        }
+        accepted.items.push(item.clone());
+    }
+    accepted.is_refusal &= accepted.calls.is_empty();
+    if reply.stop != StopReason::Pause {
+        drop_trailing_reasoning(&mut accepted.items);
+    }
+    accepted
+}
+
+/// Why a call cannot even be put into the history.
+fn objection(call: &ToolCall, earlier: &[ToolCall], history: &History) -> Option<String> {
+    let name = dispatch::printable(&call.name);
+    let size = call.payload.as_str().len();
+    if !dispatch::is_tool_name(&call.name) {
+        Some(format!("A call of `{name}` was not run: that is not the name of a tool."))
+    } else if call.id.is_empty() {
+        Some(format!("A call of `{name}` was not run: it had no id."))
+    } else if history.has_call(&call.id) || earlier.iter().any(|other| other.id == call.id) {
+        Some(format!("A call of `{name}` was not run: its id had been used before."))
+    } else if size > dispatch::MAX_ARGUMENTS {
+        Some(format!(
+            "A call of `{name}` was not run: its arguments have {size} bytes, and at most {} are \
+             allowed. Do the work in smaller steps.",
+            dispatch::MAX_ARGUMENTS
+        ))
+    } else {
+        None
+    }
+}
+
+/// Thinking belongs to what follows it; providers refuse a history in which nothing does.
+fn drop_trailing_reasoning(items: &mut Vec<Item>) {
+    while let Some(Item::Reasoning(_)) = items.last() {
+        items.pop();
+    }
+}

@@ -1,0 +1,218 @@
+//! What a run has said and done so far, as a fold over its journal entries.
+//!
+//! The loop applies each entry when it has written it; resuming applies the recorded ones. What comes
+//! next is a pure function of the state, so a run goes on after a crash exactly as it would have
+//! without. Nothing here waits, writes or reads.
+
+use std::collections::BTreeMap;
+
+use super::doom_loop::{self, Verdict};
+use super::history::{History, note};
+use super::journal::Entry;
+use super::reply::{Accepted, accept};
+use super::stop::StopKind;
+use crate::provider::ToolDeclaration;
+use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
+use crate::task::outcome::Spending;
+use crate::task::plan::Plan;
+use crate::tools::dispatch::Fault;
+
+/// How often a cut reply is followed up before the run ends.
+const CUTS: u32 = 2;
+/// Empty replies in a row that end the run.
+const EMPTY_REPLIES: u32 = 2;
+/// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
+const FAULTS: u32 = 3;
+
+/// The texts with which the harness speaks to the model.
+#[derive(Clone, Debug)]
+pub struct Remarks {
+    pub nudge: String,
+    pub empty: String,
+    pub cut: String,
+}
+
+/// What the first request is made of besides the history.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub instructions: String,
+    pub tools: Vec<ToolDeclaration>,
+}
+
+/// The state of a run between two steps.
+#[derive(Debug, Default)]
+pub struct State {
+    pub prompt: Option<Prompt>,
+    pub history: History,
+    pub plan: Plan,
+    pub spending: Spending,
+    /// The last thing that the model said.
+    pub final_message: String,
+    last: Option<Last>,
+    cuts: u32,
+    empty_replies: u32,
+    faults: Option<(Fault, u32)>,
+}
+
+/// The last reply and what has come of it.
+#[derive(Debug)]
+struct Last {
+    reply: Accepted,
+    /// Outputs by position of their call.
+    outputs: BTreeMap<usize, (CallOutput, Option<Fault>)>,
+    /// Something was said to the model after it.
+    is_remarked: bool,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next {
+    Ask,
+    /// Calls to run, with their positions in the reply.
+    Run(Vec<(usize, ToolCall)>),
+    Add(Vec<Item>),
+    Stop(StopKind),
+}
+
+impl State {
+    /// Takes in one entry, written just now or recorded earlier.
+    pub fn apply(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Prompted { instructions, tools, items } => {
+                let tools = serde_json::from_value(tools.clone()).unwrap_or_default();
+                self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
+                self.history.extend(items.iter().cloned());
+            }
+            Entry::Replied { reply, cost_usd, .. } => {
+                let accepted = accept(reply, &self.history);
+                self.spending.turns += 1;
+                self.spending.usage += reply.usage;
+                self.spending.cost_usd += cost_usd;
+                self.spending.cost_is_estimate |= reply.usage.estimated;
+                self.replied(accepted);
+            }
+            Entry::CallEnded { output, fault, .. } => self.ended(output, *fault),
+            Entry::Added { items } => {
+                self.history.extend(items.iter().cloned());
+                if let Some(last) = &mut self.last {
+                    last.is_remarked = true;
+                }
+            }
+            Entry::PlanUpdated { plan } => self.plan = plan.clone(),
+            Entry::RunStarted { .. }
+            | Entry::WorkspaceOpened { .. }
+            | Entry::CallStarted { .. }
+            | Entry::Checked { .. }
+            | Entry::Stopped { .. }
+            | Entry::Collected { .. }
+            | Entry::EffectIntended { .. }
+            | Entry::EffectDone { .. }
+            | Entry::RunEnded { .. }
+            | Entry::Note { .. } => {}
+        }
+    }
+
+    /// What comes next.
+    pub fn next(&self, remarks: &Remarks) -> Next {
+        let Some(last) = &self.last else { return Next::Ask };
+        if let Some(stop) = declined(&last.reply) {
+            return Next::Stop(stop);
+        }
+        let pending = last.pending();
+        if !pending.is_empty() {
+            return Next::Run(pending);
+        }
+        if last.is_remarked {
+            return Next::Ask;
+        }
+        match self.remarks(&last.reply, remarks) {
+            Err(stop) => Next::Stop(stop),
+            Ok(items) if !items.is_empty() => Next::Add(items),
+            Ok(_) if !last.reply.calls.is_empty() => Next::Ask,
+            Ok(_) if last.reply.stop == StopReason::Pause => Next::Ask,
+            Ok(_) => Next::Stop(StopKind::Finished),
+        }
+    }
+
+    /// What the model has to be told after this reply and its outputs, or why there is no point.
+    fn remarks(&self, reply: &Accepted, remarks: &Remarks) -> Result<Vec<Item>, StopKind> {
+        let mut items: Vec<Item> = reply.remarks.iter().map(note).collect();
+        if self.faults.is_some_and(|(_, turns)| turns >= FAULTS) {
+            return Err(StopKind::FormatErrors);
+        }
+        if reply.stop == StopReason::MaxOutput {
+            if self.cuts > CUTS {
+                return Err(StopKind::CutOff);
+            }
+            items.push(note(&remarks.cut));
+        } else if reply.is_empty() && reply.stop == StopReason::EndTurn {
+            if self.empty_replies >= EMPTY_REPLIES {
+                return Err(StopKind::EmptyReply);
+            }
+            items.push(note(&remarks.empty));
+        }
+        if !reply.calls.is_empty() {
+            match doom_loop::verdict(self.history.items(), &remarks.nudge) {
+                Verdict::Fine => {}
+                Verdict::Nudge => items.push(note(&remarks.nudge)),
+                Verdict::Stop => return Err(StopKind::DoomLoop),
+            }
+        }
+        Ok(items)
+    }
+
+    fn replied(&mut self, reply: Accepted) {
+        self.history.extend(reply.items.iter().cloned());
+        if let Some(text) = &reply.text {
+            self.final_message.clone_from(text);
+        }
+        let is_cut = reply.stop == StopReason::MaxOutput;
+        self.cuts = if is_cut { self.cuts + 1 } else { 0 };
+        let is_empty = reply.is_empty() && reply.stop == StopReason::EndTurn;
+        self.empty_replies = if is_empty { self.empty_replies + 1 } else { 0 };
+        if reply.calls.is_empty() {
+            self.count_faults(reply.fault);
+        }
+        self.last = Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false });
+    }
+
+    fn ended(&mut self, output: &CallOutput, fault: Option<Fault>) {
+        let Some(last) = &mut self.last else { return };
+        let position = last.reply.calls.iter().position(|call| call.id == output.id);
+        let Some(position) = position else { return };
+        last.outputs.insert(position, (output.clone(), fault));
+        if last.outputs.len() < last.reply.calls.len() {
+            return;
+        }
+        self.history.answer(last.outputs.values().map(|(output, _)| output.clone()));
+        // One call that could be run shows that the model knows how.
+        let all_faulty = last.outputs.values().all(|(_, fault)| fault.is_some());
+        let fault = last.outputs.values().next_back().and_then(|(_, fault)| *fault);
+        self.count_faults(fault.filter(|_| all_faulty));
+    }
+
+    fn count_faults(&mut self, fault: Option<Fault>) {
+        self.faults = match (fault, self.faults) {
+            (Some(fault), Some((earlier, turns))) if earlier == fault => Some((fault, turns + 1)),
+            (Some(fault), _) => Some((fault, 1)),
+            (None, _) => None,
+        };
+    }
+}
+
+impl Last {
+    fn pending(&self) -> Vec<(usize, ToolCall)> {
+        let calls = self.reply.calls.iter().cloned().enumerate();
+        calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()
+    }
+}
+
+/// The model, or a filter in front of it, does not want to.
+fn declined(reply: &Accepted) -> Option<StopKind> {
+    match reply.stop {
+        StopReason::Refusal => Some(StopKind::Refused),
+        StopReason::ContentFilter => Some(StopKind::Filtered),
+        StopReason::EndTurn if reply.is_refusal => Some(StopKind::Refused),
+        StopReason::EndTurn | StopReason::MaxOutput | StopReason::Pause => None,
+    }
+}
