@@ -72,6 +72,28 @@ impl World {
         World::with_forge(Arc::new(forge), config, common, env, http::client()?).await
     }
 
+    /// A world without a network: prepared replies, a forge that is already there.
+    pub async fn offline(
+        forge: Arc<dyn Forge>,
+        provider: Arc<dyn Provider>,
+        config: &Config,
+        common: &Common,
+        env: &Env,
+    ) -> Result<World> {
+        let state = state_dir(common, env)?;
+        Ok(World {
+            forge,
+            provider,
+            model: model(config)?,
+            sandbox: sandbox(config, env, &state).await?,
+            clock: Clock::new(env)?,
+            redactor: Redactor::new(env.secrets()),
+            state,
+            http: http::client()?,
+            git_token: None,
+        })
+    }
+
     /// A world around a forge that is already there.
     pub async fn with_forge(
         forge: Arc<dyn Forge>,
@@ -94,6 +116,12 @@ impl World {
             http,
             git_token: server.zip(env.github_token()),
         })
+    }
+
+    /// What everything passes through before it is written down.
+    pub fn redaction(&self) -> crate::agent::journal::Redact {
+        let redactor = Arc::clone(&self.redactor);
+        Arc::new(move |text: &str| redactor.redact(text))
     }
 
     /// Where `exec` reads a repository: a folder, or a URL (with the forge's token when it is on the

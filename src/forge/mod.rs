@@ -143,6 +143,17 @@ pub enum Operation {
     Unchanged,
 }
 
+impl Operation {
+    /// The word for outputs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Operation::Created => "created",
+            Operation::Updated => "updated",
+            Operation::Unchanged => "unchanged",
+        }
+    }
+}
+
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
 pub trait Forge: Send + Sync {

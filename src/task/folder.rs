@@ -6,14 +6,12 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use fs_err as fs;
 
 use super::{Task, TaskKind};
-use crate::agent::journal::{Entry, Journal, Line};
+use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::error::{Failure, Result};
-use crate::redact::Redactor;
 use crate::world::World;
 
 /// One attempt at a task, on disk.
@@ -39,16 +37,15 @@ impl RunFolder {
         let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
         let pointer = at.is_none().then(|| world.state.join("unfinished").join(&key));
         if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)
-            && let Some(folder) = resume(&id, &path, task, &world.redactor)?
+            && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
         {
-            let (journal, recorded) = folder;
             return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
         }
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
         set_aside(&path.join("journal.jsonl"))?;
-        let journal = Journal::create(&path, Arc::clone(&world.redactor))?;
+        let journal = Journal::create(&path, world.clock, world.redaction())?;
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
             write_atomically(pointer, id.as_bytes())?;
@@ -129,26 +126,26 @@ fn resume(
     id: &str,
     path: &Path,
     task: &Task,
-    redactor: &Arc<Redactor>,
-) -> Result<Option<(Journal, Vec<Line>)>> {
+    world: &World,
+) -> Result<Option<(String, Journal, Vec<Line>)>> {
     let file = path.join("journal.jsonl");
     if !file.exists() {
         return Ok(None);
     }
-    let recorded = Journal::read(&file)?;
-    let same = recorded.first().is_some_and(|line| match &line.entry {
+    let recorded = journal::read(&file)?;
+    let started = recorded.first().and_then(|line| match &line.entry {
         Entry::RunStarted { run, version, task: recorded, .. } => {
-            (id.is_empty() || run == id)
+            let same = (id.is_empty() || run == id)
                 && version == crate::VERSION
-                && is_same_work(&recorded.kind, &task.kind)
+                && is_same_work(&recorded.kind, &task.kind);
+            same.then(|| run.clone())
         }
-        _ => false,
+        _ => None,
     });
     let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
-    if !same || ended {
-        return Ok(None);
-    }
-    Ok(Some((Journal::open(path, Arc::clone(redactor))?, recorded)))
+    let Some(run) = started.filter(|_| !ended) else { return Ok(None) };
+    let (journal, recorded) = Journal::open(path, world.clock, world.redaction())?;
+    Ok(Some((run, journal, recorded)))
 }
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the

@@ -60,31 +60,24 @@ pub async fn publish(
     let draft = draft_of(run, admitted, workspace, outcome, settled, &place.branch);
     let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
     decorate(run, admitted, &pull_request).await;
+    // A branch that is as it should be may still have had its description brought up to date.
+    let operation = match (operation, &place.same) {
+        (Operation::Updated, Some(_)) => Operation::Unchanged,
+        (operation, _) => operation,
+    };
     run.around.ui.say(&format!(
         "pull request #{}: {} ({})",
         pull_request.number,
         pull_request.html_url,
-        word(operation, place.same.is_some())
+        operation.word()
     ));
     Ok(Published {
         branch: place.branch,
         head_sha: head.to_string(),
         pull_request: pull_request.number,
         url: pull_request.html_url,
-        operation: if place.same.is_some() && operation == Operation::Updated {
-            Operation::Unchanged
-        } else {
-            operation
-        },
+        operation,
     })
-}
-
-fn word(operation: Operation, same: bool) -> &'static str {
-    match operation {
-        Operation::Created => "created",
-        Operation::Updated if !same => "updated",
-        Operation::Updated | Operation::Unchanged => "unchanged",
-    }
 }
 
 /// The world may have changed while the agent worked.

@@ -168,7 +168,7 @@ async fn work(
 impl Run<'_> {
     /// Appends to the journal.
     pub fn journal(&self, entry: Entry) -> Result<()> {
-        self.folder.journal.append(&entry)
+        self.folder.journal.append(&entry).map(drop)
     }
 
     /// Time that is left of the wall-clock budget.
@@ -210,6 +210,7 @@ impl Run<'_> {
             base: workspace.base.to_string(),
             branch: workspace.base_branch.clone(),
             image: image.reference.clone(),
+            repository: workspace.repo.path().display().to_string(),
         })
     }
 

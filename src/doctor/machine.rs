@@ -1,0 +1,134 @@
+//! This machine: the sandbox and what it can enforce, the state folder, the model's key.
+
+use super::Finding;
+use crate::cli::common::Common;
+use crate::config::env::Env;
+use crate::config::{Config, SandboxChoice};
+use crate::provider::catalogue;
+use crate::provider::item::Wire;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::local::LocalSandbox;
+use crate::sandbox::{PreparedImage, Sandbox, SandboxSpec};
+use crate::world;
+
+/// All checks of this machine.
+pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let state = match world::state_dir(common, env) {
+        Ok(state) => {
+            findings.push(Finding::fine("state folder", state.display().to_string()));
+            Some(state)
+        }
+        Err(failure) => {
+            findings.push(Finding::broken("state folder", failure.message, fix(&failure.hints)));
+            None
+        }
+    };
+    findings.extend(docker(config, env).await);
+    if let Some(state) = state {
+        findings.push(local(config, &state).await);
+    }
+    findings.extend(model(config, env));
+    findings
+}
+
+fn fix(hints: &[String]) -> String {
+    hints.first().cloned().unwrap_or_else(|| "see the message".to_owned())
+}
+
+async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
+    let wanted = config.sandbox == SandboxChoice::Docker;
+    let engine = match DockerSandbox::connect(env.var("DOCKER_HOST")).await {
+        Ok(sandbox) => sandbox.engine().await,
+        Err(err) => Err(err),
+    };
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(err) if wanted => {
+            return vec![Finding::broken(
+                "docker",
+                err.to_string(),
+                "install and start Docker (`apt-get install docker.io`, `systemctl start docker`), \
+                 or set `DOCKER_HOST`, or use `--sandbox local`",
+            )];
+        }
+        Err(err) => return vec![Finding::note("docker", err.to_string(), None)],
+    };
+    let security = engine.security.join(", ");
+    let mut findings = vec![Finding::fine(
+        "docker",
+        format!(
+            "engine {} (API {}), cgroup v{}, {security}",
+            engine.version, engine.api_version, engine.cgroup_version
+        ),
+    )];
+    if !security.contains("seccomp") {
+        findings.push(Finding::broken(
+            "docker seccomp",
+            "the engine applies no seccomp profile",
+            "start dockerd with its default seccomp profile",
+        ));
+    }
+    for warning in engine.warnings {
+        findings.push(Finding::note("docker limits", warning, None));
+    }
+    findings
+}
+
+/// Starts a local sandbox for a moment and reports what it enforces.
+async fn local(config: &Config, state: &std::path::Path) -> Finding {
+    let sandbox = LocalSandbox::new(state.to_owned());
+    let spec = SandboxSpec {
+        image: PreparedImage { reference: "local".to_owned(), description: "local".to_owned() },
+        run: format!("doctor-{}", std::process::id()),
+        purpose: "doctor",
+        env: std::collections::BTreeMap::new(),
+        limits: config.container.clone(),
+    };
+    match sandbox.start(&spec).await {
+        Ok(running) => {
+            let enforced = running.enforced.join(", ");
+            // What is left behind is swept by the next run.
+            let _ = running.stop().await;
+            Finding::fine("local sandbox", enforced)
+        }
+        Err(err) if config.sandbox == SandboxChoice::Local => Finding::broken(
+            "local sandbox",
+            err.to_string(),
+            "use a kernel with Landlock (5.13 or newer), or `--sandbox docker`",
+        ),
+        Err(err) => Finding::note("local sandbox", err.to_string(), None),
+    }
+}
+
+fn model(config: &Config, env: &Env) -> Vec<Finding> {
+    let model = match world::model(config) {
+        Ok(model) => model,
+        Err(failure) => {
+            return vec![Finding::broken("model", failure.message, fix(&failure.hints))];
+        }
+    };
+    let mut findings = Vec::new();
+    let known = if model.assumed { " (not in the catalogue; family defaults)" } else { "" };
+    findings.push(Finding::fine(
+        "model",
+        format!("{}{known}, tools: {}, context {} tokens", model.slug, model.profile, model.context_window),
+    ));
+    let key = match model.wire {
+        Wire::Responses | Wire::Chat => "OPENAI_API_KEY",
+        Wire::Messages => "ANTHROPIC_API_KEY",
+        Wire::Gemini => "GEMINI_API_KEY",
+    };
+    let is_public = config.base_url.is_none() && catalogue::default_base_url(&model).is_some();
+    if model.provider == "scripted" {
+        return findings;
+    }
+    if env.var(key).is_some() {
+        findings.push(Finding::fine("model key", format!("`{key}` is set")));
+    } else if is_public {
+        findings.push(Finding::broken("model key", format!("`{key}` is not set"), format!("set `{key}`")));
+    } else {
+        findings.push(Finding::note("model key", format!("`{key}` is not set"), None));
+    }
+    findings
+}

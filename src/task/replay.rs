@@ -1,0 +1,286 @@
+//! A run again, offline: the recorded model replies, real tools in a fresh sandbox, and the tree that
+//! comes out compared with the recorded one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::workspace::Workspace;
+use crate::agent::journal::{self, Entry, Journal, Line};
+use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use crate::cli::common::Common;
+use crate::cli::ui::Ui;
+use crate::config::env::Env;
+use crate::config::{Config, SandboxChoice};
+use crate::error::{Failure, Result};
+use crate::forge::local::LocalForge;
+use crate::git::clone::{Repo, fetch, mirror};
+use crate::git::{Oid, blocking};
+use crate::guest::client::CollectLimits;
+use crate::provider::item::Item;
+use crate::provider::scripted::ScriptedProvider;
+use crate::sandbox::{ImageSpec, Running, SandboxSpec};
+use crate::tools::profile::Profile;
+use crate::tools::registry::ToolSet;
+use crate::verify;
+use crate::world::World;
+
+/// What came of a replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Tree that the recorded run ended with.
+    pub recorded: String,
+    /// Tree that came out now; the base's tree when nothing was changed.
+    pub tree: String,
+    pub turns: u32,
+    /// How the loop ended now.
+    pub ended: String,
+}
+
+impl Replayed {
+    pub fn is_same(&self) -> bool {
+        self.recorded == self.tree
+    }
+
+    pub fn summary(&self) -> String {
+        let verdict = if self.is_same() { "same tree" } else { "another tree" };
+        format!("{verdict} after {} turns ({})\nreplayed tree {}", self.turns, self.ended, self.tree)
+    }
+}
+
+/// A journal, read for replaying.
+struct Recording {
+    run: String,
+    config: Config,
+    repository: std::path::PathBuf,
+    base: Oid,
+    branch: String,
+    image: String,
+    instructions: String,
+    opening: Vec<Item>,
+    replies: Vec<crate::provider::Reply>,
+    /// What the harness said after failing checks, in order, each with the checks that had run.
+    rounds: Vec<(Vec<String>, Vec<Item>)>,
+    tree: String,
+}
+
+/// Replays a journal. `repository` replaces the recorded run's clone.
+pub async fn run(
+    journal: &Path,
+    repository: Option<&str>,
+    sandbox: Option<SandboxChoice>,
+    state: &Path,
+    env: &Env,
+    ui: Ui,
+) -> Result<Replayed> {
+    let mut recording = Recording::read(journal)?;
+    if let Some(sandbox) = sandbox {
+        recording.config.sandbox = sandbox;
+    }
+    let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
+    let world = offline_world(&recording, &common, env, state).await?;
+    let workspace = open(&world, &recording, repository).await?;
+    let image = world.sandbox.prepare(&image_spec(&recording)).await?;
+    let running = world
+        .sandbox
+        .start(&SandboxSpec {
+            image,
+            run: format!("replay-{}", recording.run),
+            purpose: "replay",
+            env: std::collections::BTreeMap::new(),
+            limits: recording.config.container.clone(),
+        })
+        .await?;
+    let replayed = again(&world, &recording, &workspace, &running, ui).await;
+    let stopped = running.stop().await;
+    let replayed = replayed?;
+    stopped?;
+    Ok(replayed)
+}
+
+async fn again(
+    world: &World,
+    recording: &Recording,
+    workspace: &Workspace,
+    running: &Running,
+    ui: Ui,
+) -> Result<Replayed> {
+    let tar = Bytes::from(workspace.upload_tar().await?);
+    running.client.upload(tar.as_ref()).await.map_err(|err| {
+        Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
+    })?;
+    let stopped = converse(world, recording, running, ui).await?;
+    let change = workspace.collect(&running.client, CollectLimits::default()).await?;
+    let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
+    Ok(Replayed {
+        recorded: if recording.tree.is_empty() {
+            workspace.base_tree()?.to_string()
+        } else {
+            recording.tree.clone()
+        },
+        tree: tree.to_string(),
+        turns: stopped.spending.turns,
+        ended: stopped.reason.sentence(),
+    })
+}
+
+async fn converse(
+    world: &World,
+    recording: &Recording,
+    running: &Running,
+    ui: Ui,
+) -> Result<Stopped> {
+    let scratch = tempfile::tempdir()
+        .map_err(|err| Failure::machine("no temporary folder").caused_by(err))?;
+    let journal = Journal::create(scratch.path(), world.clock, world.redaction())?;
+    let progress = |what: Happening<'_>| {
+        if let Happening::CallStarted { call } = what {
+            ui.say(&format!("· {}", call.name));
+        }
+    };
+    let mut agent = Agent::new(AgentSpec {
+        world,
+        run: &recording.run,
+        client: running.client.clone(),
+        model: &world.model,
+        effort: None,
+        instructions: recording.instructions.clone(),
+        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?,
+        limits: &recording.config.limits,
+        deadline: world.clock.instant() + recording.config.limits.timeout,
+        journal: &journal,
+        cancel: CancellationToken::new(),
+        progress: &progress,
+    });
+    let mut stopped = agent.run(recording.opening.clone()).await;
+    for (commands, items) in &recording.rounds {
+        if !matches!(stopped.reason, StopKind::Finished) {
+            break;
+        }
+        let timeout = recording.config.limits.command_timeout;
+        verify::run(&running.client, commands, timeout).await;
+        stopped = agent.continue_with(items.clone()).await;
+    }
+    if let StopKind::Provider(err) = &stopped.reason {
+        ui.say(&format!("the recording ends here: {err}"));
+    }
+    Ok(stopped)
+}
+
+impl Recording {
+    fn read(path: &Path) -> Result<Recording> {
+        let lines = journal::read(path)?;
+        let unusable = |what: &str| {
+            Failure::usage(format!("`{}` cannot be replayed: {what}", path.display()))
+                .hint("a run can be replayed once its agent has started")
+        };
+        let find = |pick: &dyn Fn(&Entry) -> bool| lines.iter().map(|line| &line.entry).find(|e| pick(e));
+        let started = find(&|entry| matches!(entry, Entry::RunStarted { .. }));
+        let Some(Entry::RunStarted { run, config, .. }) = started else {
+            return Err(unusable("it has no beginning"));
+        };
+        let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
+        let Some(Entry::WorkspaceOpened { base, branch, image, repository }) = opened else {
+            return Err(unusable("no repository was opened"));
+        };
+        let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
+        let Some(Entry::Prompted { instructions, items, .. }) = prompted else {
+            return Err(unusable("the model was never asked"));
+        };
+        let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
+        let Some(Entry::Collected { tree, .. }) = tree else {
+            return Err(unusable("no change was collected"));
+        };
+        Ok(Recording {
+            run: run.clone(),
+            config: serde_json::from_value(config.clone())
+                .map_err(|err| unusable("its configuration is not readable").caused_by(err))?,
+            repository: repository.into(),
+            base: base.parse().map_err(|_| unusable("its base is not a commit"))?,
+            branch: branch.clone(),
+            image: image.clone(),
+            instructions: instructions.clone(),
+            opening: items.clone(),
+            replies: replies(&lines),
+            rounds: rounds(&lines),
+            tree: tree.clone(),
+        })
+    }
+}
+
+fn replies(lines: &[Line]) -> Vec<crate::provider::Reply> {
+    let replies = lines.iter().filter_map(|line| match &line.entry {
+        Entry::Replied { reply, .. } => Some(reply.clone()),
+        _ => None,
+    });
+    replies.collect()
+}
+
+/// Items that follow checks of the loop were said by the harness; all others the agent says itself.
+fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
+    let mut rounds = Vec::new();
+    let mut checked = Vec::new();
+    for line in lines {
+        match &line.entry {
+            Entry::Checked { when, run } if when == "loop" => checked.push(run.command.clone()),
+            Entry::Added { items } if !checked.is_empty() => {
+                rounds.push((std::mem::take(&mut checked), items.clone()));
+            }
+            Entry::Note { .. } => {}
+            _ => checked.clear(),
+        }
+    }
+    rounds
+}
+
+/// No forge, no network: the replies come from the journal.
+async fn offline_world(
+    recording: &Recording,
+    common: &Common,
+    env: &Env,
+    state: &Path,
+) -> Result<World> {
+    let forge = Arc::new(LocalForge::open(&state.join("exec")));
+    let provider = Arc::new(ScriptedProvider::from_replies(recording.replies.clone()));
+    World::offline(forge, provider, &recording.config, common, env).await
+}
+
+fn image_spec(recording: &Recording) -> ImageSpec<'_> {
+    ImageSpec {
+        image: Some(&recording.image),
+        setup: &[],
+        setup_hosts: &[],
+        setup_timeout: std::time::Duration::ZERO,
+        root_files: &[],
+        lock_files: &[],
+        tree: &[],
+        run: &recording.run,
+    }
+}
+
+async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Result<Workspace> {
+    let missing = || {
+        Failure::usage(format!("the base commit {} is not there", recording.base))
+            .hint("name a repository that has it with `--repo`")
+    };
+    let repo = match given {
+        Some(given) => {
+            let (remote, state, key) = (world.remote(given)?, world.state.clone(), given.to_owned());
+            let refs = [recording.base.to_string()];
+            let fetched = blocking(move || {
+                let repo = mirror(&state, &key)?;
+                fetch(&repo, &remote, &refs, crate::git::clone::DEFAULT_DEPTH)?;
+                Ok(repo)
+            });
+            fetched.await.map_err(|err| missing().caused_by(err))?
+        }
+        None => Repo::open(&recording.repository).map_err(|err| missing().caused_by(err))?,
+    };
+    let base = recording.base.to_string();
+    let workspace = Workspace::pin(repo, &base, crate::git::clone::DEFAULT_DEPTH)
+        .await
+        .map_err(|_| missing())?;
+    Ok(Workspace { base_branch: recording.branch.clone(), ..workspace })
+}
