@@ -8,3 +8,5 @@ mod support;
 mod sandboxes;
 // The guest in the sandbox: commands, transfer, confinement, and hostile guests.
 mod guest;
+/// Clones, upload tars, changes, patches and pushes against a real git server.
+mod git;

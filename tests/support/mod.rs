@@ -1,3 +1,5 @@
 //! The world that tests run in: small servers and real engines that we own.
 
 pub(crate) mod docker;
+//! Servers and worlds that the tests share. Each is real where it matters and small.
+pub(crate) mod git_http;
