@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig, MountPointType,
-};
+use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig};
 
 /// Paths of /proc and /sys that Docker must hide.
 const MASKED: &[&str] = &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"];
@@ -171,7 +169,7 @@ fn foreign_mounts(asked: &HostConfig, made: &ContainerInspectResponse) -> Vec<St
         .flatten()
         .filter_map(|mount| {
             let target = mount.destination.as_deref().unwrap_or_default();
-            let kind = mount.typ.as_ref().map(MountPointType::to_string).unwrap_or_default();
+            let kind = mount.typ.clone().unwrap_or_default();
             let is_tmpfs = asked.tmpfs.iter().flatten().any(|(path, _)| path == target);
             let is_wanted = wanted.get(target) == Some(&kind) || (is_tmpfs && kind == "tmpfs");
             (!is_wanted).then(|| format!("there is a {kind} mount at `{target}`"))
@@ -191,4 +189,121 @@ fn foreign_variables(asked: &ContainerCreateBody, made: &ContainerInspectRespons
             format!("the variable `{name}` is set")
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bollard::models::{ContainerConfig, MountPoint};
+
+    use super::*;
+
+    fn asked() -> ContainerCreateBody {
+        let text = |text: &str| Some(text.to_owned());
+        ContainerCreateBody {
+            user: text("10000:10000"),
+            env: Some(vec!["PATH=/bin".to_owned(), "DROPPED".to_owned()]),
+            host_config: Some(HostConfig {
+                cap_drop: Some(vec!["ALL".to_owned()]),
+                security_opt: Some(vec!["no-new-privileges".to_owned()]),
+                network_mode: text("none"),
+                memory: Some(100),
+                memory_swap: Some(100),
+                pids_limit: Some(5),
+                readonly_rootfs: Some(true),
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    /// What a faithful engine makes of it.
+    fn made() -> ContainerInspectResponse {
+        let asked = asked();
+        let owned = |paths: &[&str]| Some(paths.iter().map(|&path| path.to_owned()).collect());
+        ContainerInspectResponse {
+            config: Some(ContainerConfig {
+                user: asked.user,
+                env: asked.env,
+                ..ContainerConfig::default()
+            }),
+            host_config: Some(HostConfig {
+                masked_paths: owned(MASKED),
+                readonly_paths: owned(READ_ONLY),
+                cap_add: Some(Vec::new()),
+                ..asked.host_config.unwrap()
+            }),
+            ..ContainerInspectResponse::default()
+        }
+    }
+
+    type Loosening = fn(&mut HostConfig, &mut ContainerConfig);
+
+    const LOOSENINGS: &[(Loosening, &str)] = &[
+        (|host, _| host.privileged = Some(true), "privileged is true instead of false"),
+        (|host, _| host.memory = Some(0), "memory is 0 instead of 100"),
+        (|host, _| host.memory_swap = Some(-1), "memory with swap is -1 instead of 100"),
+        (|host, _| host.pids_limit = None, "pids limit is 0 instead of 5"),
+        (|host, _| host.readonly_rootfs = Some(false), "read-only root is false instead of true"),
+        (
+            |host, _| host.network_mode = Some("bridge".to_owned()),
+            "network is bridge instead of none",
+        ),
+        (|host, _| host.pid_mode = Some("host".to_owned()), "pid namespace is host instead of "),
+        (|host, _| host.cap_drop = None, "cap-drop is  instead of ALL"),
+        (
+            |host, _| host.cap_add = Some(vec!["CAP_SYS_ADMIN".to_owned()]),
+            "cap-add is SYS_ADMIN instead of ",
+        ),
+        (|host, _| host.binds = Some(vec!["/:/host".to_owned()]), "bind mounts is 1 instead of 0"),
+        (|host, _| host.security_opt = None, "no-new-privileges is not set"),
+        (
+            |host, _| host.security_opt.as_mut().unwrap().push("seccomp=unconfined".to_owned()),
+            "security option `seccomp=unconfined` is set",
+        ),
+        (
+            |host, _| drop(host.masked_paths.as_mut().unwrap().remove(0)),
+            "`/proc/kcore` is not masked",
+        ),
+        (
+            |host, _| drop(host.readonly_paths.as_mut().unwrap().pop()),
+            "`/proc/sysrq-trigger` is not read-only",
+        ),
+        (|_, config| config.user = None, "user is  instead of 10000:10000"),
+        (
+            |_, config| config.env.as_mut().unwrap().push("TOKEN=canary".to_owned()),
+            "the variable `TOKEN` is set",
+        ),
+        (
+            |_, config| {
+                config.healthcheck = Some(HealthConfig {
+                    test: Some(vec!["CMD".to_owned()]),
+                    ..HealthConfig::default()
+                })
+            },
+            "healthcheck is [\"CMD\"] instead of []",
+        ),
+    ];
+
+    #[test]
+    fn names_whatever_is_looser() {
+        assert_eq!(differences(&asked(), &made()), Vec::<String>::new());
+        for (loosen, expected) in LOOSENINGS {
+            let mut made = made();
+            let (host, config) =
+                (made.host_config.as_mut().unwrap(), made.config.as_mut().unwrap());
+            loosen(host, config);
+            assert_eq!(differences(&asked(), &made), [*expected]);
+        }
+    }
+
+    #[test]
+    fn names_mounts_that_nobody_asked_for() {
+        let mut made = made();
+        made.mounts = Some(vec![MountPoint {
+            typ: Some("bind".to_owned()),
+            destination: Some("/run/docker.sock".to_owned()),
+            ..MountPoint::default()
+        }]);
+        assert_eq!(differences(&asked(), &made), ["there is a bind mount at `/run/docker.sock`"]);
+    }
 }

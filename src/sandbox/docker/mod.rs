@@ -23,7 +23,9 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use self::api::bounded;
 use self::configuration::{Shape, Task};
 use self::owner::Owner;
-use super::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image};
+use super::{
+    ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image,
+};
 
 /// Where Docker listens when `DOCKER_HOST` says nothing.
 pub const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -49,6 +51,8 @@ pub struct DockerSandbox {
     docker: Docker,
     host: String,
     owner: Owner,
+    /// Processors of the engine's machine; Docker refuses to promise more.
+    processors: f64,
 }
 
 /// What answers at the socket, for `doctor` and the report.
@@ -84,13 +88,22 @@ impl DockerSandbox {
         let docker = bounded("version", Duration::from_secs(15), docker.negotiate_version())
             .await
             .map_err(|err| no_docker(err.cause()))?;
+        let info =
+            bounded("info", CALL, docker.info()).await.map_err(|err| no_docker(err.cause()))?;
+        let processors =
+            info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
         let owner = Owner::this_process()?;
-        Ok(DockerSandbox { docker, host, owner })
+        Ok(DockerSandbox { docker, host, owner, processors })
     }
 
     /// The address in use.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The limits as far as this machine can give them.
+    fn limits(&self, asked: &ContainerLimits) -> ContainerLimits {
+        ContainerLimits { cpus: asked.cpus.min(self.processors), ..asked.clone() }
     }
 
     /// Asks the engine about itself.
@@ -126,12 +139,13 @@ impl Sandbox for DockerSandbox {
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
         let image = self.image(&spec.image.reference).await?;
+        let limits = self.limits(&spec.limits);
         let shape = Shape {
             image: &image,
             run: &spec.run,
             purpose: spec.purpose,
             env: &spec.env,
-            limits: &spec.limits,
+            limits: &limits,
             task: Task::Work,
             owner: &self.owner,
         };
@@ -140,7 +154,7 @@ impl Sandbox for DockerSandbox {
             client,
             id: container.id.clone(),
             workspace: WORKSPACE.to_owned(),
-            enforced: configuration::enforced(&spec.limits),
+            enforced: configuration::enforced(&limits),
             stopper: Box::new(container),
         })
     }

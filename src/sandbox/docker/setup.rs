@@ -66,7 +66,7 @@ impl DockerSandbox {
             run: spec.run,
             purpose: "setup",
             env: &BTreeMap::new(),
-            limits: &ContainerLimits::default(),
+            limits: &self.limits(&ContainerLimits::default()),
             task: Task::Setup(network),
             owner: &self.owner,
         };
