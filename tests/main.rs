@@ -10,3 +10,11 @@ mod sandboxes;
 mod guest;
 /// Clones, upload tars, changes, patches and pushes against a real git server.
 mod git;
+/// Who and what the model is told: threads, hidden text, instructions, environment.
+mod context;
+/// What may leave the building.
+mod policy;
+/// Every word people read.
+mod reports;
+/// The Action and the workflows: linted, and the Action's steps run for real.
+mod workflows;

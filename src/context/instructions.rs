@@ -1,1 +1,144 @@
-//! context/instructions
+//! The AGENTS.md family: what a repository tells coding agents, with the folder it applies to.
+//!
+//! Read from the *base* commit, so a change under way cannot give instructions about itself. One
+//! file counts per folder: `AGENTS.md`, and only where there is none, `CLAUDE.md` or `GEMINI.md`.
+//! Files that others name (`@path`) are not read. Everything is bounded.
+
+use super::hidden;
+
+/// Names in the order in which they are looked for in a folder.
+const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+/// Bytes of all blocks together.
+const MAX_BYTES: usize = 32 << 10;
+/// Nested files whose text is included; the others are listed by name.
+const MAX_NESTED: usize = 16;
+/// Nested files that are listed.
+const MAX_LISTED: usize = 50;
+
+/// One file's instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub path: String,
+    /// The folder it applies to; empty for the root.
+    pub scope: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instructions {
+    /// The root's first, then by path.
+    pub blocks: Vec<Block>,
+    /// Nested files that were found and not included.
+    pub listed: Vec<String>,
+    /// What was cut, for the report.
+    pub notes: Vec<String>,
+}
+
+/// Finds and reads the instructions among `paths`, the files of the base tree.
+pub fn instructions<'a>(
+    paths: impl IntoIterator<Item = &'a str>,
+    read: &dyn Fn(&str) -> Option<Vec<u8>>,
+) -> Instructions {
+    let mut out = Instructions::default();
+    let mut left = MAX_BYTES;
+    for (at, path) in one_per_folder(paths).into_iter().enumerate() {
+        if at > MAX_NESTED || left == 0 {
+            if out.listed.len() < MAX_LISTED {
+                out.listed.push(path.to_owned());
+            }
+            continue;
+        }
+        let Some(bytes) = read(path) else { continue };
+        let text = without_imports(&hidden::invisible(&String::from_utf8_lossy(&bytes)).text);
+        let kept = bounded(text.trim(), left);
+        if kept.len() < text.trim().len() {
+            out.notes.push(format!("`{path}` was cut: instructions are limited to 32 KB"));
+            left = 0;
+        } else {
+            left -= kept.len();
+        }
+        if !kept.is_empty() {
+            let scope = folder(path).to_owned();
+            out.blocks.push(Block { path: path.to_owned(), scope, text: kept.to_owned() });
+        }
+    }
+    if !out.listed.is_empty() {
+        out.notes.push(format!("{} nested instruction files were not included", out.listed.len()));
+    }
+    out
+}
+
+impl Instructions {
+    /// The files whose text the model is given.
+    pub fn files(&self) -> Vec<String> {
+        self.blocks.iter().map(|block| block.path.clone()).collect()
+    }
+
+    /// The block for the model; empty when there are no instructions. `root` is the workspace as the
+    /// model sees it.
+    pub fn render(&self, root: &str) -> String {
+        let mut out = Vec::new();
+        for block in &self.blocks {
+            let place = format!("{root}/{}", block.scope);
+            let place = place.trim_end_matches('/');
+            // The closing tag inside would end the block early.
+            let text = block.text.replace("</INSTRUCTIONS>", "< /INSTRUCTIONS>");
+            out.push(format!(
+                "# {} instructions for {place}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>",
+                name(&block.path)
+            ));
+        }
+        if !self.listed.is_empty() {
+            out.push(format!(
+                "Before you change files below these folders, read: {}",
+                self.listed.join(", ")
+            ));
+        }
+        out.join("\n\n")
+    }
+}
+
+/// The instruction files, one for each folder, the root first.
+fn one_per_folder<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let rank = |path: &str| NAMES.iter().position(|known| *known == name(path));
+    let mut best: std::collections::BTreeMap<&str, (usize, &str)> =
+        std::collections::BTreeMap::new();
+    for path in paths {
+        let Some(rank) = rank(path) else { continue };
+        let here = best.entry(folder(path)).or_insert((rank, path));
+        if rank < here.0 {
+            *here = (rank, path);
+        }
+    }
+    let mut found: Vec<&str> = best.into_values().map(|(_, path)| path).collect();
+    found.sort_by_key(|path| (path.matches('/').count(), *path));
+    found
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Lines that only name another file to include are left out: nothing is included.
+fn without_imports(text: &str) -> String {
+    let is_import = |line: &str| {
+        let line = line.trim();
+        line.len() > 1 && line.starts_with('@') && !line.contains(char::is_whitespace)
+    };
+    text.split_inclusive('\n').filter(|line| !is_import(line)).collect()
+}
+
+fn bounded(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,5 +1,9 @@
 //! What the model is told besides the task.
 
 pub mod environment;
+pub mod hidden;
 pub mod instructions;
 pub mod thread;
+
+mod markup;
+mod tags;

@@ -1,12 +1,21 @@
 //! May this change leave the building? Pure rules over a [`Change`] and the text that goes with it.
+//!
+//! [`check`] is called once, before anything is published. It reads blobs through a closure and
+//! never a file; it changes nothing. What it finds is either a *violation* (nothing is published),
+//! a file *held back* (handed over as a patch), or a *flag* (shown to the reviewer; some flags make
+//! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
 
+pub mod content;
 pub mod paths;
 pub mod secrets;
 pub mod size;
 
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::git::tree::FileChange;
+use crate::git::Oid;
+use crate::git::tree::{Change, FileChange, Mode};
+use crate::redact::Redactor;
 
 /// What the rules say about a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +28,26 @@ pub struct Judgement {
     pub flags: Vec<Violation>,
 }
 
+impl Judgement {
+    /// Something in it wants a person's eyes before the change can be merged: a file was held back
+    /// or is protected, or the text shows something else than it says.
+    pub fn wants_draft(&self) -> bool {
+        let grave = |flag: &Violation| {
+            DRAFT_RULES.iter().any(|rule| flag.rule.starts_with(rule)) && flag.rule != paths::NOTE
+        };
+        !self.held_back.is_empty() || self.flags.iter().any(grave)
+    }
+
+    /// The files of `change` that may be published: all but those held back.
+    pub fn publishable<'a>(&self, change: &'a Change) -> Vec<&'a FileChange> {
+        let held = |file: &FileChange| self.held_back.iter().any(|h| h.file.path == file.path);
+        change.files.iter().filter(|file| !held(file)).collect()
+    }
+}
+
+/// Beginnings of the ids of flags that make the pull request a draft.
+const DRAFT_RULES: &[&str] = &["path.", "content.bidi", "content.invisible", "content.homoglyph"];
+
 /// A broken rule. Never contains the secret that broke it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
@@ -27,6 +56,16 @@ pub struct Violation {
     /// File and line, where it has one.
     pub path: Option<String>,
     pub message: String,
+}
+
+impl Violation {
+    pub(crate) fn new(
+        rule: impl Into<String>,
+        path: Option<String>,
+        message: impl Into<String>,
+    ) -> Violation {
+        Violation { rule: rule.into(), path, message: message.into() }
+    }
 }
 
 /// A file kept out of the published change.
@@ -50,4 +89,169 @@ pub struct Policy {
     pub secret_allow_paths: Vec<String>,
     /// The operator allows changes to `.github/workflows`.
     pub allow_workflows: bool,
+}
+
+impl Default for Policy {
+    /// 100 files, 4 MiB, the protected files of [`paths::PROTECTED`], nothing allow-listed.
+    fn default() -> Policy {
+        Policy {
+            max_files: 100,
+            max_bytes: 4 << 20,
+            protected_paths: paths::PROTECTED.iter().map(|row| row.glob.to_owned()).collect(),
+            blocked_paths: Vec::new(),
+            secret_allow_paths: Vec::new(),
+            allow_workflows: false,
+        }
+    }
+}
+
+/// The `policy:` section of a file in the repository. There is no field to loosen anything with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct RepositoryPolicy {
+    /// Counts when it is smaller than the operator's.
+    pub max_files: Option<usize>,
+    /// Counts when it is smaller than the operator's.
+    pub max_bytes: Option<u64>,
+    /// Added to the operator's list.
+    pub protected_paths: Vec<String>,
+    /// Added to the operator's list.
+    pub blocked_paths: Vec<String>,
+    /// Only `false` has an effect.
+    pub allow_workflows: Option<bool>,
+}
+
+impl Policy {
+    /// The stricter of the two in every field.
+    #[must_use]
+    pub fn tighten(mut self, repository: &RepositoryPolicy) -> Policy {
+        self.max_files = self.max_files.min(repository.max_files.unwrap_or(usize::MAX));
+        self.max_bytes = self.max_bytes.min(repository.max_bytes.unwrap_or(u64::MAX));
+        self.protected_paths.extend(repository.protected_paths.iter().cloned());
+        self.blocked_paths.extend(repository.blocked_paths.iter().cloned());
+        self.allow_workflows &= repository.allow_workflows.unwrap_or(true);
+        self
+    }
+
+    /// The first glob that is none, for the message to whoever wrote the configuration.
+    pub fn invalid_glob(&self) -> Option<String> {
+        let lists = [&self.protected_paths, &self.blocked_paths, &self.secret_allow_paths];
+        lists.into_iter().flatten().find(|glob| glob_of(glob).is_err()).cloned()
+    }
+}
+
+/// Reads a blob; `None` when it is not there, which counts against the change.
+pub type Blobs<'a> = &'a dyn Fn(Oid) -> Option<Vec<u8>>;
+
+/// A text that goes out with the change: what it is (`commit message`, `branch`) and its words.
+pub type Outbound<'a> = (&'a str, &'a str);
+
+/// Judges a change and everything that is published with it.
+pub fn check(
+    policy: &Policy,
+    change: &Change,
+    blobs: Blobs<'_>,
+    redactor: &Redactor,
+    outbound: &[Outbound<'_>],
+) -> Judgement {
+    let mut judgement = Judgement::default();
+    let lists = Lists::new(policy);
+    for file in &change.files {
+        paths::check(&lists, file, blobs, &mut judgement);
+    }
+    paths::check_together(&change.files, &mut judgement);
+    for (path, reason) in &change.refused {
+        let message = format!("cannot be part of a change: {reason}");
+        judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
+    }
+    size::check(policy, &judgement.publishable(change), &mut judgement.violations);
+    if judgement.violations.iter().all(|violation| !violation.rule.starts_with("size.")) {
+        for file in &change.files {
+            check_content(&lists, file, blobs, redactor, &mut judgement);
+        }
+    }
+    secrets::check_outbound(&change.files, redactor, outbound, &mut judgement.violations);
+    judgement
+}
+
+/// Rules about what is in a file. Files held back are read as well: their patch goes out too.
+fn check_content(
+    lists: &Lists,
+    file: &FileChange,
+    blobs: Blobs<'_>,
+    redactor: &Redactor,
+    judgement: &mut Judgement,
+) {
+    let Some(new) = file.new.filter(|new| new.mode != Mode::Gitlink) else {
+        content::check_deleted(file, &mut judgement.flags);
+        return;
+    };
+    let old = file.old.filter(|old| old.mode != Mode::Gitlink);
+    if old.is_some_and(|old| old.oid == new.oid) {
+        return;
+    }
+    let read = |oid| {
+        blobs(oid).ok_or_else(|| {
+            Violation::new("content.unreadable", Some(file.path.clone()), "the blob cannot be read")
+        })
+    };
+    let (old, new) = match (old.map(|old| read(old.oid)).transpose(), read(new.oid)) {
+        (Ok(old), Ok(new)) => (old.unwrap_or_default(), new),
+        (Err(violation), _) | (_, Err(violation)) => {
+            judgement.violations.push(violation);
+            return;
+        }
+    };
+    let added = content::Added::between(&old, &new);
+    let allowed = lists.secret_allow.is_match(paths::folded(&file.path));
+    let secrets = secrets::Subject { path: &file.path, blob: &new, added: &added, allowed };
+    secrets::check_file(&secrets, redactor, &mut judgement.violations);
+    if !file.binary && !content::is_binary(&new) {
+        content::check(file, &added, &mut judgement.flags);
+    }
+}
+
+/// The policy's globs, compiled. A glob that is none matches everything where that is strict.
+pub(crate) struct Lists {
+    pub(crate) protected: Vec<(String, GlobSet)>,
+    pub(crate) blocked: GlobSet,
+    pub(crate) secret_allow: GlobSet,
+    pub(crate) allow_workflows: bool,
+}
+
+impl Lists {
+    fn new(policy: &Policy) -> Lists {
+        let one = |glob: &String| (glob.clone(), glob_set(std::slice::from_ref(glob), "**"));
+        Lists {
+            protected: policy.protected_paths.iter().map(one).collect(),
+            blocked: glob_set(&policy.blocked_paths, "**"),
+            secret_allow: glob_set(&policy.secret_allow_paths, ""),
+            allow_workflows: policy.allow_workflows,
+        }
+    }
+}
+
+/// Compiles globs for folded paths. `instead` stands in for one that is invalid.
+pub(crate) fn glob_set(globs: &[String], instead: &str) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        if let Ok(glob) = glob_of(glob).or_else(|_| glob_of(instead)) {
+            set.add(glob);
+        }
+    }
+    set.build().unwrap_or_default()
+}
+
+/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
+fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
+    let mut pattern = paths::folded(glob);
+    if let Some(rest) = pattern.strip_prefix('/') {
+        pattern = rest.to_owned();
+    } else if !pattern.trim_end_matches('/').contains('/') {
+        pattern = format!("**/{pattern}");
+    }
+    if pattern.ends_with('/') {
+        pattern.push_str("**");
+    }
+    GlobBuilder::new(&pattern).literal_separator(true).build()
 }

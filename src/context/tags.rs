@@ -1,0 +1,339 @@
+//! Pieces of HTML and Markdown syntax at one place of a text: tags, entities, link targets. Pure
+//! functions from the rest of the text to what stands there and how long it is; [`super::markup`]
+//! walks over the text and decides.
+
+/// Longest tag that is looked at, in bytes. A longer one is cut off here.
+const MAX_TAG: usize = 16 << 10;
+
+/// An opening or closing tag.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tag<'a> {
+    pub(super) name: &'a str,
+    pub(super) closing: bool,
+    /// Names in lower case, values as written.
+    pub(super) attributes: Vec<(String, &'a str)>,
+    /// Bytes from `<` to `>`.
+    pub(super) length: usize,
+}
+
+/// What stands at a `<`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum At<'a> {
+    Tag(Tag<'a>),
+    /// The beginning of a tag whose `>` is missing.
+    Unfinished,
+    /// Just a character.
+    Nothing,
+}
+
+/// Parses a tag at the start of `rest`.
+pub(super) fn tag(rest: &str) -> At<'_> {
+    let closing = rest.starts_with("</");
+    let from = if closing { 2 } else { 1 };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let length = rest[from..].find(|c| !is_name(c)).unwrap_or(rest.len() - from);
+    let name = &rest[from..from + length];
+    let mut at = from + length;
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let goes_on = rest[at..].chars().next();
+    if !starts || !goes_on.is_none_or(|c| c.is_whitespace() || c == '/' || c == '>') {
+        return At::Nothing;
+    }
+    let mut attributes = Vec::new();
+    loop {
+        at += rest[at..].find(|c: char| !c.is_whitespace() && c != '/').unwrap_or(rest.len() - at);
+        match rest[at..].chars().next() {
+            _ if at > MAX_TAG => return At::Unfinished,
+            None => return At::Unfinished,
+            Some('>') => return At::Tag(Tag { name, closing, attributes, length: at + 1 }),
+            Some(_) => match attribute(&rest[at..]) {
+                Some((name, value, length)) => {
+                    attributes.push((name.to_ascii_lowercase(), value));
+                    at += length;
+                }
+                None => return At::Unfinished,
+            },
+        }
+    }
+}
+
+/// Name, value and length of an attribute; `None` when its quote never closes.
+fn attribute(rest: &str) -> Option<(&str, &str, usize)> {
+    let ends_name = |c: char| c.is_whitespace() || matches!(c, '=' | '>' | '/');
+    let name_end = rest[1..].find(ends_name).map_or(rest.len(), |at| at + 1);
+    let name = &rest[..name_end];
+    let skip =
+        |at: usize| at + rest[at..].find(|c: char| !c.is_whitespace()).unwrap_or(rest.len() - at);
+    let equals = skip(name_end);
+    if !rest[equals..].starts_with('=') {
+        return Some((name, "", name_end));
+    }
+    let value = skip(equals + 1);
+    match rest[value..].chars().next() {
+        Some(quote @ ('"' | '\'')) => {
+            let length = rest[value + 1..].find(quote)?;
+            Some((name, &rest[value + 1..value + 1 + length], value + length + 2))
+        }
+        _ => {
+            let ends = |c: char| c.is_whitespace() || c == '>';
+            let length = rest[value..].find(ends).unwrap_or(rest.len() - value);
+            Some((name, &rest[value..value + length], value + length))
+        }
+    }
+}
+
+/// Elements whose content a browser does not show as text, or GitHub removes.
+const NOT_SHOWN: &[&str] = &[
+    "script",
+    "style",
+    "template",
+    "title",
+    "textarea",
+    "iframe",
+    "noembed",
+    "noframes",
+    "noscript",
+    "object",
+    "xmp",
+    "plaintext",
+    "svg",
+    "math",
+    "head",
+    "audio",
+    "video",
+    "canvas",
+];
+
+/// Attributes that are left out without a word: layout, not text.
+const LAYOUT: &[&str] = &[
+    "href",
+    "src",
+    "width",
+    "height",
+    "align",
+    "valign",
+    "open",
+    "class",
+    "id",
+    "name",
+    "type",
+    "target",
+    "rel",
+    "colspan",
+    "rowspan",
+    "start",
+    "dir",
+    "border",
+    "cellpadding",
+    "cellspacing",
+    "srcset",
+    "media",
+    "loading",
+    "lang",
+];
+
+impl Tag<'_> {
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Its content is not shown.
+    pub(super) fn hides_content(&self) -> bool {
+        !self.closing
+            && (NOT_SHOWN.iter().any(|name| self.is(name))
+                || self.attributes.iter().any(|(name, value)| hides(name, value)))
+    }
+
+    /// Attributes that carry text which nobody sees.
+    pub(super) fn worded_attributes(&self) -> usize {
+        let worded = |(name, value): &&(String, &str)| {
+            !LAYOUT.contains(&name.as_str()) && !is_label(value) && name != "hidden"
+        };
+        self.attributes.iter().filter(worded).count()
+    }
+
+    /// The tag as the model sees it: bare, with the target of links and pictures.
+    pub(super) fn bare(&self) -> String {
+        let slash = if self.closing { "/" } else { "" };
+        let wanted = match self.name.to_ascii_lowercase().as_str() {
+            "a" => "href",
+            "img" => "src",
+            _ => return format!("<{slash}{}>", self.name),
+        };
+        let target =
+            self.attributes.iter().find(|(name, value)| name == wanted && is_target(value));
+        match target {
+            Some((name, value)) => format!("<{} {name}=\"{value}\">", self.name),
+            None => format!("<{slash}{}>", self.name),
+        }
+    }
+}
+
+fn is_target(value: &str) -> bool {
+    !value.is_empty()
+        && value.len() < 2000
+        && !value.contains(['"', '<', '>'])
+        && !value.contains(char::is_whitespace)
+}
+
+/// A word such as `image` or a file name, which tools put there: removed, but no news.
+pub(super) fn is_label(value: &str) -> bool {
+    value.len() <= 40 && !value.trim().contains(char::is_whitespace)
+}
+
+fn hides(name: &str, value: &str) -> bool {
+    let value: String = value.to_ascii_lowercase().split_whitespace().collect();
+    let white = |v: &str| {
+        matches!(
+            v,
+            "white"
+                | "#fff"
+                | "#ffff"
+                | "#ffffff"
+                | "#ffffffff"
+                | "transparent"
+                | "rgb(255,255,255)"
+                | "snow"
+                | "ghostwhite"
+                | "ivory"
+        )
+    };
+    match name {
+        "hidden" => true,
+        "aria-hidden" => value == "true",
+        "color" => white(&value),
+        "style" => value.split(';').any(|rule| match rule.split_once(':') {
+            Some(("display", v)) => v.starts_with("none"),
+            Some(("visibility", v)) => v.starts_with("hidden") || v.starts_with("collapse"),
+            Some((
+                "opacity" | "font-size" | "height" | "width" | "max-height" | "line-height",
+                v,
+            )) => {
+                v.trim_start_matches(['0', '.'])
+                    .trim_end_matches("!important")
+                    .chars()
+                    .all(|c| c.is_ascii_alphabetic() || c == '%')
+                    && v.starts_with(['0', '.'])
+            }
+            Some(("color", v)) => white(v.trim_end_matches("!important")),
+            Some(("position", v)) => v.starts_with("absolute") || v.starts_with("fixed"),
+            Some(("clip" | "clip-path" | "text-indent", _)) => true,
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+/// The character or characters of an entity and its length.
+pub(super) fn entity(rest: &str) -> Option<(String, usize)> {
+    let end = rest.char_indices().take(33).find(|(_, c)| *c == ';')?.0;
+    let name = &rest[1..end];
+    let text = match name.strip_prefix('#') {
+        Some(digits) => {
+            let code = match digits.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => digits.parse().ok()?,
+            };
+            char::from_u32(code)?.to_string()
+        }
+        None => match name {
+            "lt" | "LT" => "<",
+            "gt" | "GT" => ">",
+            "amp" | "AMP" => "&",
+            "quot" | "QUOT" => "\"",
+            "apos" => "'",
+            "nbsp" => " ",
+            "excl" => "!",
+            "hyphen" | "dash" => "-",
+            "NewLine" => "\n",
+            "Tab" => "\t",
+            "grave" | "DiacriticalGrave" => "`",
+            "shy" => "\u{ad}",
+            "lrm" => "\u{200e}",
+            "rlm" => "\u{200f}",
+            "zwj" => "\u{200d}",
+            "zwnj" => "\u{200c}",
+            "NoBreak"
+            | "ApplyFunction"
+            | "af"
+            | "InvisibleTimes"
+            | "it"
+            | "InvisibleComma"
+            | "ic"
+            | "ZeroWidthSpace"
+            | "NegativeThinSpace"
+            | "NegativeVeryThinSpace"
+            | "NegativeMediumSpace"
+            | "NegativeThickSpace" => "\u{2060}",
+            _ => return None,
+        }
+        .to_owned(),
+    };
+    Some((text, end + 1))
+}
+
+/// Target and title of a link, from behind the `(`; length up to and with the `)`.
+pub(super) fn link_target(rest: &str) -> Option<(&str, Option<&str>, usize)> {
+    let (target, mut at) = destination(rest)?;
+    let gap = blank(&rest[at..]);
+    at += gap;
+    let mut title = None;
+    if gap > 0 && !rest[at..].starts_with(')') {
+        let (text, length) = quoted(&rest[at..])?;
+        title = Some(text);
+        at += length;
+        at += blank(&rest[at..]);
+    }
+    rest[at..].starts_with(')').then_some((target, title, at + 1))
+}
+
+/// `<…>` or characters up to a space or the closing parenthesis, and the length with what is before.
+pub(super) fn destination(rest: &str) -> Option<(&str, usize)> {
+    let start = blank(rest);
+    if let Some(inner) = rest[start..].strip_prefix('<') {
+        let end = inner.find(['>', '\n'])?;
+        return inner[end..].starts_with('>').then_some((&inner[..end], start + end + 2));
+    }
+    let mut depth = 0usize;
+    for (at, c) in rest[start..].char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some((&rest[start..start + at], start + at)),
+            ')' => depth -= 1,
+            c if c.is_whitespace() => return Some((&rest[start..start + at], start + at)),
+            _ => {}
+        }
+    }
+    Some((&rest[start..], rest.len()))
+}
+
+/// A text in `"…"`, `'…'` or `(…)` without a blank line in it.
+pub(super) fn quoted(rest: &str) -> Option<(&str, usize)> {
+    let close = match rest.chars().next()? {
+        '"' => '"',
+        '\'' => '\'',
+        '(' => ')',
+        _ => return None,
+    };
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '\n' if rest[at + 1..].starts_with('\n') => return None,
+            c if c == close => return Some((&rest[1..at], at + 1)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Length of spaces, tabs and at most one line end.
+fn blank(rest: &str) -> usize {
+    let mut lines = 0;
+    let stays = |c: char| {
+        lines += usize::from(c == '\n');
+        c.is_whitespace() && lines < 2
+    };
+    rest.len() - rest.trim_start_matches(stays).len()
+}

@@ -1,0 +1,67 @@
+//! Lines for the log of GitHub Actions: our own workflow commands, escaped, and other people's text,
+//! which must never become one.
+
+use super::text;
+
+/// How serious an annotation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Error,
+    Warning,
+    Notice,
+}
+
+/// `::error title=…::message`, with the runner's escapes; one line, without a line end.
+pub fn annotation(level: Level, title: &str, message: &str) -> String {
+    let command = match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Notice => "notice",
+    };
+    let message = text::visible(&text::without_ansi(&text::head(message, 8000)));
+    format!("::{command} title={}::{}", property(&text::line(title)), data(&message))
+}
+
+/// `::error …` as [`annotation`] makes it.
+pub fn error(title: &str, message: &str) -> String {
+    annotation(Level::Error, title, message)
+}
+
+/// `::add-mask::value`, so that the runner hides the value in everything that follows.
+pub fn mask(value: &str) -> String {
+    format!("::add-mask::{}", data(value))
+}
+
+fn data(value: &str) -> String {
+    value.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(value: &str) -> String {
+    data(value).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// Makes untrusted text safe for a log that a runner reads. Terminal escapes go, invisible
+/// characters become visible, and no line is a workflow command: the runner takes `::` after white
+/// space at the start of a line, and `##[` anywhere in it.
+pub fn safe_log(untrusted: &str) -> String {
+    let clean = text::visible(&text::without_ansi(untrusted));
+    let mut out = String::with_capacity(clean.len());
+    for (at, line) in clean.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        if line.trim_start().starts_with("::") {
+            out.push_str("| ");
+        }
+        out.push_str(&line.replace("##[", "# #[").replace("##vso[", "# #vso["));
+    }
+    out
+}
+
+/// A value for `$GITHUB_OUTPUT`: name, delimiter, value. `delimiter` is random; a value that has it
+/// as a line of its own would end early, so such a value is refused with `None`.
+pub fn output(name: &str, value: &str, delimiter: &str) -> Option<String> {
+    let clash = value.lines().any(|line| line.trim() == delimiter);
+    let named = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    (!clash && named).then(|| format!("{name}<<{delimiter}\n{value}\n{delimiter}\n"))
+}

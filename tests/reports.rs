@@ -1,0 +1,568 @@
+//! Every word people read: snapshots of the reports, and hostile words in every place of them.
+
+use expect_test::expect;
+use patchwright::git::Oid;
+use patchwright::git::tree::{Change, Entry, FileChange, Mode};
+use patchwright::policy::{HeldBack, Judgement, Violation};
+use patchwright::provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
+use patchwright::report::html::Report;
+use patchwright::report::pr_body::PullRequest;
+use patchwright::report::progress::{Finished, Running};
+use patchwright::report::{
+    MAX_BODY, annotations, commit_message, html, job_summary, markdown, marker, plan_md, pr_body,
+    progress, template, text,
+};
+use patchwright::task::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright::task::plan::{Plan, Step, StepStatus};
+use patchwright::verify::{self, CheckRun};
+
+fn check_run(command: &str, exit_code: i32, tail: &str) -> CheckRun {
+    CheckRun {
+        command: command.to_owned(),
+        exit_code: Some(exit_code),
+        timed_out: false,
+        duration_ms: 12_345,
+        tail: tail.to_owned(),
+        note: None,
+    }
+}
+
+fn file(path: &str) -> FileChange {
+    let oid = Oid(git2::Oid::ZERO_SHA1);
+    let entry = Entry { mode: Mode::File, oid, size: 10 };
+    FileChange {
+        path: path.to_owned(),
+        old: Some(entry),
+        new: Some(Entry { size: 12, ..entry }),
+        added_lines: 3,
+        removed_lines: 1,
+        binary: false,
+    }
+}
+
+/// An outcome in which every text is `words`, or the sane one when it is `None`.
+fn outcome(words: Option<&str>) -> Outcome {
+    let say = |sane: &str| words.unwrap_or(sane).to_owned();
+    let violation = |rule: &str, path: &str, message: &str| Violation {
+        rule: rule.to_owned(),
+        path: Some(say(path)),
+        message: say(message),
+    };
+    let zero = Oid(git2::Oid::ZERO_SHA1);
+    let held = file(&say(".github/workflows/ci.yml"));
+    let step = |text: &str, status| Step { step: say(text), status };
+    let head =
+        vec![check_run(&say("cargo test"), 0, "ok"), check_run(&say("make lint"), 1, &say("bad"))];
+    Outcome {
+        run: "r1".to_owned(),
+        conclusion: Conclusion::Done,
+        reason: words.map(str::to_owned),
+        final_message: say(
+            "Handle empty input in the parser\n\nIt returned `None`.\n\nAssumptions:\n- Empty means zero bytes\n",
+        ),
+        plan: Plan {
+            explanation: words.map(str::to_owned),
+            steps: vec![
+                step("Find the bug", StepStatus::Completed),
+                step("Fix it", StepStatus::InProgress),
+                step("Test it", StepStatus::Pending),
+            ],
+        },
+        change: Some(Change {
+            base: zero,
+            tree: zero,
+            files: vec![file(&say("src/parser.rs")), held.clone()],
+            refused: Vec::new(),
+        }),
+        evidence: verify::compare(
+            vec![check_run(&say("cargo test"), 101, "failed"), check_run(&say("make lint"), 0, "")],
+            head,
+            say("the repository's kind"),
+        ),
+        judgement: Judgement {
+            violations: Vec::new(),
+            held_back: vec![HeldBack { file: held, rule: "path.workflow".to_owned() }],
+            flags: vec![violation(
+                "path.protected.lock",
+                "Cargo.lock",
+                "decides which code is installed",
+            )],
+        },
+        spending: Spending {
+            turns: 5,
+            usage: Usage { input: 12_000, cached_input: 9000, output: 800, ..Usage::default() },
+            cost_usd: 0.0421,
+            cost_is_estimate: false,
+            wall_seconds: 61.0,
+        },
+        provenance: Provenance {
+            tool: "patchwright 0.1.0".to_owned(),
+            model: say("gpt-5.3-codex"),
+            sandbox: "docker".to_owned(),
+            image: say("rust:1"),
+            enforced: vec!["network none".to_owned()],
+            base_branch: say("main"),
+            base_sha: "0123456789".to_owned(),
+            run_url: Some(say("https://github.com/acme/web/actions/runs/1")),
+            input_notes: vec![say("1 hidden part removed: 1 HTML comment")],
+            instruction_files: vec![say("AGENTS.md")],
+        },
+    }
+}
+
+fn body_of(outcome: &Outcome, template: Option<&str>, patch: Option<&str>) -> String {
+    pr_body::body(&PullRequest {
+        outcome,
+        issue: Some((7, "Crash on empty input")),
+        template,
+        held_back_patch: patch,
+        marker: &marker("pull-request", "r1"),
+    })
+}
+
+#[test]
+fn the_pull_request_says_what_was_done_and_what_was_checked() {
+    expect![[r#""#]].assert_eq(&body_of(&outcome(None), None, Some("--- a\n+++ b\n+```\n")));
+}
+
+#[test]
+fn the_repositorys_template_is_filled() {
+    let template = "<!-- Thanks! -->\n## Description\n\nPlease describe.\n\n## Linked issue\n\nFixes #\n\n\
+        ## How was this tested?\n\n- [x] I ran the tests @acme/qa\n\n## Checklist\n\n- [ ] Docs <script>\n";
+    expect![[r#""#]].assert_eq(&body_of(&outcome(None), Some(template), None));
+}
+
+#[test]
+fn finds_the_template_where_github_does() {
+    let rows: &[(&[&str], Option<&str>)] = &[
+        (&["README.md"], None),
+        (
+            &["docs/pull_request_template.md", ".github/PULL_REQUEST_TEMPLATE.md"],
+            Some(".github/PULL_REQUEST_TEMPLATE.md"),
+        ),
+        (&["PULL_REQUEST_TEMPLATE.txt"], Some("PULL_REQUEST_TEMPLATE.txt")),
+        (
+            &[
+                ".github/PULL_REQUEST_TEMPLATE/feature.md",
+                ".github/PULL_REQUEST_TEMPLATE/bugfix.md",
+            ],
+            Some(".github/PULL_REQUEST_TEMPLATE/bugfix.md"),
+        ),
+        (&["src/pull_request_template.rs", "a/pull_request_template.md"], None),
+    ];
+    for (paths, expected) in rows {
+        assert_eq!(template::find(paths.iter().copied()), *expected);
+    }
+}
+
+#[test]
+fn the_title_is_the_models_when_it_reads_like_one() {
+    let rows = [
+        ("Handle empty input\n\nmore", "Handle empty input"),
+        ("## **Handle** `empty` input", "Handle empty input"),
+        ("I fixed the parser so that it handles empty input", "Crash on empty input"),
+        ("Done.", "Crash on empty input"),
+        ("", "Crash on empty input"),
+        ("fixes #12 for @acme/team [skip ci]", "fixes 12 for acme/team (skip ci)"),
+        (
+            "a line that is far too long to be the title of a pull request that people read",
+            "Crash on empty input",
+        ),
+    ];
+    for (message, expected) in rows {
+        assert_eq!(pr_body::title(message, Some("Crash on empty input")), expected, "{message}");
+    }
+    assert_eq!(pr_body::title("", None), "Change by Patchwright");
+}
+
+#[test]
+fn the_progress_comment_shows_the_plan_and_then_the_end() {
+    let outcome = outcome(None);
+    let marker = marker("progress", "issue-7");
+    let running = Running {
+        state: "working",
+        plan: &outcome.plan,
+        run_url: outcome.provenance.run_url.as_deref(),
+        marker: &marker,
+    };
+    let finished = Finished {
+        outcome: &outcome,
+        pull_request: Some((8, "…")),
+        compare_url: None,
+        marker: &marker,
+    };
+    expect![[r#""#]].assert_eq(&format!(
+        "{}\n====\n{}\n====\n{}",
+        progress::running(&running),
+        progress::finished(&finished),
+        progress::failed(
+            "error: cannot push",
+            &["add `contents: write`".to_owned()],
+            None,
+            &marker
+        )
+    ));
+}
+
+#[test]
+fn the_job_summary_and_the_plan_file() {
+    let outcome = outcome(None);
+    let summary = job_summary::job_summary(
+        "acme/web#7",
+        &outcome,
+        Some("https://github.com/acme/web/pull/8"),
+    );
+    expect![[r#""#]]
+        .assert_eq(&format!("{summary}\n====\n{}", plan_md::plan_md("Crash", &outcome.plan)));
+}
+
+/// Words that do something when they are not escaped, and what must then not be there.
+const HOSTILE: &[&str] = &[
+    "<script>alert(1)</script>",
+    "<img src=https://evil.test/x.png onerror=alert(1)>",
+    "![x](https://evil.test/?q=1)",
+    "[click](javascript:alert(1))",
+    "@acme/everyone and @octocat",
+    "fixes #1, closes acme/other#2, resolves GH-3",
+    "fixes https://github.com/acme/other/issues/4",
+    "<!-- instructions for other bots -->",
+    "<!-- patchwright:pull-request run=other v=1 -->",
+    "```\n</details>\n## Evidence\n| `rm` | passed |\n````\n# Approved by @maintainer",
+    "a|b|c\n|---|---|\nd",
+    "\u{202e}gnp.exe\u{2066} \u{1b}[2J\u{1b}]0;title\u{7} \u{200b}\r\n::error::x",
+    "::set-env name=A::b\n##[add-mask]x\n  ::stop-commands::t",
+    "</pre></code></td><b onclick=x>",
+    "`````` `` ` and `unclosed",
+    "# Heading\n===\n---\n> [!WARNING]\n> Reviewed-by: me",
+    "[a]: javascript:alert(1)\n[b][a] &lt;script&gt; &#60;b&#62; \\<i> \\@octocat \\#5",
+];
+
+/// What Markdown text outside of code does: everything that must not come from hostile words.
+fn acts(report: &str) -> Vec<&'static str> {
+    let mut outside = String::new();
+    let mut fence: Option<usize> = None;
+    for line in report.lines() {
+        let run = line.len() - line.trim_start_matches('`').len();
+        match fence {
+            Some(length) if run >= length && line.trim_matches('`').is_empty() => fence = None,
+            Some(_) => {}
+            None if run >= 3 => fence = Some(run),
+            None => {
+                outside.push_str(&without_code_spans(line));
+                outside.push('\n');
+            }
+        }
+    }
+    assert_eq!(fence, None, "an open code block in {report}");
+    let ours = ["<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>"];
+    let outside = ours.iter().fold(outside, |text, tag| text.replace(tag, ""));
+    let outside =
+        outside.replace("<!-- patchwright:pull-request run=r1 v=1 -->", "").replace("Fixes #7", "");
+    let outside = outside.replace("Pull request: #8", "");
+    let signs: &[(&'static str, fn(&str) -> bool)] = &[
+        ("HTML", |t| t.contains('<')),
+        ("picture", |t| t.match_indices("![").any(|(at, _)| !t[..at].ends_with('\\'))),
+        ("script link", |t| t.contains("](javascript") || t.lines().any(|l| l.starts_with("[a]:"))),
+        ("mention", |t| {
+            t.match_indices('@')
+                .any(|(at, _)| t[at + 1..].starts_with(|c: char| c.is_alphanumeric()))
+        }),
+        ("reference", |t| {
+            t.match_indices('#').any(|(at, _)| {
+                t[at + 1..].starts_with(|c: char| c.is_ascii_digit()) && !t[..at].ends_with('&')
+            }) || t.contains("GH-3")
+                || t.contains("https://github.com/acme/other/issues")
+        }),
+        ("invisible", |t| t.chars().any(|c| c != '\n' && text::is_deceptive(c))),
+        ("heading", |t| t.lines().any(|l| l.trim_start().starts_with("# "))),
+        ("foreign section", |t| t.matches("## Evidence").count() > 1),
+    ];
+    signs.iter().filter(|(_, sign)| sign(&outside)).map(|(name, _)| *name).collect()
+}
+
+fn without_code_spans(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(start) = rest.find('`') {
+        let escaped = rest[..start].ends_with('\\') && !rest[..start].ends_with("\\\\");
+        let run = rest[start..].len() - rest[start..].trim_start_matches('`').len();
+        let fence = &rest[start..start + run];
+        let after = &rest[start + run..];
+        let close = (!escaped).then(|| {
+            after
+                .match_indices(fence)
+                .map(|(at, _)| at)
+                .find(|at| !after[..*at].ends_with('`') && !after[at + run..].starts_with('`'))
+        });
+        out.push_str(&rest[..start]);
+        rest = match close.flatten() {
+            Some(at) => &after[at + run..],
+            None => after,
+        };
+    }
+    out + rest
+}
+
+#[test]
+fn hostile_words_do_nothing_in_any_markdown_report() {
+    let mut wrong = Vec::new();
+    for words in HOSTILE {
+        let outcome = outcome(Some(words));
+        let marker = marker("pull-request", "r1");
+        let running =
+            Running { state: words, plan: &outcome.plan, run_url: Some(words), marker: &marker };
+        let finished = |pull_request| Finished {
+            outcome: &outcome,
+            pull_request,
+            compare_url: Some(words),
+            marker: &marker,
+        };
+        let reports = [
+            ("pull request", body_of(&outcome, None, Some(words))),
+            (
+                "pull request with template",
+                body_of(&outcome, Some(&format!("## {words}\n\n{words}\n")), Some(words)),
+            ),
+            ("running", progress::running(&running)),
+            ("finished", progress::finished(&finished(None))),
+            ("finished with pull request", progress::finished(&finished(Some((8, words))))),
+            ("failed", progress::failed(words, &[(*words).to_owned()], Some(words), &marker)),
+            ("summary", job_summary::job_summary(words, &outcome, Some(words))),
+            ("plan", plan_md::plan_md("x", &outcome.plan).replacen("# Plan", "Plan", 1)),
+            ("passage", markdown::passage(words, 10_000)),
+        ];
+        for (name, report) in reports {
+            let acts = acts(&report);
+            if !acts.is_empty() {
+                wrong.push(format!("{name} with {words:?}: {acts:?}\n{report}\n"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_test_for_hostile_words_can_fail() {
+    for words in HOSTILE.iter().take(9) {
+        assert_ne!(acts(words), Vec::<&str>::new(), "{words}");
+    }
+}
+
+#[test]
+fn hostile_words_do_nothing_in_the_html_report() {
+    for words in HOSTILE {
+        let outcome = outcome(Some(words));
+        let text = Content::text(*words);
+        let items = [
+            Item::Message(Message { role: Role::User, content: vec![text], native: None }),
+            Item::Call(ToolCall {
+                id: "1".to_owned(),
+                name: (*words).to_owned(),
+                payload: Payload::Json((*words).to_owned()),
+                native: None,
+            }),
+        ];
+        let report =
+            Report { subject: words, title: words, outcome: &outcome, diff: words, items: &items };
+        let page = html::report(&report);
+        for tag in ["<script", "<img", "<b", "<!--", "<i>"] {
+            let ours = if tag == "<b" { page.matches("<body>").count() } else { 0 };
+            assert_eq!(page.matches(tag).count(), ours, "{tag} in {words:?}");
+        }
+        assert!(!page.chars().any(|c| c != '\n' && text::is_deceptive(c)), "{words:?}");
+    }
+}
+
+#[test]
+fn the_html_report_loads_and_runs_nothing() {
+    let outcome = outcome(None);
+    let report = Report {
+        subject: "acme/web#7",
+        title: "Crash",
+        outcome: &outcome,
+        diff: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n",
+        items: &[],
+    };
+    let page = html::report(&report);
+    assert!(page.contains("default-src 'none'; style-src 'sha256-"), "{page}");
+    assert!(
+        page.contains("<span class=\"del\">-old\n</span><span class=\"add\">+new\n</span>"),
+        "{page}"
+    );
+    for outside in ["http://", "https://", " src=", " href=", "javascript:", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn long_bodies_are_cut_and_keep_what_matters() {
+    let mut long = outcome(None);
+    long.final_message = format!("Title of it\n\n```\n{}", "long line of output ".repeat(20_000));
+    long.plan.steps = vec![Step { step: "s".repeat(5000), status: StepStatus::Pending }; 500];
+    for flag in 0..300 {
+        long.judgement.flags.push(Violation {
+            rule: "path.note".to_owned(),
+            path: Some(format!("{flag}{}", "p".repeat(1000))),
+            message: "m".repeat(1000),
+        });
+    }
+    let patch = "+`````````\n".repeat(100_000);
+    let body = body_of(&long, None, Some(&patch));
+    assert!(body.chars().count() <= MAX_BODY, "{}", body.chars().count());
+    for part in ["## Evidence", "cargo test", "Fixes #7", &marker("pull-request", "r1")] {
+        assert!(body.contains(part), "{part}");
+    }
+    assert_eq!(acts(&body), Vec::<&str>::new());
+}
+
+#[test]
+fn no_log_line_is_a_command() {
+    let rows = [
+        ("::set-env name=A::b", "| ::set-env name=A::b"),
+        ("  \t::error::x", "|   \t::error::x"),
+        ("a\r::add-mask::b", "a\n| ::add-mask::b"),
+        ("a\r\n\u{a0}::warning::b", "a\n| \u{a0}::warning::b"),
+        ("x ##[error]y ##vso[z]", "x # #[error]y # #vso[z]"),
+        ("\u{1b}[31m::error::x\u{1b}[0m", "| ::error::x"),
+        ("\u{200b}::error::x", "\\u{200b}::error::x"),
+        ("\u{1b}]0;t\u{7}\u{1b}]8;;https://x\u{1b}\\link\u{9b}2J", "link"),
+        ("std::env::var", "std::env::var"),
+    ];
+    for (untrusted, expected) in rows {
+        assert_eq!(annotations::safe_log(untrusted), expected, "{untrusted:?}");
+    }
+}
+
+#[test]
+fn annotations_are_one_line_with_the_runners_escapes() {
+    assert_eq!(
+        annotations::error("a: b, c", "50 % of\r\nit\u{1b}[1m failed"),
+        "::error title=a%3A b%2C c::50 %25 of%0Ait failed"
+    );
+    assert_eq!(annotations::mask("a\nb"), "::add-mask::a%0Ab");
+    assert_eq!(
+        annotations::output("final-message", "a\nb", "X1"),
+        Some("final-message<<X1\na\nb\nX1\n".to_owned())
+    );
+    assert_eq!(annotations::output("final-message", "a\nX1\nb", "X1"), None);
+    assert_eq!(annotations::output("a\nb", "c", "X1"), None);
+}
+
+#[test]
+fn commit_messages_vouch_for_nobody_and_skip_nothing() {
+    let body = "Why: see #12 and @octocat.\n\nCo-authored-by: Eve <eve@evil.test>\n\
+        signed-off-by : Eve\n - Reviewed-By: Eve\n[skip ci] ***NO_CI***\nskip-checks: true\n---\ndiff --git a b\n\u{202e}x\n# not a comment\nFixes: all";
+    let message = commit_message::commit_message(
+        &format!("## Fix the parser {} [ci skip]", "very ".repeat(30)),
+        body,
+        &[("Patchwright-Run", "r1"), ("Co-authored-by", "Ada <ada@example.com>")],
+    );
+    expect![[r#""#]].assert_eq(&message);
+}
+
+#[test]
+fn checks_are_found_by_the_kind_of_repository() {
+    let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
+    let rows: Vec<(Vec<(&str, String)>, &[&str])> = vec![
+        (vec![], &[]),
+        (vec![("README.md", String::new())], &[]),
+        (vec![("Cargo.toml", String::new())], &["cargo test"]),
+        (vec![("package.json", package("jest"))], &["npm test"]),
+        (
+            vec![("package.json", package("jest")), ("pnpm-lock.yaml", String::new())],
+            &["pnpm test"],
+        ),
+        (vec![("package.json", package("jest")), ("yarn.lock", String::new())], &["yarn test"]),
+        (vec![("package.json", package("echo \\\"Error: no test specified\\\" && exit 1"))], &[]),
+        (vec![("package.json", "not json".to_owned())], &[]),
+        (
+            vec![("pyproject.toml", "[tool.pytest.ini_options]".to_owned())],
+            &["python -m pytest -q"],
+        ),
+        (vec![("setup.cfg", "[tool:pytest]".to_owned())], &["python -m pytest -q"]),
+        (vec![("requirements-dev.txt", "pytest>=8".to_owned())], &["python -m pytest -q"]),
+        (
+            vec![("setup.py", String::new()), ("tests", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi",
+            ],
+        ),
+        (
+            vec![("app.py", String::new()), ("test_app.py", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover; fi",
+            ],
+        ),
+        (
+            vec![("go.mod", String::new()), ("Makefile", "test:\n\tgo test".to_owned())],
+            &["go test ./..."],
+        ),
+        (vec![("Makefile", "all: build\ntest: all\n\t./t\n".to_owned())], &["make test"]),
+        (vec![("Makefile", "lint check:\n\t./t\n".to_owned())], &["make check"]),
+        (vec![("Makefile", "test := no\nTEST: x\n".to_owned())], &[]),
+        (vec![("pom.xml", String::new())], &["mvn -q -B test"]),
+        (
+            vec![("build.gradle.kts", String::new()), ("gradlew", String::new())],
+            &["./gradlew test --console=plain"],
+        ),
+        (vec![("run_tests.sh", "#!/bin/bash\n".to_owned())], &["bash ./run_tests.sh"]),
+        (vec![("test", "#!/usr/bin/env python3\n".to_owned())], &["./test"]),
+        (
+            vec![("Cargo.toml", String::new()), ("package.json", package("vitest"))],
+            &["cargo test", "npm test"],
+        ),
+    ];
+    for (files, expected) in rows {
+        let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let read = |path: &str| {
+            files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.clone().into_bytes())
+        };
+        assert_eq!(verify::detect(&names, &read), expected, "{names:?}");
+    }
+}
+
+#[test]
+fn evidence_pairs_base_and_head_and_knows_what_broke() {
+    let run = |command: &str, exit_code| check_run(command, exit_code, "");
+    let not_run = CheckRun::not_run("d", "not run: gone");
+    let evidence = verify::compare(
+        vec![run("a", 0), run("b", 1), run("c", 0), run("old", 0)],
+        vec![run("a", 1), run("b", 1), run("c", 0), not_run, run("new", 2)],
+        "test",
+    );
+    let rows: Vec<String> = evidence
+        .rows
+        .iter()
+        .map(|row| {
+            let code = |run: &Option<CheckRun>| run.as_ref().map(|run| run.exit_code);
+            format!("{} {:?} {:?}", row.command, code(&row.base), code(&row.head))
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            "a Some(Some(0)) Some(Some(1))",
+            "b Some(Some(1)) Some(Some(1))",
+            "c Some(Some(0)) Some(Some(0))",
+            "d None Some(None)",
+            "new None Some(Some(2))",
+            "old Some(Some(0)) None",
+        ]
+    );
+    let broken: Vec<&str> =
+        verify::newly_failing(&evidence).iter().map(|row| row.command.as_str()).collect();
+    assert_eq!(broken, ["a", "new"]);
+    assert!(evidence.any_failed() && !evidence.all_passed());
+}
+
+#[test]
+fn the_tail_of_an_output_is_bounded_and_visible() {
+    let long: String = (0..5000).map(|n| format!("line {n}\n")).collect();
+    let tail = verify::tail(&long);
+    assert!(
+        tail.starts_with("[") && tail.contains("earlier bytes left out]\nline 4920\n"),
+        "{tail}"
+    );
+    assert_eq!(verify::tail("a\r\n\u{1b}[31mb\u{1b}[0m\u{8}\n\n"), "a\nb\\u{8}");
+    assert!(verify::tail(&"ü".repeat(100_000)).len() < 7000);
+}

@@ -1,0 +1,305 @@
+//! The Action and the workflows that users copy: their linters find nothing, the Action's inputs and
+//! outputs are the documented ones, and its shell steps do what they should in a simulated runner.
+#![allow(clippy::disallowed_methods, reason = "runs linters and the Action's own shell")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use expect_test::expect;
+use serde_json::Value;
+
+const WORKFLOWS: &[&str] = &["workflows/issue-to-pr.yml", ".github/workflows/ci.yml"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn yaml(path: &str) -> Value {
+    let text = fs_err::read_to_string(root().join(path)).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+/// A linter on the path or in one of the folders where `./test` installs it.
+fn linter(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["target/lint-venv/bin", "target/lint/bin"].map(|folder| root().join(folder)));
+    let found = folders.into_iter().map(|folder| folder.join(name)).find(|file| file.exists());
+    let required = std::env::var_os("CI").is_some();
+    assert!(found.is_some() || !required, "{name} must be installed in CI; run ./test");
+    found
+}
+
+fn lint(name: &str, args: &[&str], files: &[&str]) {
+    let Some(program) = linter(name) else {
+        eprintln!("{name} is not installed, so the workflows are not linted; ./test installs it");
+        return;
+    };
+    let output = Command::new(program).args(args).args(files).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{name}:\n{}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn actionlint_finds_nothing() {
+    lint("actionlint", &[], WORKFLOWS);
+}
+
+#[test]
+fn zizmor_finds_nothing() {
+    let files: Vec<&str> = WORKFLOWS.iter().copied().chain(["action.yml"]).collect();
+    lint("zizmor", &["--offline", "--no-progress"], &files);
+}
+
+#[test]
+fn the_action_has_the_documented_inputs_and_outputs() {
+    let action = yaml("action.yml");
+    let names =
+        |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
+    assert_eq!(
+        names("inputs").join(" "),
+        "prompt prompt-file model effort base branch draft labels reviewers image setup verify \
+         allow-hosts max-turns max-cost-usd timeout dry-run sandbox allow-users allow-bots label \
+         mention config"
+    );
+    assert_eq!(
+        names("outputs").join(" "),
+        "conclusion final-message pull-request-number pull-request-url pull-request-operation \
+         pull-request-head-sha branch review-id coverage plan-file patch-file findings-file \
+         journal-file report-file cost-usd"
+    );
+    for input in names("inputs") {
+        let variable = format!("INPUT_{}", input.to_uppercase().replace('-', "_"));
+        let given = &action["runs"]["steps"][1]["env"][&variable];
+        assert_eq!(given, &Value::String(format!("${{{{ inputs.{input} }}}}")), "{input}");
+    }
+}
+
+#[test]
+fn no_expression_stands_in_a_script() {
+    for path in WORKFLOWS.iter().chain(&["action.yml"]) {
+        let mut scripts = Vec::new();
+        collect_scripts(&yaml(path), &mut scripts);
+        assert!(!path.ends_with("action.yml") || scripts.len() == 2);
+        for script in scripts {
+            assert!(!script.contains("${{"), "{path}: {script}");
+        }
+    }
+}
+
+fn collect_scripts(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(script)) = fields.get("run") {
+                into.push(script.clone());
+            }
+            fields.values().for_each(|field| collect_scripts(field, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_scripts(item, into)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn a_foreign_label_cannot_join_the_group_of_a_run() {
+    let workflow = yaml("workflows/issue-to-pr.yml");
+    let group = workflow["concurrency"]["group"].as_str().unwrap();
+    expect![
+        "patchwright-${{ github.event.issue.number || inputs.issue }}-${{ (github.event_name == 'workflow_dispatch' || github.event.label.name == 'patchwright') && 'work' || github.run_id }}"
+    ]
+    .assert_eq(group);
+    assert_eq!(workflow["concurrency"]["cancel-in-progress"], Value::Bool(false));
+    assert_eq!(workflow["permissions"], serde_json::json!({}));
+    let job = &workflow["jobs"]["fix"];
+    assert_eq!(
+        job["permissions"],
+        serde_json::json!({"contents": "write", "issues": "write", "pull-requests": "write"})
+    );
+    assert!(job["timeout-minutes"].as_u64().is_some());
+}
+
+/// A runner with a `gh` and a `cargo` of ours, which serve and build a `patchwright` that says how
+/// it was called.
+struct Runner {
+    folder: tempfile::TempDir,
+    context: BTreeMap<String, String>,
+}
+
+const PROGRAM: &str = "#!/bin/sh\n\
+    if [ \"$1\" = --version ]; then echo 'patchwright fake'; exit; fi\n\
+    echo \"called: $*\"\n\
+    echo \"prompt: $INPUT_PROMPT\"\n\
+    echo \"hosts: $INPUT_ALLOW_HOSTS\"\n\
+    echo \"token: $GITHUB_TOKEN\"\n";
+
+impl Runner {
+    /// `reference` is what the workflow wrote behind the `@`.
+    fn new(reference: &str) -> Runner {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["bin", "temp", "release", "action"] {
+            fs_err::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let at = |path: &str| folder.path().join(path);
+        fs_err::write(at("action/Cargo.toml"), "[package]\nname = \"x\"\nversion = \"0.3.1\"\n")
+            .unwrap();
+        let gh = "#!/bin/sh\n\
+            case \"$1 $2\" in\n\
+            'api '*) echo 1111111111111111111111111111111111111111 ;;\n\
+            'release download')\n\
+              echo \"downloading $3\" >&2\n\
+              [ \"$3\" = v0.3.1 ] || exit 1\n\
+              while [ $# -gt 0 ]; do [ \"$1\" = --dir ] && to=$2; shift; done\n\
+              cp \"$RELEASE\"/* \"$to\" ;;\n\
+            *) exit 1 ;;\n\
+            esac\n";
+        let cargo = "#!/bin/sh\n\
+            echo \"cargo $1 $2\" >&2\n\
+            while [ $# -gt 0 ]; do [ \"$1\" = --root ] && to=$2; shift; done\n\
+            mkdir -p \"$to/bin\" && cp \"$BUILT\" \"$to/bin/patchwright\"\n";
+        for (path, text) in [("bin/gh", gh), ("bin/cargo", cargo), ("patchwright", PROGRAM)] {
+            fs_err::write(at(path), text).unwrap();
+            run("chmod", &["+x".into(), at(path)]);
+        }
+        let path = |name: &str| at(name).display().to_string();
+        let context = [
+            ("github.action_path", path("action")),
+            ("github.action_ref", reference.to_owned()),
+            ("github.action_repository", "patchwright/patchwright".to_owned()),
+            ("github.token", "the-token".to_owned()),
+            ("env.GITHUB_TOKEN || github.token", "the-token".to_owned()),
+        ];
+        let context = context.map(|(name, value)| (name.to_owned(), value)).into();
+        Runner { folder, context }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Publishes a release whose `SHA256SUMS` is made from the archive and then edited.
+    fn release(self, edit: impl Fn(String) -> String) -> Runner {
+        let machine = String::from_utf8(run("uname", &["-m".into()]).stdout).unwrap();
+        let name = format!("patchwright-{}-linux.tar.gz", machine.trim());
+        let archive = self.at("release").join(&name);
+        run(
+            "tar",
+            &["-czf".into(), archive.clone(), "-C".into(), self.at("."), "patchwright".into()],
+        );
+        let sum = String::from_utf8(run("sha256sum", &[archive]).stdout).unwrap();
+        let sum = sum.split(' ').next().unwrap().to_owned();
+        fs_err::write(self.at("release/SHA256SUMS"), edit(format!("{sum}  {name}\n"))).unwrap();
+        self
+    }
+
+    fn input(mut self, name: &str, value: &str) -> Runner {
+        self.context.insert(format!("inputs.{name}"), value.to_owned());
+        self
+    }
+
+    /// Runs the steps one after the other, as the runner does, and returns all that they said.
+    fn run(mut self) -> String {
+        let action = yaml("action.yml");
+        let mut out = String::new();
+        for step in action["runs"]["steps"].as_array().unwrap() {
+            let outputs = self.at("outputs");
+            fs_err::write(&outputs, "").unwrap();
+            let script = self.at("step.sh");
+            fs_err::write(&script, step["run"].as_str().unwrap()).unwrap();
+            let mut bash = Command::new("bash");
+            bash.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(&script);
+            bash.env_clear().current_dir(self.folder.path());
+            bash.env("PATH", format!("{}:/usr/bin:/bin", self.at("bin").display()));
+            bash.env("RUNNER_TEMP", self.at("temp")).env("GITHUB_OUTPUT", &outputs);
+            bash.env("RELEASE", self.at("release")).env("BUILT", self.at("patchwright"));
+            for (name, value) in step["env"].as_object().unwrap() {
+                bash.env(name, self.evaluate(value.as_str().unwrap()));
+            }
+            let output = bash.output().unwrap();
+            out += &said(&output);
+            if !output.status.success() {
+                return format!("{out}exit {}\n", output.status.code().unwrap());
+            }
+            for line in fs_err::read_to_string(&outputs).unwrap().lines() {
+                let (name, value) = line.split_once('=').unwrap();
+                let id = step["id"].as_str().unwrap();
+                self.context.insert(format!("steps.{id}.outputs.{name}"), value.to_owned());
+            }
+        }
+        out
+    }
+
+    fn evaluate(&self, template: &str) -> String {
+        let Some(expression) = template.strip_prefix("${{ ").and_then(|t| t.strip_suffix(" }}"))
+        else {
+            return template.to_owned();
+        };
+        let unset = expression.starts_with("inputs.").then(String::new);
+        self.context.get(expression).cloned().or(unset).unwrap_or_else(|| panic!("{expression}"))
+    }
+}
+
+fn run(program: &str, args: &[PathBuf]) -> Output {
+    let output = Command::new(program).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    output
+}
+
+const TAGGED_COMMIT: &str = "1111111111111111111111111111111111111111";
+
+#[test]
+fn a_tag_or_its_commit_runs_the_released_program() {
+    for reference in ["v0.3.1", "v0", "v0.3", TAGGED_COMMIT] {
+        let runner = Runner::new(reference).release(|sums| sums);
+        assert_eq!(
+            runner.run(),
+            "patchwright fake\ndownloading v0.3.1\ncalled: action\nprompt: \nhosts: \ntoken: the-token\n",
+            "{reference}"
+        );
+    }
+}
+
+#[test]
+fn anything_else_is_built_from_source() {
+    let other = "2222222222222222222222222222222222222222";
+    for reference in ["main", "v2-dev", "vnext", "", other] {
+        let runner = Runner::new(reference).release(|sums| sums);
+        assert_eq!(
+            runner.run(),
+            "building Patchwright 0.3.1 from source\npatchwright fake\ncargo install --locked\n\
+             called: action\nprompt: \nhosts: \ntoken: the-token\n",
+            "{reference}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_or_missing_checksum_stops_the_action() {
+    let edits: [fn(String) -> String; 3] = [
+        |sums| sums.replacen(|c: char| c.is_ascii_hexdigit(), "g", 1),
+        |_| String::new(),
+        |sums| format!("{}{sums}", "0".repeat(64) + &sums[64..]),
+    ];
+    for edit in edits {
+        let said = Runner::new("v0.3.1").release(edit).run();
+        assert!(said.contains("::error title=Patchwright::the checksum of "), "{said}");
+        assert!(said.ends_with("exit 1\n"), "{said}");
+    }
+}
+
+#[test]
+fn inputs_reach_the_program_and_never_the_shell() {
+    let hostile = "$(touch pwned) `touch pwned`; touch pwned '\"\n::set-env name=A::b";
+    let runner = Runner::new("main").input("prompt", hostile).input("allow-hosts", "a.test,b.test");
+    let folder = runner.folder.path().to_owned();
+    let said = runner.run();
+    assert!(said.contains(&format!("prompt: {hostile}\nhosts: a.test,b.test\n")), "{said}");
+    assert!(!folder.join("pwned").exists());
+}
