@@ -1,0 +1,3 @@
+//! What tests share: servers, builders and readers. Each file says what it stands for.
+
+pub(crate) mod transcript;
