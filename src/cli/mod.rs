@@ -1,3 +1,4 @@
 //! One file per subcommand.
 
+pub mod apply_patch;
 pub mod tools;
