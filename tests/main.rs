@@ -18,3 +18,12 @@ mod policy;
 mod reports;
 /// The Action and the workflows: linted, and the Action's steps run for real.
 mod workflows;
+/// The agent loop with a scripted model and the real guest: what the model sees, and how runs end.
+mod agent;
+/// The guest in the sandbox: commands, transfer, confinement, and hostile guests.
+/// The journal file: what is written, what is read back, and bad disks.
+mod journal;
+/// Texts for models: every file is used, every template renders, the first request is small.
+mod prompts;
+/// `patchwright tools`: declarations as sent.
+mod tools_cli;

@@ -54,3 +54,50 @@ pub fn plausible(usage: Usage) -> Usage {
     let counted = Usage { input, cached_input, cache_write, output, reasoning, ..usage };
     Usage { estimated: usage.estimated || counted != usage, ..counted }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_stops_on_its_own() {
+        let limits = Limits {
+            max_turns: 3,
+            max_tokens: 100,
+            max_cost_usd: 1.0,
+            timeout: Duration::from_secs(60),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        };
+        for (turns, input, cost_usd, remaining, expected) in [
+            (0, 0, 0.0, 60, Decision::Go),
+            (2, 99, 0.99, 1, Decision::Go),
+            (3, 0, 0.0, 60, Decision::Stop(Which::Turns)),
+            (0, 100, 0.0, 60, Decision::Stop(Which::Tokens)),
+            (0, 0, 1.0, 60, Decision::Stop(Which::Dollars)),
+            (0, 0, 0.0, 0, Decision::Stop(Which::Time)),
+        ] {
+            let usage = Usage { input, ..Usage::default() };
+            let spending = Spending { turns, usage, cost_usd, ..Spending::default() };
+            let decision = decide(&limits, &spending, Duration::from_secs(remaining));
+            assert_eq!(decision, expected, "{turns} {input} {cost_usd} {remaining}");
+        }
+    }
+
+    #[test]
+    fn absurd_usage_is_bounded_and_marked() {
+        let honest = Usage { input: 10, cached_input: 8, output: 3, ..Usage::default() };
+        assert_eq!(plausible(honest), honest);
+        let absurd = Usage { input: u64::MAX, cached_input: u64::MAX, output: 5, ..honest };
+        let expected = Usage {
+            input: 50_000_000,
+            cached_input: 50_000_000,
+            output: 5,
+            estimated: true,
+            ..Usage::default()
+        };
+        assert_eq!(plausible(absurd), expected);
+        let hidden = Usage { input: 10, cached_input: 20, ..Usage::default() };
+        assert_eq!(plausible(hidden).cached_input, 10);
+    }
+}

@@ -42,7 +42,11 @@ pub fn verdict(history: &[Item], nudge: &str) -> Verdict {
     let Some((period, repeats)) = circle else { return Verdict::Fine };
     match since_nudge {
         Some(calls) if calls < repeats * period => {
-            if calls >= ROUNDS_AFTER_NUDGE * period { Verdict::Stop } else { Verdict::Fine }
+            if calls >= ROUNDS_AFTER_NUDGE * period {
+                Verdict::Stop
+            } else {
+                Verdict::Fine
+            }
         }
         Some(_) | None => Verdict::Nudge,
     }
@@ -117,4 +121,69 @@ fn without_fractions(text: &str, into: &mut String) {
         rest = &rest[end..];
     }
     into.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::history::note;
+    use crate::provider::item::{OutputForm, Payload, ToolCall};
+
+    /// `a1` is call `a` with result `1`, `!` a nudge, `.` something that the model says.
+    fn history(script: &str) -> Vec<Item> {
+        let mut items = Vec::new();
+        for (index, word) in script.split_whitespace().enumerate() {
+            let id = format!("call_{index}");
+            match word {
+                "!" => items.push(note("nudge")),
+                "." => items.push(note("hm")),
+                word => {
+                    let (name, result) = word.split_at(1);
+                    let payload = Payload::Json("{}".to_owned());
+                    let name = name.to_owned();
+                    let call =
+                        ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
+                    items.push(Item::Call(call));
+                    items.push(Item::Output(CallOutput {
+                        id,
+                        name,
+                        content: vec![Content::text(format!("Wall time: 0.{index} s\n{result}"))],
+                        success: true,
+                        form: OutputForm::Function,
+                    }));
+                }
+            }
+        }
+        items
+    }
+
+    #[test]
+    fn three_rounds_are_told_and_two_more_are_the_end() {
+        for (script, expected) in [
+            ("", Verdict::Fine),
+            ("a1 a1", Verdict::Fine),
+            ("a1 a2 a3 a4", Verdict::Fine),
+            ("a1 b1 a1", Verdict::Fine),
+            ("a1 . a1 . a1", Verdict::Nudge),
+            ("a1 a1 a1 a1 a1 a1", Verdict::Nudge),
+            ("a1 a1 a1 !", Verdict::Fine),
+            ("a1 a1 a1 ! a1", Verdict::Fine),
+            ("a1 a1 a1 ! a1 a1", Verdict::Stop),
+            ("a1 a1 a1 ! b1 a1 a1 a1", Verdict::Nudge),
+            ("a1 b1 a1 b1 a1 b1", Verdict::Nudge),
+            ("a1 b1 a1 b1 a1 b1 ! a1 b1", Verdict::Fine),
+            ("a1 b1 a1 b1 a1 b1 ! a1 b1 a1 b1", Verdict::Stop),
+            ("a1 b1 c1 a1 b1 c1 a1 b1 c1", Verdict::Nudge),
+            ("a1 b1 a1 b2 a1 b3", Verdict::Fine),
+        ] {
+            assert_eq!(verdict(&history(script), "nudge"), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn only_decimal_fractions_are_ignored() {
+        let mut text = String::new();
+        without_fractions("ran 12 tests in 0.03s, 3. done, v1.2.3", &mut text);
+        assert_eq!(text, "ran 12 tests in #s, 3. done, v#");
+    }
 }

@@ -196,15 +196,15 @@ impl Journal {
     pub fn open(dir: &Path, clock: Clock, redact: Redact) -> Result<(Journal, Vec<Line>)> {
         let path = dir.join(FILE);
         let mut options = std::fs::OpenOptions::new();
-        let file = options
-            .append(true)
-            .read(true)
-            .open(&path)
-            .map_err(|err| unusable(&path, err))?;
+        let file =
+            options.append(true).read(true).open(&path).map_err(|err| unusable(&path, err))?;
         lock(&file, &path)?;
         let mut file = fs_err::File::from_parts(file, &path);
-        let (lines, length) = parse(&contents(&mut file, &path)?, &path)?;
-        file.set_len(length).map_err(|err| unusable(&path, err))?;
+        let contents = contents(&mut file, &path)?;
+        let (lines, length) = parse(&contents, &path)?;
+        if length < contents.len() as u64 {
+            file.set_len(length).map_err(|err| unusable(&path, err))?;
+        }
         let seq = lines.last().map_or(0, |line| line.seq);
         let tail = Mutex::new(Tail { file, length, seq, broken: false });
         Ok((Journal { path, clock, redact, tail }, lines))

@@ -18,21 +18,22 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::guest::client::Client;
-use crate::provider::Progress;
 use crate::provider::catalogue::Model;
 use crate::provider::item::ToolCall;
+use crate::provider::{Progress, Provider};
 use crate::task::Limits;
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::registry::ToolSet;
-use crate::world::World;
+use crate::world::Clock;
 
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;
 
 /// What an agent works with.
 pub struct AgentSpec<'a> {
-    pub world: &'a World,
+    pub provider: &'a dyn Provider,
+    pub clock: Clock,
     /// The run's id; keys the prompt cache.
     pub run: &'a str,
     /// The guest of the sandbox that the model works in.
@@ -69,8 +70,18 @@ pub enum Happening<'a> {
     /// Text, reasoning and retries of the reply that is on its way.
     Model(Progress<'a>),
     /// A reply has arrived; what has been spent by now.
-    Replied { spending: &'a Spending },
-    CallStarted { call: &'a ToolCall },
-    CallEnded { call: &'a ToolCall, success: bool, took: Duration },
-    PlanUpdated { plan: &'a Plan },
+    Replied {
+        spending: &'a Spending,
+    },
+    CallStarted {
+        call: &'a ToolCall,
+    },
+    CallEnded {
+        call: &'a ToolCall,
+        success: bool,
+        took: Duration,
+    },
+    PlanUpdated {
+        plan: &'a Plan,
+    },
 }

@@ -127,3 +127,22 @@ impl StopKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::needs_input;
+
+    #[test]
+    fn finds_the_question_only_at_the_start_of_a_line() {
+        for (message, expected) in [
+            ("Done.", None),
+            ("I do not write NEEDS INPUT: here", None),
+            ("needs input: lower case", None),
+            ("NEEDS INPUT: which port?", Some("which port?")),
+            ("Tried all.\n**NEEDS INPUT:** which\nport?\n", Some("which\nport?")),
+            ("NEEDS INPUT:", Some("")),
+        ] {
+            assert_eq!(needs_input(message), expected, "{message}");
+        }
+    }
+}

@@ -19,7 +19,6 @@ use crate::provider::item::{Item, ToolCall};
 use crate::provider::{Progress, ProviderError, Reply, Request, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch};
-use crate::world::Clock;
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -34,7 +33,7 @@ pub struct Agent<'a> {
 
 impl<'a> Agent<'a> {
     pub fn new(spec: AgentSpec<'a>) -> Agent<'a> {
-        let started = spec.world.clock.instant();
+        let started = spec.clock.instant();
         let mut notes = Vec::new();
         if spec.model.price.is_none() {
             notes.push(format!(
@@ -119,7 +118,7 @@ impl<'a> Agent<'a> {
     }
 
     fn check_budget(&self) -> Result<(), StopKind> {
-        let remaining = self.spec.deadline.saturating_duration_since(self.clock().instant());
+        let remaining = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
         match budget::decide(self.spec.limits, &self.state.spending, remaining) {
             Decision::Go => Ok(()),
             Decision::Stop(which) => Err(StopKind::Budget(which)),
@@ -141,7 +140,7 @@ impl<'a> Agent<'a> {
         let progress = |what: Progress<'_>| {
             self.spec.progress.happened(Happening::Model(what));
         };
-        let reply = self.bounded(self.spec.world.provider.reply(&request, &progress)).await?;
+        let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         reply.map_err(|err| match err {
             // Compaction belongs here: shorten the history once, and ask again.
             ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
@@ -226,7 +225,7 @@ impl<'a> Agent<'a> {
 
     fn stopped(&mut self, reason: StopKind) -> Stopped {
         let mut spending = self.state.spending.clone();
-        let now = self.clock().instant();
+        let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();
         let final_message = self.state.final_message.clone();
@@ -247,10 +246,6 @@ impl<'a> Agent<'a> {
             touched: self.touched.clone(),
             notes: self.notes.clone(),
         }
-    }
-
-    fn clock(&self) -> Clock {
-        self.spec.world.clock
     }
 }
 

@@ -12,11 +12,11 @@ use crate::provider::item::Payload;
 /// Most complaints about one call; the first ones are enough to go on.
 const MAX_COMPLAINTS: usize = 8;
 
-/// Why a call cannot be run as it is, for the model.
+/// Why a call cannot be run as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Set when the call has no usable form; unset when it has, and asks for what nobody gets.
-    pub fault: Option<Fault>,
+    pub fault: Fault,
+    /// For the model.
     pub message: String,
 }
 
@@ -28,7 +28,7 @@ pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
             from_json(tool, text)?
         }
     };
-    adapt(tool, &mut args)?;
+    adapt(tool, &mut args);
     check(tool, &args)?;
     Ok(args)
 }
@@ -46,7 +46,7 @@ fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
         Ok(value) => Ok(value),
         Err(_) if is_patch(tool, text) => Ok(json!({ "input": text })),
         Err(err) => Err(Refusal {
-            fault: Some(Fault::NotJson),
+            fault: Fault::NotJson,
             message: format!(
                 "the arguments of `{}` are not valid JSON: {err}. Send one JSON object: {}",
                 tool.name,
@@ -61,33 +61,24 @@ fn is_patch(tool: &Known, text: &str) -> bool {
 }
 
 /// Brings spellings that mean the same into the one that the tool takes.
-fn adapt(tool: &Known, args: &mut Value) -> Result<(), Refusal> {
-    let Value::Object(fields) = args else { return Ok(()) };
+fn adapt(tool: &Known, args: &mut Value) {
+    let Value::Object(fields) = args else { return };
     if tool.name == "apply_patch" {
         for other in ["patch", "patchText"] {
             rename(fields, other, "input");
         }
     }
     if tool.is_shell() {
-        adapt_command(tool, fields)?;
+        adapt_command(tool, fields);
     }
     let required = schema::required(&tool.schema);
     fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
     fields.values_mut().for_each(whole_numbers);
-    Ok(())
 }
 
-/// Commands come in several dialects, and some ask for rights that are never given.
-fn adapt_command(tool: &Known, fields: &mut Map<String, Value>) -> Result<(), Refusal> {
-    let asked = fields.get("sandbox_permissions").and_then(Value::as_str);
-    if asked.is_some_and(|asked| asked != "use_default") {
-        return Err(Refusal {
-            fault: None,
-            message: "nobody can grant more rights: every command runs in the container as it is. \
-                      Do without, or work around it, and say so in the final message"
-                .to_owned(),
-        });
-    }
+/// Commands come in several dialects. What says nothing to our tools is dropped; what asks for more
+/// rights is kept, because the tool answers that.
+fn adapt_command(tool: &Known, fields: &mut Map<String, Value>) {
     rename(fields, "working_directory", "workdir");
     rename(fields, "cwd", "workdir");
     rename(fields, "cmd", "command");
@@ -109,7 +100,6 @@ fn adapt_command(tool: &Known, fields: &mut Map<String, Value>) -> Result<(), Re
         }
         _ => {}
     }
-    Ok(())
 }
 
 /// `["bash", "-lc", "make"]` → `make`; other words are quoted.
@@ -164,7 +154,7 @@ fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
         .collect();
     complaints.dedup();
     Err(Refusal {
-        fault: Some(Fault::Arguments),
+        fault: Fault::Arguments,
         message: format!(
             "the arguments of `{}` do not fit:\n- {}\nexpected: {}",
             tool.name,
@@ -176,22 +166,28 @@ fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
 
 fn complaint(kind: &ValidationErrorKind, instance: &Value, path: &str) -> String {
     let field = path.trim_start_matches('/').replace('/', ".");
-    let place = if field.is_empty() { String::new() } else { format!(" in `{}`", printable(&field)) };
+    let place =
+        if field.is_empty() { String::new() } else { format!(" in `{}`", printable(&field)) };
     match kind {
         ValidationErrorKind::Required { property } => {
             format!("missing{place}: `{}`", property.as_str().unwrap_or_default())
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names = unexpected.iter().take(MAX_COMPLAINTS).map(|name| format!("`{}`", printable(name)));
+            let names =
+                unexpected.iter().take(MAX_COMPLAINTS).map(|name| format!("`{}`", printable(name)));
             format!("unexpected{place}: {}", names.collect::<Vec<_>>().join(", "))
         }
         ValidationErrorKind::Type { .. } | ValidationErrorKind::AnyOf { .. } => {
             format!("wrong type{place}: {}", kind_of(instance))
         }
-        ValidationErrorKind::Enum { options } => format!("{place} must be one of {options}").trim_start().to_owned(),
+        ValidationErrorKind::Enum { options } => {
+            format!("{place} must be one of {options}").trim_start().to_owned()
+        }
         ValidationErrorKind::Minimum { limit } => format!("too small{place}: at least {limit}"),
         ValidationErrorKind::Maximum { limit } => format!("too large{place}: at most {limit}"),
-        ValidationErrorKind::MinItems { limit } => format!("too few items{place}: at least {limit}"),
+        ValidationErrorKind::MinItems { limit } => {
+            format!("too few items{place}: at least {limit}")
+        }
         ValidationErrorKind::MinLength { limit } => format!("too short{place}: at least {limit}"),
         other => format!("`{}` is not met{place}", other.keyword()),
     }

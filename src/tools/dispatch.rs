@@ -28,6 +28,9 @@ pub const MAX_ARGUMENTS: usize = 1 << 20;
 pub const MAX_CALLS: usize = 64;
 /// Longest name of a tool.
 const MAX_NAME: usize = 64;
+/// How long a command may take when the model does not say: long enough for most test suites, short
+/// enough to notice a command that waits for something.
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// How much later than the guest the host gives up on a command: the guest needs time to end it.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -135,12 +138,12 @@ impl<'a> Dispatch<'a> {
     fn find(&self, position: usize, call: &ToolCall) -> Result<&'a Known, Refusal> {
         if position >= MAX_CALLS {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
-            return Err(Refusal { fault: Some(Fault::TooMany), message });
+            return Err(Refusal { fault: Fault::TooMany, message });
         }
-        self.spec.tools.find(&call.name).map_err(|err| Refusal {
-            fault: Some(Fault::UnknownTool),
-            message: err.to_string(),
-        })
+        self.spec
+            .tools
+            .find(&call.name)
+            .map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
     }
 
     async fn pass(&self, effect: Effect) -> Pass<'_> {
@@ -163,7 +166,7 @@ impl<'a> Dispatch<'a> {
     }
 
     async fn execute(&self, tool: &Known, args: Value) -> Result<Ran, Broken> {
-        let clock = self.spec.world.clock;
+        let clock = self.spec.clock;
         let started = clock.instant();
         let output = match tool.place {
             Place::Guest => self.in_guest(tool, args).await,
@@ -231,7 +234,7 @@ impl<'a> Dispatch<'a> {
 
 impl Ran {
     fn refused(refusal: Refusal) -> Ran {
-        Ran { output: Err(refusal.message), fault: refusal.fault, took: Duration::ZERO }
+        Ran { output: Err(refusal.message), fault: Some(refusal.fault), took: Duration::ZERO }
     }
 }
 
@@ -239,13 +242,12 @@ fn parse<'a>(tool: &'a Known, call: &ToolCall) -> Result<(&'a Known, Value), Ref
     arguments::parse(tool, &call.payload).map(|args| (tool, args))
 }
 
-/// Commands may take as long as the run's limit says, also when the model asks for more or says
-/// nothing.
+/// A command may take as long as the model asks for, and never longer than the run's limit says.
 fn bound_timeout(args: &mut Value, limit: Duration) {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let asked = args.get("timeout_ms").and_then(Value::as_u64);
+    let asked = args.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_MS);
     if let Value::Object(fields) = args {
-        fields.insert("timeout_ms".to_owned(), json!(asked.unwrap_or(limit).min(limit)));
+        fields.insert("timeout_ms".to_owned(), json!(asked.min(limit)));
     }
 }
 
@@ -256,7 +258,10 @@ fn formatted(call: &ToolCall, output: &ToolOutput, took: Duration, tokens: u64) 
         let text = truncate::text(&output.text, tokens).text;
         return match call.name.as_str() {
             "apply_patch" => {
-                format!("Exit code: 0\nWall time: {:.1} seconds\nOutput:\n{text}", took.as_secs_f64())
+                format!(
+                    "Exit code: 0\nWall time: {:.1} seconds\nOutput:\n{text}",
+                    took.as_secs_f64()
+                )
             }
             _ => text,
         };

@@ -57,7 +57,8 @@ impl ToolSet {
                 || ALIASES.iter().any(|(_, runs, power)| *runs == name && is_declared(power))
         };
         let guests = guest::ALL.iter().filter(|tool| has_power(tool.name)).map(from_guest);
-        let hosts = host::ALL.iter().filter(|tool| has_power(tool.name())).map(|tool| from_host(*tool));
+        let hosts =
+            host::ALL.iter().filter(|tool| has_power(tool.name())).map(|tool| from_host(*tool));
         let known = guests.chain(hosts).collect::<Result<Vec<Known>>>()?;
         Ok(ToolSet { declarations, known })
     }

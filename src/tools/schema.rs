@@ -50,7 +50,8 @@ fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
     drop_null(&mut fields);
     inline(&mut fields, definitions);
     collapse_constants(&mut fields);
-    let is_object = fields.contains_key("properties") || fields.get("type") == Some(&json!("object"));
+    let is_object =
+        fields.contains_key("properties") || fields.get("type") == Some(&json!("object"));
     let mut result = Map::new();
     for keyword in KEYWORDS {
         let value = match (*keyword, fields.get(*keyword)) {
@@ -200,8 +201,88 @@ pub fn shape(schema: &Value) -> String {
         return variants.iter().map(shape).collect::<Vec<_>>().join(" | ");
     }
     match (schema.get("type"), schema.get("items")) {
-        (Some(Value::String(kind)), Some(items)) if kind == "array" => format!("[{}]", shape(items)),
+        (Some(Value::String(kind)), Some(items)) if kind == "array" => {
+            format!("[{}]", shape(items))
+        }
         (Some(Value::String(kind)), _) => kind.clone(),
         _ => "any".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Args {
+        /// Where to look,
+        /// and what for.
+        path: String,
+        depth: Option<std::num::NonZeroU8>,
+        mode: Option<Mode>,
+        /// Details.
+        inner: Option<Inner>,
+        words: Vec<String>,
+    }
+
+    #[derive(JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Mode {
+        /// One.
+        Slice,
+        /// Two.
+        Block,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Inner {
+        #[serde(default)]
+        count: u64,
+    }
+
+    #[test]
+    fn schemas_are_short_and_complete() {
+        assert_eq!(
+            of::<Args>().to_string(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string", "description": "Where to look, and what for." },
+                    "depth": { "type": "integer", "minimum": 1, "maximum": 255 },
+                    "mode": { "type": "string", "enum": ["slice", "block"] },
+                    "inner": {
+                        "type": "object",
+                        "description": "Details.",
+                        "properties": { "count": { "type": "integer" } },
+                        "additionalProperties": false,
+                    },
+                    "words": { "type": "array", "items": { "type": "string" } },
+                },
+                "required": ["path", "words"],
+                "additionalProperties": false,
+            })
+            .to_string()
+        );
+    }
+
+    #[test]
+    fn strict_schemas_require_everything_and_allow_null_instead() {
+        let schema = strict(&of::<Args>());
+        assert_eq!(schema["required"], json!(["path", "depth", "mode", "inner", "words"]));
+        assert_eq!(schema["properties"]["path"]["type"], json!("string"));
+        assert_eq!(schema["properties"]["depth"]["type"], json!(["integer", "null"]));
+        assert_eq!(schema["properties"]["mode"]["enum"], json!(["slice", "block", null]));
+        assert_eq!(schema["properties"]["inner"]["required"], json!(["count"]));
+    }
+
+    #[test]
+    fn the_shape_fits_one_line() {
+        assert_eq!(
+            shape(&of::<Args>()),
+            r#"{"path": string, "depth"?: integer, "mode"?: "slice" | "block", "inner"?: {"count"?: integer}, "words": [string]}"#
+        );
     }
 }

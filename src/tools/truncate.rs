@@ -86,3 +86,53 @@ fn tail(text: &str, limit: usize) -> &str {
 fn lines(text: &str) -> u64 {
     text.lines().count() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(lines: usize) -> String {
+        (1..=lines).map(|line| format!("line {line}\n")).collect()
+    }
+
+    #[test]
+    fn keeps_whole_lines_of_both_ends_and_counts_what_is_missing() {
+        let cut = text(&numbered(100), 10);
+        assert_eq!(
+            cut.text,
+            "line 1\nline 2\n[… 761 bytes left out here: 96 lines, about 191 tokens …]\n\
+             line 99\nline 100\n"
+        );
+        assert_eq!(cut.total_lines, Some(100));
+        assert_eq!(
+            text("short\n", 10),
+            Truncated { text: "short\n".to_owned(), total_lines: None }
+        );
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        let cut = text(&"ä".repeat(100), 3).text;
+        assert_eq!(cut, "äää\n[… 188 bytes left out here: 0 lines, about 47 tokens …]\näää");
+    }
+
+    #[test]
+    fn the_seam_of_the_guest_falls_into_the_gap() {
+        let cap = output_cap(100);
+        let whole = numbered(5_000);
+        let (head, tail) = (&whole[..cap / 2], &whole[whole.len() - cap / 2..]);
+        let output = CommandOutput {
+            exit_code: 0,
+            timed_out: false,
+            duration_ms: 1,
+            output: format!("{head}\n[… seam …]\n{tail}"),
+            total_bytes: whole.len() as u64,
+            total_lines: 5_000,
+            omitted_bytes: (whole.len() - cap) as u64,
+        };
+        assert_eq!(
+            command(&output, 100),
+            Truncated { total_lines: Some(5_000), ..text(&whole, 100) }
+        );
+    }
+}

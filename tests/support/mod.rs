@@ -3,3 +3,5 @@
 pub(crate) mod docker;
 //! Servers and worlds that the tests share. Each is real where it matters and small.
 pub(crate) mod git_http;
+//! What tests share: servers, builders and readers. Each file says what it stands for.
+pub(crate) mod transcript;

@@ -76,10 +76,8 @@ fn checked(args: Args) -> Result<Plan, ToolError> {
             args.plan.len()
         )));
     }
-    let steps = args.plan.into_iter().map(|step| Step {
-        step: shortened(step.step),
-        status: step.status,
-    });
+    let steps =
+        args.plan.into_iter().map(|step| Step { step: shortened(step.step), status: step.status });
     Ok(Plan { explanation: args.explanation.map(shortened), steps: steps.collect() })
 }
 

@@ -1,0 +1,68 @@
+//! `patchwright tools`: the declarations are what the wire sends, and bad arguments are answered.
+
+use expect_test::{Expect, expect};
+use patchwright::cli::tools::{ToolsArgs, WireName, run};
+use serde_json::Value;
+
+fn args(model: &str) -> ToolsArgs {
+    ToolsArgs { model: model.to_owned(), wire: None, profile: None }
+}
+
+/// One line per declared tool: type, name, and the names of its arguments.
+fn check(args: &ToolsArgs, expected: &Expect) {
+    let printed = match run(args) {
+        Ok(json) => {
+            let tools: Vec<Value> = serde_json::from_str(&json).unwrap();
+            tools.iter().map(summary).collect()
+        }
+        Err(failure) => format!("{failure}\n"),
+    };
+    expected.assert_eq(&printed);
+}
+
+fn summary(tool: &Value) -> String {
+    let kind = tool["type"].as_str().unwrap();
+    let name = tool["name"].as_str().unwrap();
+    assert!(!tool["description"].as_str().unwrap().is_empty(), "{name} has no description");
+    let Some(parameters) = tool.get("parameters") else {
+        let format = &tool["format"];
+        return format!("{kind} {name}: {} {}\n", format["type"], format["syntax"]);
+    };
+    assert_eq!(tool["strict"], false);
+    assert_eq!(parameters["additionalProperties"], false);
+    for noise in ["$schema", "title", "$defs", "$ref", "format"] {
+        assert!(parameters.get(noise).is_none(), "{name} has `{noise}`");
+    }
+    let required: Vec<&str> =
+        parameters["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let names = parameters["properties"].as_object().unwrap().keys().map(|name| {
+        if required.contains(&name.as_str()) { name.clone() } else { format!("{name}?") }
+    });
+    format!("{kind} {name}: {}\n", names.collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn the_codex_profile_edits_with_free_text() {
+    check(&args("gpt-5.3-codex"), &expect![[""]]);
+}
+
+#[test]
+fn the_generic_profile_has_functions_only() {
+    let args = ToolsArgs { profile: Some("generic".to_owned()), ..args("gpt-5.3-codex") };
+    check(&args, &expect![[""]]);
+}
+
+#[test]
+fn names_that_do_not_exist_are_answered() {
+    check(
+        &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
+        &expect![[""]],
+    );
+    check(&args("gpt-5.3-codx/"), &expect![[""]]);
+    check(&ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") }, &expect![[""]]);
+}
+
+#[test]
+fn the_same_bytes_every_time() {
+    assert_eq!(run(&args("gpt-5.3-codex")).unwrap(), run(&args("gpt-5.3-codex")).unwrap());
+}
