@@ -562,7 +562,7 @@ async fn the_upload_has_the_bytes_modes_and_owner_of_the_tree() {
     }
     expect_test::expect![[r#"
         644 5 $Id$.txt
-        644 73 .gitattributes
+        644 58 .gitattributes
         644 6 README.md
         755 0 bin/
         755 10 bin/run
@@ -666,12 +666,55 @@ async fn builds_a_change_from_what_came_out() {
         &["bin/run", "sub/one", "sub/two", "vendor/lib", "not-there", "../x"],
     );
     let change = build(&repo, base, &collected).unwrap();
-    expect_test::expect![[]].assert_eq(&summary(&change));
+    expect_test::expect![[r#"
+        100644 100644 README.md +2 -0
+        100755 - bin/run +0 -1
+        100644 100755 empty +0 -0
+        120000 100644 link +1 -1
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+        - 100644 sub +1 -0
+        100644 - sub/one +0 -1
+        100644 - sub/two +0 -1
+        refused ../escape: a name that means another folder
+        refused .git/hooks/pre-push: a name that some systems take for `.git`
+        refused .gitmodules: a file of git's own as a symlink
+        refused a\nb: a path with control or invisible characters
+        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused evil: a symlink with an absolute target
+        refused héllo wörld: its name differs from another one only in case or Unicode form
+        refused new/evil: a symlink that leaves the repository
+        refused outside/x: a path through a file or symlink of the base
+        refused readme.md: its name differs from another one only in case or Unicode form
+        refused sub/.GIT/config: a name that some systems take for `.git`
+        refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib/x: part of a submodule, which cannot be changed
+    "#]]
+    .assert_eq(&summary(&change));
 
     let kept = restrict(&repo, &change, |file| file.path.starts_with("new/")).unwrap();
-    expect_test::expect![[]].assert_eq(&summary(&kept));
+    expect_test::expect![[r#"
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+        refused ../escape: a name that means another folder
+        refused .git/hooks/pre-push: a name that some systems take for `.git`
+        refused .gitmodules: a file of git's own as a symlink
+        refused a\nb: a path with control or invisible characters
+        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused evil: a symlink with an absolute target
+        refused héllo wörld: its name differs from another one only in case or Unicode form
+        refused new/evil: a symlink that leaves the repository
+        refused outside/x: a path through a file or symlink of the base
+        refused readme.md: its name differs from another one only in case or Unicode form
+        refused sub/.GIT/config: a name that some systems take for `.git`
+        refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib/x: part of a submodule, which cannot be changed
+    "#]]
+    .assert_eq(&summary(&kept));
     let nothing = restrict(&repo, &change, |_| false).unwrap();
     assert_eq!(nothing.tree, tree_of(&repo, base).unwrap());
+    let error = restrict(&repo, &change, |file| file.path == "sub").unwrap_err();
+    assert!(error.to_string().contains("`sub/one` cannot be held back"), "{error}");
     let everything = restrict(&repo, &change, |_| true).unwrap();
     assert_eq!(everything, change);
     assert_eq!(
@@ -779,6 +822,35 @@ async fn pushes_from_a_shallow_mirror_when_the_base_has_moved() {
     let path = world.server.path(REPOSITORY);
     git(&path, &["fsck", "--strict"]);
     assert_eq!(git(&path, &["rev-list", "--count", "b"]), "6\n");
+    let sent = world.server.requests().into_iter().map(|request| request.body_bytes).max();
+    assert!(sent < Some(2_000), "only what is new travels: {sent:?} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pushes_into_a_local_folder_under_the_same_lease() {
+    let world = World::with(&[file("a", "1\n"), file("sub/b", "2\n")]).await;
+    let path = world.server.path(REPOSITORY);
+    let work = world.dir.path().join("work");
+    git(world.dir.path(), &["clone", "--quiet", path.to_str().unwrap(), "work"]);
+    let url = path.to_str().unwrap();
+    let repo = mirror(&world.state(), url).unwrap();
+    fetch(&repo, &Remote::local(&path), &["main".to_owned()], 0).unwrap();
+    let one = World::our_commit(&repo, "sub/one");
+    let two = World::our_commit(&repo, "two");
+    for target in [&path, &work] {
+        let push = |commit, branch, expected| {
+            push(&repo, &Remote::local(target), commit, branch, expected)
+        };
+        assert_eq!(push(one, "b", None).unwrap(), PushOutcome::Pushed);
+        assert_eq!(push(one, "b", None).unwrap(), PushOutcome::UpToDate);
+        assert!(matches!(push(two, "b", None).unwrap_err(), GitError::Moved { .. }));
+        assert_eq!(push(two, "b", Some(one)).unwrap(), PushOutcome::Pushed);
+        assert_eq!(git(target, &["show", "--format=", "--name-only", "b"]), "two\n");
+        git(target, &["fsck", "--strict"]);
+    }
+    let base = repo.resolve("main").unwrap();
+    let error = push(&repo, &Remote::local(&work), one, "main", Some(base)).unwrap_err();
+    assert!(error.to_string().contains("checked out"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::clone::Repo;
 use super::names::{MAX_PATH, segment_problem};
-use super::{GitError, Oid, dotgit, printable};
+use super::{GitError, Oid, dotgit, shown};
 
 /// The account that owns the workspace in a sandbox.
 pub const OWNER: u64 = 10_000;
@@ -183,7 +183,7 @@ impl<W: Write> Walk<'_, W> {
 }
 
 fn unacceptable(path: &[u8], what: &str) -> GitError {
-    GitError::Unacceptable(format!("`{}` {what}", printable(&String::from_utf8_lossy(path), 200)))
+    GitError::Unacceptable(format!("`{}` {what}", shown(&String::from_utf8_lossy(path))))
 }
 
 /// A tar whose entries all have our owner and one time.

@@ -257,6 +257,10 @@ fn download(
         (None, Err(error)) if is_broken_pack(&error) => {
             Err(GitError::Transport(printable(error.message(), 500)))
         }
+        // The server refuses what we want where it should list shallow commits.
+        (None, Err(error)) if error.message() == "unexpected packet type" => {
+            Err(GitError::NotFound(refspecs.join(", ")))
+        }
         (None, result) => Ok(result?),
     }
 }

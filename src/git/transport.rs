@@ -176,6 +176,25 @@ impl Remote {
     }
 }
 
+/// Posts to `git-receive-pack` of the remote that this thread talks to and returns the whole answer.
+/// Only inside [`Remote::run`].
+pub(super) fn receive_pack(body: Vec<u8>) -> Result<Vec<u8>, GitError> {
+    const MAX_ANSWER: u64 = 4 << 20;
+    let session = SESSION.with_borrow(Clone::clone);
+    let session = session.ok_or_else(|| GitError::Machine("no connection is open".to_owned()))?;
+    let mut answer = Vec::new();
+    let mut exchange = Exchange::new(session.clone(), Service::ReceivePack);
+    exchange.write_all(&body)?;
+    let read = exchange.take(MAX_ANSWER).read_to_end(&mut answer);
+    match session.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(failure) => Err(failure),
+        None => {
+            read?;
+            Ok(answer)
+        }
+    }
+}
+
 /// libgit2's own words for a connection that broke without an HTTP error.
 fn connection_error(error: git2::Error) -> GitError {
     match error.class() {
@@ -425,13 +444,7 @@ impl SmartSubtransport for Subtransport {
         _url: &str,
         service: Service,
     ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        Ok(Box::new(Exchange {
-            session: self.session.clone(),
-            service,
-            body: Vec::new(),
-            response: None,
-            chunk: Bytes::new(),
-        }))
+        Ok(Box::new(Exchange::new(self.session.clone(), service)))
     }
 
     fn close(&self) -> Result<(), git2::Error> {
@@ -449,6 +462,10 @@ struct Exchange {
 }
 
 impl Exchange {
+    fn new(session: Arc<Session>, service: Service) -> Exchange {
+        Exchange { session, service, body: Vec::new(), response: None, chunk: Bytes::new() }
+    }
+
     fn more(&mut self) -> Result<Option<Bytes>, GitError> {
         let mut response = match self.response.take() {
             Some(response) => response,
