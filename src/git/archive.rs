@@ -17,6 +17,9 @@ pub const OWNER: u64 = 10_000;
 /// Folders inside folders, at most.
 const MAX_DEPTH: usize = 256;
 
+/// A file is in memory while it is packed; GitHub takes none that is larger than 100 MB.
+const MAX_FILE: usize = 512 << 20;
+
 /// What the tar contains and how large it may become.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
@@ -130,6 +133,9 @@ impl<W: Write> Walk<'_, W> {
         self.bytes += size as u64;
         if kind != ObjectType::Blob {
             return Err(unacceptable(path, "is not a file"));
+        }
+        if size > MAX_FILE {
+            return Err(unacceptable(path, "is larger than 512 MiB"));
         }
         if self.bytes > self.options.max_bytes {
             return Err(GitError::Unacceptable(format!(

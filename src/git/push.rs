@@ -8,7 +8,7 @@
 
 use git2::{Buf, Direction, Repository, Tree};
 
-use super::clone::{Repo, parents, remote_ref};
+use super::clone::{ATTEMPTS, Repo, parents, pause, remote_ref};
 use super::transport::{Remote, receive_pack};
 use super::{GitError, Oid, PushOutcome, printable};
 
@@ -38,12 +38,18 @@ pub fn push(
     if let Some(path) = remote.local_path() {
         return lease.push_to_folder(path, &pack);
     }
-    match lease.push_over_http(remote, &pack) {
-        Err(error @ (GitError::Transport(_) | GitError::Rejected { .. })) => {
-            lease.look_up(remote, error)
+    for attempt in 1.. {
+        let error = match lease.push_over_http(remote, &pack) {
+            Err(error @ (GitError::Transport(_) | GitError::Rejected { .. })) => error,
+            result => return result,
+        };
+        // Until the branch was looked up nobody knows whether the push happened.
+        match lease.look_up(remote, error) {
+            Err(error) if error.is_worth_retrying() && attempt < ATTEMPTS => pause(attempt),
+            result => return result,
         }
-        result => result,
     }
+    Err(GitError::Transport("the push was given up".to_owned()))
 }
 
 /// One ref, what it shall become and what it must be now.
@@ -221,8 +227,8 @@ fn pack(git: &Repository, commit: Oid) -> Result<Buf, GitError> {
     Ok(pack)
 }
 
-/// Trees and blobs of `new` that are not at the same place in `base`.
-fn differing(
+/// Adds to `fresh` the trees and blobs of `new` that are not at the same place in `base`.
+pub(super) fn differing(
     git: &Repository,
     base: Option<&Tree<'_>>,
     new: &Tree<'_>,

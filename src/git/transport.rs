@@ -94,7 +94,8 @@ enum Reach {
 
 impl Remote {
     /// A repository behind `http://` or `https://`. The credentials go to exactly this scheme, host
-    /// and port, with the first request. `client` must not follow redirects by itself.
+    /// and port, with the first request. A client that follows redirects by itself is fine: what does not end at
+    /// the same scheme, host and port is refused.
     pub fn http(
         client: &Client,
         url: &str,
@@ -307,6 +308,7 @@ impl Session {
 
     fn request(&self, service: Service, body: Vec<u8>) -> Result<Response, GitError> {
         let url = endpoint(&self.base(), service);
+        let asked = url.clone();
         let mut request = if is_advertisement(service) {
             self.client.get(url)
         } else {
@@ -321,6 +323,10 @@ impl Session {
         if response.url().origin() != self.base().origin() {
             return Err(elsewhere(&self.base()));
         }
+        if is_advertisement(service) && response.url().path() != asked.path() {
+            // The client followed a redirect itself.
+            self.move_to(response.url())?;
+        }
         Ok(response)
     }
 
@@ -333,12 +339,17 @@ impl Session {
             .and_then(|location| location.to_str().ok())
             .and_then(|location| response.url().join(location).ok())
             .ok_or_else(|| elsewhere(&base))?;
-        let path = target.path().strip_suffix("/info/refs").unwrap_or_default().to_owned();
+        self.move_to(&target)
+    }
+
+    fn move_to(&self, target: &Url) -> Result<(), GitError> {
+        let base = self.base();
+        let path = target.path().strip_suffix("/info/refs").unwrap_or_default();
         if target.origin() != base.origin() || path.is_empty() {
             return Err(elsewhere(&base));
         }
         let mut moved = base;
-        moved.set_path(&path);
+        moved.set_path(path);
         *self.base.lock().unwrap_or_else(PoisonError::into_inner) = moved;
         Ok(())
     }
