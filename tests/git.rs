@@ -17,6 +17,7 @@ use patchwright::git::tree::{
 use patchwright::git::{GitError, Oid, PushOutcome, blocking};
 use patchwright::guest::client::{CollectedFile, CollectedKind, CollectedTree};
 use patchwright::guest::protocol::Collected;
+use patchwright::task::workspace::Workspace;
 use tempfile::TempDir;
 
 use crate::support::git_http::{
@@ -270,13 +271,15 @@ async fn fetches_commits_pulls_and_head_by_name() {
 async fn says_why_there_is_no_clone() {
     let world = World::with(&[file("a", "1\n")]).await;
     world.server.create("acme/empty");
+    git(&world.server.path(REPOSITORY), &["tag", "blob", "main:a"]);
     let zero = "0123456789012345678901234567890123456789";
-    let cases: [(&str, Option<&str>, &str, &str); 7] = [
+    let cases: [(&str, Option<&str>, &str, &str); 8] = [
         ("acme/app", None, "main", "authentication failed"),
         ("acme/app", Some("wrong"), "main", "authentication failed"),
         ("acme/none", Some(TOKEN), "main", "was not found"),
         ("acme/app", Some(TOKEN), "none", "`none` was not found"),
         ("acme/app", Some(TOKEN), zero, "was not found"),
+        ("acme/app", Some(TOKEN), "refs/tags/blob", "was not found"),
         ("acme/app", Some(TOKEN), "a..b", "`a..b` was not found"),
         ("acme/empty", Some(TOKEN), "main", "the repository is empty"),
     ];
@@ -535,6 +538,24 @@ async fn the_upload_is_a_repository_to_work_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn our_own_commits_can_be_uploaded_and_other_runs_objects_are_not() {
+    let world = World::with(&all_kinds()).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let other = World::our_commit(&repo, "of-another-run");
+    let first = build(&repo, base, &collected(&[added("new/one", "1\n")], &["empty"])).unwrap();
+    let first = create(&repo, base, first.tree, &spec("One")).unwrap();
+    let second = build(&repo, first, &collected(&[added("new/two", "2\n")], &[])).unwrap();
+    let second = create(&repo, first, second.tree, &spec("Two")).unwrap();
+    let copy = unpacked(&repo, second, 50);
+    assert_eq!(git(copy.path(), &["status", "--porcelain"]), "");
+    assert_eq!(git(copy.path(), &["log", "--format=%s"]), "Two\nOne\nFirst\n");
+    git(copy.path(), &["fsck", "--strict"]);
+    let found = command(copy.path(), &["cat-file", "-e", &other.to_string()]).output().unwrap();
+    assert!(!found.status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_upload_has_the_bytes_modes_and_owner_of_the_tree() {
     let world = World::with(&all_kinds()).await;
     let repo = world.fetched().await;
@@ -562,7 +583,7 @@ async fn the_upload_has_the_bytes_modes_and_owner_of_the_tree() {
     }
     expect_test::expect![[r#"
         644 5 $Id$.txt
-        644 73 .gitattributes
+        644 58 .gitattributes
         644 6 README.md
         755 0 bin/
         755 10 bin/run
@@ -666,12 +687,55 @@ async fn builds_a_change_from_what_came_out() {
         &["bin/run", "sub/one", "sub/two", "vendor/lib", "not-there", "../x"],
     );
     let change = build(&repo, base, &collected).unwrap();
-    expect_test::expect![[]].assert_eq(&summary(&change));
+    expect_test::expect![[r#"
+        100644 100644 README.md +2 -0
+        100755 - bin/run +0 -1
+        100644 100755 empty +0 -0
+        120000 100644 link +1 -1
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+        - 100644 sub +1 -0
+        100644 - sub/one +0 -1
+        100644 - sub/two +0 -1
+        refused ../escape: a name that means another folder
+        refused .git/hooks/pre-push: a name that some systems take for `.git`
+        refused .gitmodules: a file of git's own as a symlink
+        refused a\nb: a path with control or invisible characters
+        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused evil: a symlink with an absolute target
+        refused héllo wörld: its name differs from another one only in case or Unicode form
+        refused new/evil: a symlink that leaves the repository
+        refused outside/x: a path through a file or symlink of the base
+        refused readme.md: its name differs from another one only in case or Unicode form
+        refused sub/.GIT/config: a name that some systems take for `.git`
+        refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib/x: part of a submodule, which cannot be changed
+    "#]]
+    .assert_eq(&summary(&change));
 
     let kept = restrict(&repo, &change, |file| file.path.starts_with("new/")).unwrap();
-    expect_test::expect![[]].assert_eq(&summary(&kept));
+    expect_test::expect![[r#"
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+        refused ../escape: a name that means another folder
+        refused .git/hooks/pre-push: a name that some systems take for `.git`
+        refused .gitmodules: a file of git's own as a symlink
+        refused a\nb: a path with control or invisible characters
+        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused evil: a symlink with an absolute target
+        refused héllo wörld: its name differs from another one only in case or Unicode form
+        refused new/evil: a symlink that leaves the repository
+        refused outside/x: a path through a file or symlink of the base
+        refused readme.md: its name differs from another one only in case or Unicode form
+        refused sub/.GIT/config: a name that some systems take for `.git`
+        refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib/x: part of a submodule, which cannot be changed
+    "#]]
+    .assert_eq(&summary(&kept));
     let nothing = restrict(&repo, &change, |_| false).unwrap();
     assert_eq!(nothing.tree, tree_of(&repo, base).unwrap());
+    let error = restrict(&repo, &change, |file| file.path == "sub").unwrap_err();
+    assert!(error.to_string().contains("`sub/one` cannot be held back"), "{error}");
     let everything = restrict(&repo, &change, |_| true).unwrap();
     assert_eq!(everything, change);
     assert_eq!(
@@ -779,6 +843,35 @@ async fn pushes_from_a_shallow_mirror_when_the_base_has_moved() {
     let path = world.server.path(REPOSITORY);
     git(&path, &["fsck", "--strict"]);
     assert_eq!(git(&path, &["rev-list", "--count", "b"]), "6\n");
+    let sent = world.server.requests().into_iter().map(|request| request.body_bytes).max();
+    assert!(sent < Some(2_000), "only what is new travels: {sent:?} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pushes_into_a_local_folder_under_the_same_lease() {
+    let world = World::with(&[file("a", "1\n"), file("sub/b", "2\n")]).await;
+    let path = world.server.path(REPOSITORY);
+    let work = world.dir.path().join("work");
+    git(world.dir.path(), &["clone", "--quiet", path.to_str().unwrap(), "work"]);
+    let url = path.to_str().unwrap();
+    let repo = mirror(&world.state(), url).unwrap();
+    fetch(&repo, &Remote::local(&path), &["main".to_owned()], 0).unwrap();
+    let one = World::our_commit(&repo, "sub/one");
+    let two = World::our_commit(&repo, "two");
+    for target in [&path, &work] {
+        let push = |commit, branch, expected| {
+            push(&repo, &Remote::local(target), commit, branch, expected)
+        };
+        assert_eq!(push(one, "b", None).unwrap(), PushOutcome::Pushed);
+        assert_eq!(push(one, "b", None).unwrap(), PushOutcome::UpToDate);
+        assert!(matches!(push(two, "b", None).unwrap_err(), GitError::Moved { .. }));
+        assert_eq!(push(two, "b", Some(one)).unwrap(), PushOutcome::Pushed);
+        assert_eq!(git(target, &["show", "--format=", "--name-only", "b"]), "two\n");
+        git(target, &["fsck", "--strict"]);
+    }
+    let base = repo.resolve("main").unwrap();
+    let error = push(&repo, &Remote::local(&work), one, "main", Some(base)).unwrap_err();
+    assert!(error.to_string().contains("checked out"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -813,6 +906,9 @@ async fn tells_why_a_push_was_rejected() {
         let error = blocking(move || push(&repo, &remote, commit, "b", None)).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{token:?}: {error}");
     }
+    world.server.archive(REPOSITORY);
+    let error = world.push(&repo, commit, "b", None).await.unwrap_err();
+    assert!(matches!(&error, GitError::Forbidden { message, .. } if message.contains("archived")));
     for branch in ["--upload-pack=x", "a..b", "x.lock", "@{1}", "a b", "", "a\nb", "-x"] {
         let error = world.push(&repo, commit, branch, None).await.unwrap_err();
         assert!(matches!(error, GitError::Unacceptable(_)), "{branch}: {error}");
@@ -828,7 +924,9 @@ async fn looks_up_a_push_whose_answer_was_lost() {
     assert_eq!(world.push(&repo, commit, "b", None).await.unwrap(), PushOutcome::Pushed);
     assert_eq!(world.server.tip(REPOSITORY, "b"), Some(commit.to_string()));
 
-    world.server.fault(Step::Push, Fault::Status(502));
+    for _ in 0..3 {
+        world.server.fault(Step::Push, Fault::Status(502));
+    }
     let error = world.push(&repo, commit, "c", None).await.unwrap_err();
     assert!(matches!(error, GitError::Transport(_)), "{error}");
     assert_eq!(world.server.tip(REPOSITORY, "c"), None);
@@ -888,6 +986,64 @@ async fn nothing_in_a_repository_runs_on_the_host() {
     fs_err::write(copy.path().join("a"), "changed\n").unwrap();
     let _ = command(copy.path(), &["status"]).output().unwrap();
     assert!(mark.path().join("fired").exists());
+}
+
+/// Runs another test of this file in a process whose environment is hostile.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test runs itself")]
+fn the_users_git_configuration_is_not_read() {
+    let home = tempfile::tempdir().unwrap();
+    let config = "[url \"http://127.0.0.1:1/\"]\n\tinsteadOf = http://127.0.0.1\n\
+        \tpushInsteadOf = http://127.0.0.1\n[safe]\n\tbareRepository = explicit\n\
+        [core]\n\tsshCommand = false\n[http]\n\tproxy = http://127.0.0.1:1\n";
+    fs_err::write(home.path().join(".gitconfig"), config).unwrap();
+    fs_err::create_dir_all(home.path().join(".config/git")).unwrap();
+    fs_err::write(home.path().join(".config/git/config"), config).unwrap();
+    for test in ["git::pushes_one_commit_to_one_branch", "git::many_runs_share_one_mirror"] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact"])
+            .env("HOME", home.path())
+            .env("XDG_CONFIG_HOME", home.path().join(".config"))
+            .env("GIT_DIR", "/nonexistent")
+            .env("GIT_OBJECT_DIRECTORY", "/nonexistent")
+            .env("GIT_CONFIG_COUNT", "1")
+            .env("GIT_CONFIG_KEY_0", "url.http://127.0.0.1:1/.insteadOf")
+            .env("GIT_CONFIG_VALUE_0", "http://127.0.0.1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{test}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_is_pinned_to_one_commit() {
+    let world = World::with(&[
+        file("Cargo.lock", "# lock\n"),
+        file("README.md", "# App\n"),
+        file("src/main.rs", "fn main() {}\n"),
+        symlink("package.json", "README.md"),
+    ])
+    .await;
+    let workspace = Workspace::pin(world.fetched().await, "main", 5).await.unwrap();
+    world.server.commit(REPOSITORY, "main", "Meanwhile", &[file("README.md", "later\n")]);
+    world.fetched().await;
+    assert_eq!(workspace.root_files().await.unwrap(), ["Cargo.lock", "README.md"]);
+    let locks = workspace.lock_files().await.unwrap();
+    assert_eq!(locks, [("Cargo.lock".to_owned(), b"# lock\n".to_vec())]);
+    let readme = workspace.file("README.md").await.unwrap();
+    assert_eq!(readme, Some(b"# App\n".to_vec()));
+    for absent in ["none", "src", "package.json", "../x", "/etc/passwd", "README.md/x"] {
+        assert_eq!(workspace.file(absent).await.unwrap(), None, "{absent}");
+    }
+    let tar = workspace.upload_tar().await.unwrap();
+    let names = tar::Archive::new(tar.as_slice())
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+        .filter(|name| !name.starts_with(".git/"));
+    let expected = ["Cargo.lock", "README.md", "package.json", "src/", "src/main.rs"];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -9,13 +9,16 @@ use tar::{Builder, EntryType, Header};
 
 use super::clone::Repo;
 use super::names::{MAX_PATH, segment_problem};
-use super::{GitError, Oid, dotgit, printable};
+use super::{GitError, Oid, dotgit, shown};
 
 /// The account that owns the workspace in a sandbox.
 pub const OWNER: u64 = 10_000;
 
 /// Folders inside folders, at most.
 const MAX_DEPTH: usize = 256;
+
+/// A file is in memory while it is packed; GitHub takes none that is larger than 100 MB.
+const MAX_FILE: usize = 512 << 20;
 
 /// What the tar contains and how large it may become.
 #[derive(Clone, Debug)]
@@ -131,6 +134,9 @@ impl<W: Write> Walk<'_, W> {
         if kind != ObjectType::Blob {
             return Err(unacceptable(path, "is not a file"));
         }
+        if size > MAX_FILE {
+            return Err(unacceptable(path, "is larger than 512 MiB"));
+        }
         if self.bytes > self.options.max_bytes {
             return Err(GitError::Unacceptable(format!(
                 "the files of the repository are larger than {} bytes",
@@ -183,7 +189,7 @@ impl<W: Write> Walk<'_, W> {
 }
 
 fn unacceptable(path: &[u8], what: &str) -> GitError {
-    GitError::Unacceptable(format!("`{}` {what}", printable(&String::from_utf8_lossy(path), 200)))
+    GitError::Unacceptable(format!("`{}` {what}", shown(&String::from_utf8_lossy(path))))
 }
 
 /// A tar whose entries all have our owner and one time.

@@ -13,7 +13,7 @@ use super::attributes::Attributes;
 use super::clone::Repo;
 use super::names::{collision_key, path_problem, target_problem};
 use super::tree::{Change, Entry, FileChange, Mode};
-use super::{GitError, Oid, printable};
+use super::{GitError, Oid, printable, shown};
 use crate::guest::client::{CollectedFile, CollectedKind, CollectedTree};
 
 /// Larger files count as binary: nobody reads their lines.
@@ -48,7 +48,7 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
         for path in colliding {
             forget(&mut edits, &path);
             let reason = "its name differs from another one only in case or Unicode form";
-            refused.push((path, reason.to_owned()));
+            refused.push((shown(&path), reason.to_owned()));
         }
         new = write_root(&git, &tree, &edits)?;
         files = compare(&git, &tree, &new)?;
@@ -79,6 +79,14 @@ pub fn restrict(
     }
     let new = write_root(&git, &base, &edits)?;
     let files = compare(&git, &base, &new)?;
+    // A file in the place of a folder takes the folder's files with it, held back or not.
+    let paths: BTreeSet<&str> = kept.iter().map(|file| file.path.as_str()).collect();
+    if let Some(file) = files.iter().find(|file| !paths.contains(file.path.as_str())) {
+        return Err(GitError::Unacceptable(format!(
+            "`{}` cannot be held back, because another file takes its place",
+            shown(&file.path)
+        )));
+    }
     Ok(Change { base: change.base, tree: Oid(new.id()), files, refused: change.refused.clone() })
 }
 
@@ -102,7 +110,7 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn refuse(&mut self, path: &str, reason: impl Into<String>) {
-        self.refused.push((printable(path, 500), reason.into()));
+        self.refused.push((shown(path), reason.into()));
     }
 
     fn delete(&mut self, path: &str) {
@@ -275,8 +283,15 @@ fn compare(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<FileC
     let diff = git.diff_tree_to_tree(Some(old), Some(new), Some(&mut options))?;
     let mut files = Vec::new();
     for index in 0..diff.deltas().len() {
-        let patch = Patch::from_diff(&diff, index)?;
+        let mut patch = Patch::from_diff(&diff, index)?;
         let Some(delta) = diff.get_delta(index) else { continue };
+        let (before, after);
+        if delta.status() == Delta::Typechange {
+            // libgit2 counts no lines when a link becomes a file, or the other way round.
+            before = git.find_blob(delta.old_file().id())?;
+            after = git.find_blob(delta.new_file().id())?;
+            patch = Some(Patch::from_blobs(&before, None, &after, None, None)?);
+        }
         let (old, new) = match delta.status() {
             Delta::Added => (None, Some(delta.new_file())),
             Delta::Deleted => (Some(delta.old_file()), None),

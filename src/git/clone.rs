@@ -24,11 +24,13 @@ pub const DEFAULT_DEPTH: u32 = 50;
 /// How long a run waits for another one that is fetching into the same mirror.
 const LOCK_WAIT: Duration = Duration::from_mins(20);
 
-/// How often a fetch is tried when the connection breaks.
-const ATTEMPTS: u32 = 3;
+/// How often a fetch or push is tried when the connection breaks.
+pub(super) const ATTEMPTS: u32 = 3;
 
-/// Our whole configuration of a bare repository.
-const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n";
+/// Our whole configuration of a bare repository. Packs that are made from it live for minutes, so
+/// no time goes into finding deltas: with this little memory libgit2 tries none.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
+    [pack]\n\twindowMemory = 1\n";
 
 /// A bare repository of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +164,7 @@ pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resul
     loop {
         match fetch_once(repo, remote, refs, depth) {
             Err(error) if error.is_worth_retrying() && attempt < ATTEMPTS => {
-                std::thread::sleep(Duration::from_millis(200) * 2_u32.pow(attempt));
+                pause(attempt);
                 attempt += 1;
             }
             Err(error) if error.is_corruption() && !replaced => {
@@ -173,6 +175,11 @@ pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resul
             result => return result,
         }
     }
+}
+
+/// Waits before another attempt.
+pub(super) fn pause(attempt: u32) {
+    std::thread::sleep(Duration::from_millis(200) * 2_u32.pow(attempt));
 }
 
 /// What a branch (or other ref) of a remote points to now.
@@ -196,12 +203,13 @@ struct Wanted {
 }
 
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
-    let depth = match remote.local_path() {
+    let (depth, enough) = match remote.local_path() {
         Some(path) => {
             borrow_objects(repo, path)?;
-            0
+            (0, 1)
         }
-        None => depth,
+        None if depth == 0 => (0, u32::MAX),
+        None => (depth, depth),
     };
     let git = repo.git()?;
     let wanted = remote.run(|url| {
@@ -212,7 +220,7 @@ fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resu
         let wanted = want(&heads, refs)?;
         let missing: Vec<String> = wanted
             .iter()
-            .filter(|want| !holds(&git, want.oid, depth))
+            .filter(|want| !holds(&git, want.oid, enough))
             .map(|want| format!("+{}:{}", want.source, want.kept_as))
             .collect();
         if !missing.is_empty() {
@@ -223,7 +231,9 @@ fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resu
     // A fresh handle, because libgit2 reads the list of shallow commits once.
     let git = repo.git()?;
     for want in wanted {
-        git.find_commit(want.oid)?.tree()?;
+        let found = git.find_object(want.oid, None)?;
+        let commit = found.peel_to_commit().map_err(|_| GitError::NotFound(want.source))?;
+        commit.tree()?;
         git.reference(&want.kept_as, want.oid, true, "fetch")?;
     }
     Ok(())
@@ -256,6 +266,10 @@ fn download(
         (Some(reason), _) => Err(GitError::Unacceptable(reason)),
         (None, Err(error)) if is_broken_pack(&error) => {
             Err(GitError::Transport(printable(error.message(), 500)))
+        }
+        // The server refuses what we want where it should list shallow commits.
+        (None, Err(error)) if error.message() == "unexpected packet type" => {
+            Err(GitError::NotFound(refspecs.join(", ")))
         }
         (None, result) => Ok(result?),
     }
@@ -323,11 +337,14 @@ fn kept_as(reference: &str) -> Result<String, GitError> {
     }
 }
 
-/// Whether the commit and its history down to `depth` are here (0: not checked, only the commit).
+/// Whether the commit and its history, `depth` commits deep, are here.
 fn holds(git: &Repository, oid: git2::Oid, depth: u32) -> bool {
     let mut seen = HashSet::from([oid]);
     let mut level = vec![oid];
-    for _ in 0..depth.max(1) {
+    for _ in 0..depth {
+        if level.is_empty() {
+            break;
+        }
         let mut next = Vec::new();
         for oid in level {
             let Ok(commit) = git.find_commit(oid) else { return false };

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use git2::{Commit, ObjectType, PackBuilder, Repository};
 use sha1::{Digest, Sha1};
@@ -12,6 +13,7 @@ use tar::EntryType;
 use super::GitError;
 use super::archive::{ArchiveOptions, IndexEntry, Tar};
 use super::clone::parents;
+use super::push::differing;
 
 /// Comparing whole seconds and sizes only lets `git status` trust the index that came with the tar;
 /// with inode numbers and change times it would read every file first.
@@ -52,7 +54,10 @@ pub(super) fn append<W: Write>(
         let lines: String = history.shallow.iter().map(|oid| format!("{oid}\n")).collect();
         tar.file(".git/shallow", lines.as_bytes())?;
     }
-    pack(git, &history, tar)?;
+    match packs(git)? {
+        Some(packs) => copy_objects(git, commit, &packs, tar)?,
+        None => pack(git, &history, tar)?,
+    }
     let index = index(files, tar.mtime)?;
     // An index that is as old as its files makes git read them all, to be sure.
     tar.mtime += 1;
@@ -90,6 +95,74 @@ impl History {
     }
 }
 
+/// The packs of a mirror with an own copy of all its objects, which are what was fetched and little
+/// else; copying them costs a fraction of making a new one. `None` when the mirror borrows objects
+/// or has collected many packs.
+fn packs(git: &Repository) -> Result<Option<Vec<PathBuf>>, GitError> {
+    const MAX_PACKS: usize = 24;
+    let objects = git.path().join("objects");
+    if objects.join("info/alternates").exists() {
+        return Ok(None);
+    }
+    let mut packs = Vec::new();
+    for entry in fs_err::read_dir(objects.join("pack"))? {
+        let path = entry?.path();
+        let is_index = path.extension().is_some_and(|extension| extension == "idx");
+        if is_index && path.with_extension("pack").exists() {
+            packs.push(path.with_extension("pack"));
+            packs.push(path);
+        }
+    }
+    packs.sort();
+    Ok((1..=2 * MAX_PACKS).contains(&packs.len()).then_some(packs))
+}
+
+/// Copies the packs, and what the commit and its ancestors have outside of them: commits that we
+/// made ourselves. Other loose objects belong to other runs.
+fn copy_objects<W: Write>(
+    git: &Repository,
+    commit: &Commit<'_>,
+    packs: &[PathBuf],
+    tar: &mut Tar<W>,
+) -> Result<(), GitError> {
+    for path in packs {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        copy(tar, path, &format!(".git/objects/pack/{name}"))?;
+    }
+    let mut commit = commit.clone();
+    let mut copied = HashSet::new();
+    while loose(git, commit.id()).exists() {
+        let parent = parents(&commit).first().and_then(|parent| git.find_commit(*parent).ok());
+        let base = parent.as_ref().map(Commit::tree).transpose()?;
+        let mut fresh = vec![commit.id()];
+        differing(git, base.as_ref(), &commit.tree()?, &mut fresh)?;
+        for oid in fresh {
+            let path = loose(git, oid);
+            if path.exists() && copied.insert(oid) {
+                let hex = oid.to_string();
+                tar.folder(&format!(".git/objects/{}/", &hex[..2]))?;
+                copy(tar, &path, &format!(".git/objects/{}/{}", &hex[..2], &hex[2..]))?;
+            }
+        }
+        match parent {
+            Some(parent) => commit = parent,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+fn loose(git: &Repository, oid: git2::Oid) -> PathBuf {
+    let hex = oid.to_string();
+    git.path().join("objects").join(&hex[..2]).join(&hex[2..])
+}
+
+fn copy<W: Write>(tar: &mut Tar<W>, from: &Path, to: &str) -> Result<(), GitError> {
+    let mut file = fs_err::File::open(from)?;
+    let size = file.metadata()?.len();
+    Ok(tar.put(EntryType::Regular, to.as_bytes(), b"", 0o444, size, &mut file)?)
+}
+
 /// Writes the one pack with everything that the commits reach.
 fn pack<W: Write>(git: &Repository, history: &History, tar: &mut Tar<W>) -> Result<(), GitError> {
     let mut builder = git.packbuilder()?;
@@ -105,10 +178,8 @@ fn pack<W: Write>(git: &Repository, history: &History, tar: &mut Tar<W>) -> Resu
     builder.write(folder.path(), 0o600)?;
     for entry in fs_err::read_dir(folder.path())? {
         let entry = entry?;
-        let mut file = fs_err::File::open(entry.path())?;
-        let size = file.metadata()?.len();
-        let path = format!(".git/objects/pack/{}", entry.file_name().to_string_lossy());
-        tar.put(EntryType::Regular, path.as_bytes(), b"", 0o444, size, &mut file)?;
+        let name = entry.file_name();
+        copy(tar, &entry.path(), &format!(".git/objects/pack/{}", name.to_string_lossy()))?;
     }
     Ok(())
 }

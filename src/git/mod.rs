@@ -148,6 +148,20 @@ pub(crate) fn printable(text: &str, cap: usize) -> String {
     clean.trim().to_owned()
 }
 
+/// A path as it is shown: control and invisible characters are spelled out, so that it stays on one
+/// line and says what it is.
+pub(crate) fn shown(path: &str) -> String {
+    let mut out = String::new();
+    for c in path.chars().take(500) {
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Characters that reorder or hide text without being control characters.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,

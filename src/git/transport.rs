@@ -94,7 +94,8 @@ enum Reach {
 
 impl Remote {
     /// A repository behind `http://` or `https://`. The credentials go to exactly this scheme, host
-    /// and port, with the first request. `client` must not follow redirects by itself.
+    /// and port, with the first request. A client that follows redirects by itself is fine: what does not end at
+    /// the same scheme, host and port is refused.
     pub fn http(
         client: &Client,
         url: &str,
@@ -172,6 +173,25 @@ impl Remote {
             (Err(GitError::Other(_)), Some(failure)) => Err(failure),
             (Err(GitError::Other(error)), None) => Err(connection_error(error)),
             (result, _) => result,
+        }
+    }
+}
+
+/// Posts to `git-receive-pack` of the remote that this thread talks to and returns the whole answer.
+/// Only inside [`Remote::run`].
+pub(super) fn receive_pack(body: Vec<u8>) -> Result<Vec<u8>, GitError> {
+    const MAX_ANSWER: u64 = 4 << 20;
+    let session = SESSION.with_borrow(Clone::clone);
+    let session = session.ok_or_else(|| GitError::Machine("no connection is open".to_owned()))?;
+    let mut answer = Vec::new();
+    let mut exchange = Exchange::new(session.clone(), Service::ReceivePack);
+    exchange.write_all(&body)?;
+    let read = exchange.take(MAX_ANSWER).read_to_end(&mut answer);
+    match session.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(failure) => Err(failure),
+        None => {
+            read?;
+            Ok(answer)
         }
     }
 }
@@ -288,6 +308,7 @@ impl Session {
 
     fn request(&self, service: Service, body: Vec<u8>) -> Result<Response, GitError> {
         let url = endpoint(&self.base(), service);
+        let asked = url.clone();
         let mut request = if is_advertisement(service) {
             self.client.get(url)
         } else {
@@ -302,6 +323,10 @@ impl Session {
         if response.url().origin() != self.base().origin() {
             return Err(elsewhere(&self.base()));
         }
+        if is_advertisement(service) && response.url().path() != asked.path() {
+            // The client followed a redirect itself.
+            self.move_to(response.url())?;
+        }
         Ok(response)
     }
 
@@ -314,12 +339,17 @@ impl Session {
             .and_then(|location| location.to_str().ok())
             .and_then(|location| response.url().join(location).ok())
             .ok_or_else(|| elsewhere(&base))?;
-        let path = target.path().strip_suffix("/info/refs").unwrap_or_default().to_owned();
+        self.move_to(&target)
+    }
+
+    fn move_to(&self, target: &Url) -> Result<(), GitError> {
+        let base = self.base();
+        let path = target.path().strip_suffix("/info/refs").unwrap_or_default();
         if target.origin() != base.origin() || path.is_empty() {
             return Err(elsewhere(&base));
         }
         let mut moved = base;
-        moved.set_path(&path);
+        moved.set_path(path);
         *self.base.lock().unwrap_or_else(PoisonError::into_inner) = moved;
         Ok(())
     }
@@ -425,13 +455,7 @@ impl SmartSubtransport for Subtransport {
         _url: &str,
         service: Service,
     ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        Ok(Box::new(Exchange {
-            session: self.session.clone(),
-            service,
-            body: Vec::new(),
-            response: None,
-            chunk: Bytes::new(),
-        }))
+        Ok(Box::new(Exchange::new(self.session.clone(), service)))
     }
 
     fn close(&self) -> Result<(), git2::Error> {
@@ -449,6 +473,10 @@ struct Exchange {
 }
 
 impl Exchange {
+    fn new(session: Arc<Session>, service: Service) -> Exchange {
+        Exchange { session, service, body: Vec::new(), response: None, chunk: Bytes::new() }
+    }
+
     fn more(&mut self) -> Result<Option<Bytes>, GitError> {
         let mut response = match self.response.take() {
             Some(response) => response,
