@@ -1,0 +1,3 @@
+//! Servers and worlds that the tests share.
+
+pub mod model;
