@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -110,12 +111,12 @@ fn stream(bytes: usize) -> Vec<u8> {
         let delta = "fn main() {\n    println!(\"héllo\");\n}\n";
         text.push_str(delta);
         let event = json!({"type": "response.output_text.delta", "sequence_number": 1, "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": delta, "logprobs": [], "obfuscation": "abcdefgh"});
-        stream.push_str(&format!("event: response.output_text.delta\ndata: {event}\n\n"));
+        write!(stream, "event: response.output_text.delta\ndata: {event}\n\n").unwrap();
     }
     let item = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "annotations": [], "text": text}]});
     let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
     let response = json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [item], "usage": {"input_tokens": 1, "output_tokens": 1}});
     let completed = json!({"type": "response.completed", "response": response});
-    stream.push_str(&format!("data: {done}\n\ndata: {completed}\n\n"));
+    write!(stream, "data: {done}\n\ndata: {completed}\n\n").unwrap();
     stream.into_bytes()
 }

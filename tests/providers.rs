@@ -434,7 +434,7 @@ async fn providers_a_server_that_closes_without_a_word_is_retried() {
     let thread = std::thread::spawn(move || {
         for answer in ["", "HTTP/1.1 200 OK\r\ncontent-le", "garbage\r\n\r\n", "", ""] {
             let (mut connection, _) = listener.accept().unwrap();
-            let mut buffer = [0; 1 << 16];
+            let mut buffer = vec![0; 1 << 16];
             let _ = connection.read(&mut buffer);
             let _ = connection.write_all(answer.as_bytes());
         }

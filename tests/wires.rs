@@ -70,6 +70,11 @@ fn as_json(seen: &Seen) -> Value {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the switch of a test run")]
+fn update() -> bool {
+    std::env::var_os("UPDATE").is_some()
+}
+
 #[test]
 fn wires_streams_decode_to_what_is_expected() {
     let mut wrong = Vec::new();
@@ -77,7 +82,7 @@ fn wires_streams_decode_to_what_is_expected() {
         let bytes = fs_err::read(&path).unwrap();
         let seen = as_json(&decode(Wire::Responses, &[&bytes]));
         let expected_path = path.with_extension("json");
-        if std::env::var_os("UPDATE").is_some() {
+        if update() {
             fs_err::write(&expected_path, format!("{seen:#}\n")).unwrap();
         }
         let expected = fs_err::read_to_string(&expected_path).unwrap_or_default();
@@ -223,6 +228,7 @@ fn tools() -> Vec<ToolDeclaration> {
     ]
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "items take an option")]
 fn native(value: Value) -> Option<Native> {
     Some(Native { wire: Wire::Responses, value })
 }
@@ -283,6 +289,7 @@ fn wires_responses_asks_models_without_reasoning_for_none() {
 }
 
 /// Each item beside the element of `input` that it becomes; `null` for none.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn elements() -> Vec<(Item, Value)> {
     let said = |role, content, native| Item::Message(Message { role, content, native });
     let called = |name: &str, payload, native| {

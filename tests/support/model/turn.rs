@@ -291,14 +291,16 @@ struct Writer {
 impl Writer {
     fn event(&mut self, kind: &str, data: Value) {
         let mut whole = json!({"type": kind, "sequence_number": self.sequence});
-        for (key, value) in data.as_object().unwrap() {
-            whole[key] = value.clone();
+        let Value::Object(fields) = data else { panic!("event data is an object") };
+        for (key, value) in fields {
+            whole[key] = value;
         }
         self.sequence += 1;
         self.chunks.push(Bytes::from(format!("event: {kind}\ndata: {whole}\n\n")));
     }
 
     /// An item around its deltas.
+    #[expect(clippy::needless_pass_by_value, reason = "callers build it on the spot")]
     fn item(
         &mut self,
         index: usize,
