@@ -27,3 +27,8 @@ mod journal;
 mod prompts;
 /// `patchwright tools`: declarations as sent.
 mod tools_cli;
+// Servers and worlds that the tests share.
+// Models over HTTP: the fault table, the catalogue, scripts.
+mod providers;
+// The protocols without a network: streams to replies, requests to bodies.
+mod wires;

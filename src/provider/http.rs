@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use reqwest::{Certificate, Client, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
@@ -180,17 +180,17 @@ impl HttpProvider {
             Ok(sent) => sent.map_err(|err| answer::transport_fault(&err))?,
             Err(_) => return Err(self.silence()),
         };
-        if response.status() != StatusCode::OK {
+        if !response.status().is_success() {
             return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
         }
-        let mut reading = answer::Reading::new(wire, response, self.deadlines.idle);
-        let read = reading.run(progress).await;
-        if read.is_err() && reading.has_started() {
+        let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
+        let outcome = incoming.run(progress).await;
+        if outcome.is_err() && incoming.has_started() {
             spent.input += tokens(prepared.body.len());
-            spent.output += tokens(reading.received());
+            spent.output += tokens(incoming.received());
             spent.estimated = true;
         }
-        read
+        outcome
     }
 
     fn silence(&self) -> Fault {
@@ -259,8 +259,8 @@ impl HttpProvider {
         Fault { message: clean::message(&fault.message, key), ..fault }
     }
 
-    fn error(&self, fault: Fault) -> ProviderError {
-        let Fault { kind, message, wait, .. } = self.clean(fault);
+    fn error(&self, fault: &Fault) -> ProviderError {
+        let Fault { kind, message, wait, is_final: _ } = self.clean(fault.clone());
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
@@ -295,7 +295,7 @@ impl Provider for HttpProvider {
         let Some(body) = wire::encode(wire, request) else {
             let word = wire::word(wire);
             let message = format!("this build does not speak the `{word}` wire");
-            return Err(self.error(Fault::new(FaultKind::Rejected(0), message)));
+            return Err(self.error(&Fault::new(FaultKind::Rejected(0), message)));
         };
         let prepared = Prepared {
             url: self.url(wire, &request.model.slug),
@@ -307,7 +307,7 @@ impl Provider for HttpProvider {
                 estimate_missing(&mut reply, prepared.body.len());
                 Ok(reply)
             }
-            Err(fault) => Err(self.error(fault)),
+            Err(fault) => Err(self.error(&fault)),
         }
     }
 }

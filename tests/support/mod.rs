@@ -5,3 +5,5 @@ pub(crate) mod docker;
 pub(crate) mod git_http;
 //! What tests share: servers, builders and readers. Each file says what it stands for.
 pub(crate) mod transcript;
+//! Servers and worlds that the tests share.
+pub mod model;

@@ -23,7 +23,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         tool_choice: has_tools.then_some("auto"),
         parallel_tool_calls: has_tools.then_some(model.parallel_calls),
         reasoning: (reasons && (request.effort.is_some() || model.reasoning_summary.is_some()))
-            .then(|| ReasoningOptions {
+            .then_some(ReasoningOptions {
                 effort: request.effort,
                 summary: model.reasoning_summary.as_deref(),
             }),

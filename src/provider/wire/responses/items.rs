@@ -110,8 +110,8 @@ fn text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn native(value: Value) -> Option<Native> {
-    Some(Native { wire: Wire::Responses, value })
+fn native(value: Value) -> Native {
+    Native { wire: Wire::Responses, value }
 }
 
 /// The named fields of an item, where they are set.
@@ -121,7 +121,7 @@ fn kept(value: &Value, keys: &[&str]) -> Option<Native> {
         .filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone())))
         .filter(|(_, value)| !value.is_null())
         .collect();
-    if fields.is_empty() { None } else { native(Value::Object(fields)) }
+    if fields.is_empty() { None } else { Some(native(Value::Object(fields))) }
 }
 
 /// Everything that is not a call for us. Items without a type are dropped.
@@ -139,7 +139,7 @@ fn said(value: Value) -> Option<Item> {
                 .then(|| kept(&value, &["id", "encrypted_content", "content"]))
                 .flatten(),
         })),
-        _ => native(value).map(Item::Opaque),
+        _ => Some(Item::Opaque(native(value))),
     }
 }
 
@@ -175,7 +175,7 @@ fn call(value: Value) -> Result<Option<ToolCall>, Fault> {
         _ => (text(&value, "name"), Payload::Json(arguments(&value))),
     };
     let native = match payload {
-        Payload::Native(_) => native(value),
+        Payload::Native(_) => Some(native(value)),
         Payload::Json(_) | Payload::Freeform(_) => kept(&value, &["id", "status", "namespace"]),
     };
     Ok(Some(ToolCall { id, name, payload, native }))
