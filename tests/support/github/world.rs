@@ -1,0 +1,381 @@
+//! What GitHub knows: accounts, repositories, issues, comments, pull requests. Built with domain
+//! verbs before the server starts; [`super::Server`] has the verbs for afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use patchwright::forge::Role;
+
+use super::fault::Fault;
+use super::git;
+use super::server::{Recorded, Server};
+
+/// Who a token belongs to, and what it may.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// Login of a person, or `slug[bot]` of an app.
+    pub login: String,
+    /// Permissions that it lacks: `issues`, `pull_requests`, `contents`.
+    pub lacks: BTreeSet<&'static str>,
+}
+
+/// A pull request as tests compare it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullSeen {
+    pub number: u64,
+    pub title: String,
+    pub body: String,
+    pub head: String,
+    pub base: String,
+    pub head_sha: String,
+    pub draft: bool,
+    pub open: bool,
+    pub author: String,
+    pub labels: Vec<String>,
+    pub reviewers: Vec<String>,
+}
+
+/// A comment as tests compare it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommentSeen {
+    pub id: u64,
+    pub author: String,
+    pub body: String,
+}
+
+#[derive(Default)]
+pub struct World {
+    pub users: BTreeMap<String, User>,
+    pub tokens: BTreeMap<String, Token>,
+    pub repositories: Vec<Repository>,
+    pub faults: Vec<Fault>,
+    pub requests: Vec<Recorded>,
+    pub violations: Vec<String>,
+    /// Requests before this are mistakes.
+    pub limited_until: Option<Instant>,
+    pub last_id: u64,
+    /// Seconds after 2026-01-01; one more for each write.
+    pub seconds: i64,
+    pub git_root: Option<tempfile::TempDir>,
+}
+
+#[derive(Clone, Debug)]
+pub struct User {
+    pub login: String,
+    pub id: u64,
+    pub kind: &'static str,
+}
+
+pub struct Repository {
+    pub id: u64,
+    pub owner: String,
+    pub name: String,
+    pub former_names: Vec<String>,
+    pub private: bool,
+    pub archived: bool,
+    pub has_issues: bool,
+    pub has_drafts: bool,
+    pub actions_may_open_pulls: bool,
+    pub default_branch: String,
+    /// Login → `role_name` and legacy `permission`.
+    pub roles: BTreeMap<String, (String, String)>,
+    pub labels: BTreeSet<String>,
+    pub issues: BTreeMap<u64, Issue>,
+    pub comments: Vec<Comment>,
+    pub pulls: BTreeMap<u64, Pull>,
+    pub path: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+pub struct Issue {
+    pub id: u64,
+    pub number: u64,
+    pub title: String,
+    pub body: Option<String>,
+    pub author: Option<String>,
+    pub open: bool,
+    pub locked: bool,
+    pub labels: Vec<String>,
+    pub reactions: Vec<Reaction>,
+    pub created: i64,
+    pub updated: i64,
+    pub deleted: bool,
+    /// Repository and number that it has now.
+    pub transferred_to: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    pub id: u64,
+    pub login: String,
+    pub content: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Comment {
+    pub id: u64,
+    pub issue: u64,
+    pub author: Option<String>,
+    pub body: String,
+    pub created: i64,
+    pub updated: i64,
+}
+
+/// What a pull request has beyond the issue with its number.
+#[derive(Clone, Debug)]
+pub struct Pull {
+    pub head: String,
+    /// `owner/name` of the fork, or of the repository itself.
+    pub head_repository: String,
+    pub base: String,
+    pub draft: bool,
+    pub merged: bool,
+    pub reviewers: Vec<String>,
+    pub last_head: String,
+}
+
+impl Repository {
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+}
+
+impl World {
+    pub fn id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub fn tick(&mut self) -> i64 {
+        self.seconds += 1;
+        self.seconds
+    }
+
+    pub fn repository(&mut self, full_name: &str) -> &mut Repository {
+        let found =
+            self.repositories.iter_mut().find(|r| r.full_name().eq_ignore_ascii_case(full_name));
+        found.unwrap_or_else(|| panic!("the test's world has no repository {full_name}"))
+    }
+
+    pub fn add_user(&mut self, login: &str) {
+        let id = self.id();
+        let kind = if login.ends_with("[bot]") { "Bot" } else { "User" };
+        self.users
+            .entry(login.to_owned())
+            .or_insert_with(|| User { login: login.to_owned(), id, kind });
+    }
+
+    pub fn add_issue(
+        &mut self,
+        repository: &str,
+        number: u64,
+        title: &str,
+        body: Option<&str>,
+        author: Option<&str>,
+    ) {
+        let (id, now) = (self.id(), self.tick());
+        let issue = Issue {
+            id,
+            number,
+            title: title.to_owned(),
+            body: body.map(str::to_owned),
+            author: author.map(str::to_owned),
+            open: true,
+            locked: false,
+            labels: Vec::new(),
+            reactions: Vec::new(),
+            created: now,
+            updated: now,
+            deleted: false,
+            transferred_to: None,
+        };
+        self.repository(repository).issues.insert(number, issue);
+    }
+
+    pub fn add_comment(
+        &mut self,
+        repository: &str,
+        issue: u64,
+        author: Option<&str>,
+        body: &str,
+    ) -> u64 {
+        let (id, now) = (self.id(), self.tick());
+        let author = author.map(str::to_owned);
+        let comment =
+            Comment { id, issue, author, body: body.to_owned(), created: now, updated: now };
+        self.repository(repository).comments.push(comment);
+        id
+    }
+}
+
+/// GitHub before it starts.
+pub struct GitHub {
+    world: World,
+    /// The repository that the next verbs are about.
+    current: String,
+    issue: u64,
+}
+
+/// The token that works when a test names none.
+pub const TOKEN: &str = "github_pat_11AAAAAAA0testtokentesttoken";
+
+impl GitHub {
+    /// One account, `patchwright-bot`, whose token is in use; no repositories.
+    pub fn new() -> GitHub {
+        let mut world = World { last_id: 1000, ..World::default() };
+        world.git_root = Some(tempfile::tempdir().unwrap());
+        world.add_user("patchwright-bot");
+        let token = Token { login: "patchwright-bot".to_owned(), lacks: BTreeSet::new() };
+        world.tokens.insert(TOKEN.to_owned(), token);
+        GitHub { world, current: String::new(), issue: 0 }
+    }
+
+    /// The token belongs to this account instead: a person, or `slug[bot]` for an app or for
+    /// `github-actions[bot]`.
+    pub fn token_of(mut self, login: &str) -> GitHub {
+        self.world.add_user(login);
+        self.world.tokens.get_mut(TOKEN).unwrap().login = login.to_owned();
+        if !self.current.is_empty() {
+            self.grant(login, "write", "write");
+        }
+        self
+    }
+
+    /// The token lacks a permission: `issues`, `pull_requests`, `contents`.
+    pub fn token_lacks(mut self, permission: &'static str) -> GitHub {
+        self.world.tokens.get_mut(TOKEN).unwrap().lacks.insert(permission);
+        self
+    }
+
+    /// A repository with one commit on `main`; none when there are no files.
+    pub fn repository(mut self, full_name: &str, files: &[(&str, &str)]) -> GitHub {
+        let (owner, name) = full_name.split_once('/').unwrap();
+        let id = self.world.id();
+        let root = self.world.git_root.as_ref().unwrap().path();
+        let path = root.join(format!("{id}.git"));
+        git::init(&path);
+        if !files.is_empty() {
+            git::commit(&path, "main", "First commit", files);
+        }
+        self.world.users.entry(owner.to_owned()).or_insert(User {
+            login: owner.to_owned(),
+            id: id + 1_000_000,
+            kind: "Organization",
+        });
+        self.world.repositories.push(Repository {
+            id,
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            former_names: Vec::new(),
+            private: false,
+            archived: false,
+            has_issues: true,
+            has_drafts: true,
+            actions_may_open_pulls: true,
+            default_branch: "main".to_owned(),
+            roles: BTreeMap::new(),
+            labels: BTreeSet::from(["bug".to_owned(), "patchwright".to_owned()]),
+            issues: BTreeMap::new(),
+            comments: Vec::new(),
+            pulls: BTreeMap::new(),
+            path,
+        });
+        self.current = full_name.to_owned();
+        for token in self.world.tokens.values().cloned().collect::<Vec<_>>() {
+            self.grant(&token.login, "write", "write");
+        }
+        self
+    }
+
+    /// An account with a role in the current repository.
+    pub fn user(self, login: &str, role: Role) -> GitHub {
+        let (role_name, permission) = match role {
+            Role::None => ("none", "none"),
+            Role::Read => ("read", "read"),
+            Role::Triage => ("triage", "read"),
+            Role::Write => ("write", "write"),
+            Role::Maintain => ("maintain", "write"),
+            Role::Admin => ("admin", "admin"),
+        };
+        self.user_with_role_name(login, role_name, permission)
+    }
+
+    /// An account with a role of the organisation's own making.
+    pub fn user_with_role_name(mut self, login: &str, role_name: &str, permission: &str) -> GitHub {
+        self.world.add_user(login);
+        self.grant(login, role_name, permission);
+        self
+    }
+
+    fn grant(&mut self, login: &str, role_name: &str, permission: &str) {
+        let roles = &mut self.world.repository(&self.current).roles;
+        roles.insert(login.to_owned(), (role_name.to_owned(), permission.to_owned()));
+    }
+
+    /// Changes the current repository.
+    pub fn with(mut self, change: impl FnOnce(&mut Repository)) -> GitHub {
+        change(self.world.repository(&self.current));
+        self
+    }
+
+    /// An issue, by its repository's owner until `by` says otherwise.
+    pub fn issue(mut self, full_name: &str, number: u64, title: &str, body: &str) -> GitHub {
+        let owner = full_name.split('/').next();
+        self.world.add_issue(full_name, number, title, Some(body), owner);
+        self.current = full_name.to_owned();
+        self.issue = number;
+        self
+    }
+
+    /// Changes the last issue.
+    pub fn with_issue(mut self, change: impl FnOnce(&mut Issue)) -> GitHub {
+        let issue = self.issue;
+        change(self.world.repository(&self.current).issues.get_mut(&issue).unwrap());
+        self
+    }
+
+    /// The author of the last issue.
+    pub fn by(mut self, login: &str) -> GitHub {
+        self.world.add_user(login);
+        self.with_issue(|issue| issue.author = Some(login.to_owned()))
+    }
+
+    /// A label on the last issue.
+    pub fn label(self, name: &str) -> GitHub {
+        self.with_issue(|issue| issue.labels.push(name.to_owned()))
+    }
+
+    /// A comment on the last issue.
+    pub fn comment(mut self, login: &str, body: &str) -> GitHub {
+        self.world.add_user(login);
+        let (current, issue) = (self.current.clone(), self.issue);
+        self.world.add_comment(&current, issue, Some(login), body);
+        self
+    }
+
+    /// A commit on a branch of the current repository.
+    pub fn branch(mut self, name: &str, files: &[(&str, &str)]) -> GitHub {
+        let path = self.world.repository(&self.current).path.clone();
+        if git::tip(&path, name).is_none()
+            && let Some(main) = git::tip(&path, "main")
+        {
+            git::run(&path, &["update-ref", &format!("refs/heads/{name}"), &main], b"").unwrap();
+        }
+        if !files.is_empty() {
+            git::commit(&path, name, "Change", files);
+        }
+        self
+    }
+
+    /// Trouble from the start.
+    pub fn fault(mut self, fault: Fault) -> GitHub {
+        self.world.faults.push(fault);
+        self
+    }
+
+    /// Serves it on a port of its own, until the server is dropped.
+    pub fn start(self) -> Server {
+        Server::start(self.world)
+    }
+}
