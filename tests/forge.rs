@@ -10,6 +10,7 @@ use patchwright::forge::{Forge, ForgeError, Operation, PullRequestDraft, Reposit
 use patchwright::world::Clock;
 use serde_json::json;
 
+use crate::support::git_http::{GitState, file};
 use crate::support::github::{Fault, GitHub, Issue, Kind, Server, TOKEN};
 
 /// A thousand times as fast as real life.
@@ -18,16 +19,16 @@ fn pace() -> Pace {
 }
 
 /// A client as the program has it: no redirects of its own.
-pub fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
     client.build().unwrap()
 }
 
-pub fn connect(github: &Server) -> GitHubForge {
+pub(crate) fn connect(github: &Server) -> GitHubForge {
     connect_to(github, &github.api_url())
 }
 
-pub fn connect_to(github: &Server, api_url: &str) -> GitHubForge {
+pub(crate) fn connect_to(github: &Server, api_url: &str) -> GitHubForge {
     let options = GitHubOptions {
         api_url: api_url.parse().unwrap(),
         server_url: github.server_url().parse().unwrap(),
@@ -158,7 +159,7 @@ async fn forge_contract_is_the_same_on_github_and_in_a_folder() {
     for branch in ["same", BRANCH] {
         git.reference(&format!("refs/heads/{branch}"), main.0, false, "").unwrap();
     }
-    crate::support::github::commit(&local.repository_path(), BRANCH, "Fix", &[("README.md", "the\n")]);
+    GitState::new(dir.path()).commit("repository", BRANCH, "Fix", &[file("README.md", "the\n")]);
     expected.assert_eq(&contract(&local).await);
     let reopened = LocalForge::open(dir.path(), Clock { fixed: None }).unwrap();
     assert_eq!(reopened.pull_requests_from(&app(), BRANCH).await.unwrap()[0].title, "Better");

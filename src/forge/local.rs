@@ -21,8 +21,9 @@ use async_trait::async_trait;
 use self::store::{About, Store};
 use super::{
     Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
-    Repository, RepositoryId, Role,
+    Repository, RepositoryId, Role, transfer,
 };
+use crate::git::transport::Remote;
 use crate::git::{Oid, PushOutcome};
 use crate::world::Clock;
 
@@ -357,8 +358,7 @@ impl Forge for LocalForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        let _ = (into, refs, depth);
-        Err(ForgeError::Git { message: "not wired yet".to_owned() })
+        transfer::fetch(Remote::local(&self.repository_path()), into, refs, depth).await
     }
 
     async fn push(
@@ -370,8 +370,8 @@ impl Forge for LocalForge {
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
         self.writable(&repository.id, "push")?;
-        let _ = (from, commit, branch, expected);
-        Err(ForgeError::Git { message: "not wired yet".to_owned() })
+        let remote = Remote::local(&self.repository_path());
+        transfer::push(remote, from, commit, branch, expected).await
     }
 
     fn compare_url(&self, _repository: &Repository, base: &str, branch: &str) -> String {

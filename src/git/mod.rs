@@ -4,9 +4,14 @@
 //! ever opened as a repository; there is never a working tree; no `git` program is started; tokens
 //! travel in a request header of our own HTTP client, never in a URL, an argument or a file.
 
+pub mod archive;
+pub mod attributes;
+pub mod change;
 pub mod clone;
 pub mod commit;
 pub mod diff;
+pub mod dotgit;
+pub mod names;
 pub mod push;
 pub mod transport;
 pub mod tree;
@@ -70,6 +75,9 @@ pub enum GitError {
     /// The server wants other credentials.
     #[error("authentication failed for `{url}`")]
     Authentication { url: String },
+    /// The server knows who we are and does not let us.
+    #[error("access to `{url}` is denied: {message}")]
+    Forbidden { url: String, message: String },
     /// The server said no and why (protected branch, rulesets, workflow permission).
     #[error("the server rejected the push of `{reference}`: {reason}")]
     Rejected { reference: String, reason: String },
@@ -87,6 +95,75 @@ pub enum GitError {
     /// The tree breaks our limits or git's own rules.
     #[error("{0}")]
     Unacceptable(String),
+    /// This machine: the state folder, the disk, another process that holds the mirror.
+    #[error("{0}")]
+    Machine(String),
     #[error(transparent)]
     Other(#[from] git2::Error),
+}
+
+impl GitError {
+    /// The connection or a 5xx: the same request may succeed later.
+    pub fn is_worth_retrying(&self) -> bool {
+        matches!(self, GitError::Transport(_))
+    }
+
+    /// An object or pack in our own repository cannot be read.
+    pub fn is_corruption(&self) -> bool {
+        use git2::ErrorClass::{Config, Indexer, Object, Odb, Reference, Repository, Tree, Zlib};
+        matches!(self, GitError::Other(error) if matches!(
+            error.class(),
+            Object | Odb | Zlib | Indexer | Tree | Reference | Repository | Config
+        ))
+    }
+}
+
+impl From<std::io::Error> for GitError {
+    fn from(error: std::io::Error) -> GitError {
+        GitError::Machine(error.to_string())
+    }
+}
+
+/// Runs `work` on a thread where blocking is allowed; everything in these modules blocks.
+pub async fn blocking<T, W>(work: W) -> Result<T, GitError>
+where
+    T: Send + 'static,
+    W: FnOnce() -> Result<T, GitError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(GitError::Machine(format!("git work did not finish: {error}"))),
+    }
+}
+
+/// Text from a server or a repository, fit to be shown: control characters become spaces (line
+/// breaks stay), and at most `cap` characters are kept.
+pub(crate) fn printable(text: &str, cap: usize) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
+        .filter(|c| !is_invisible(*c))
+        .take(cap)
+        .collect();
+    clean.trim().to_owned()
+}
+
+/// A path as it is shown: control and invisible characters are spelled out, so that it stays on one
+/// line and says what it is.
+pub(crate) fn shown(path: &str) -> String {
+    let mut out = String::new();
+    for c in path.chars().take(500) {
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Characters that reorder or hide text without being control characters.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

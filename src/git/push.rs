@@ -1,1 +1,250 @@
-//! git/push
+//! Pushing exactly one commit to exactly one branch, if that branch is where we expect it to be.
+//!
+//! The expectation is checked against what the server advertises, and again by the server itself,
+//! because the request names the old value. That lease is the only reason why a push may rewrite a
+//! branch. The pack is made here and not by libgit2's own push: that one looks for common history
+//! among the advertised branches, and when the base branch has moved meanwhile it would send, or
+//! from a shallow clone fail to send, everything.
+
+use git2::{Buf, Direction, Repository, Tree};
+
+use super::clone::{Repo, parents, remote_ref};
+use super::transport::{Remote, receive_pack};
+use super::{GitError, Oid, PushOutcome, printable};
+
+/// What we ask of the server: a status per ref, and remarks beside it.
+const CAPABILITIES: &str =
+    concat!("report-status side-band-64k agent=patchwright/", env!("CARGO_PKG_VERSION"));
+
+/// Pushes `commit`, whose parents the remote has, to `refs/heads/<branch>`, which must point to
+/// `expected` now (`None`: must not exist).
+///
+/// # Errors
+/// [`GitError::Moved`] when it does not, [`GitError::Rejected`] with the server's own words, or what
+/// the connection gave. When the answer was lost, the branch is looked up before this fails.
+pub fn push(
+    repo: &Repo,
+    remote: &Remote,
+    commit: Oid,
+    branch: &str,
+    expected: Option<Oid>,
+) -> Result<PushOutcome, GitError> {
+    let reference = format!("refs/heads/{branch}");
+    if branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
+        return Err(GitError::Unacceptable("the branch has an invalid name".to_owned()));
+    }
+    let lease = Lease { commit, reference, expected };
+    let pack = pack(&repo.git()?, commit)?;
+    if let Some(path) = remote.local_path() {
+        return lease.push_to_folder(path, &pack);
+    }
+    match lease.push_over_http(remote, &pack) {
+        Err(error @ (GitError::Transport(_) | GitError::Rejected { .. })) => {
+            lease.look_up(remote, error)
+        }
+        result => result,
+    }
+}
+
+/// One ref, what it shall become and what it must be now.
+struct Lease {
+    commit: Oid,
+    reference: String,
+    expected: Option<Oid>,
+}
+
+impl Lease {
+    /// `Some` when there is nothing to do.
+    fn check(&self, actual: Option<Oid>) -> Result<Option<PushOutcome>, GitError> {
+        if actual == Some(self.commit) {
+            return Ok(Some(PushOutcome::UpToDate));
+        }
+        if actual == self.expected {
+            return Ok(None);
+        }
+        let name = |oid: Option<Oid>| oid.map_or("nothing".to_owned(), |oid| oid.to_string());
+        Err(GitError::Moved {
+            reference: self.reference.clone(),
+            expected: name(self.expected),
+            actual: name(actual),
+        })
+    }
+
+    fn push_over_http(&self, remote: &Remote, pack: &[u8]) -> Result<PushOutcome, GitError> {
+        remote.run(|url| {
+            let mut handle = git2::Remote::create_detached(url)?;
+            let connection = handle.connect_auth(Direction::Push, None, None)?;
+            let heads = connection.list()?;
+            let actual = heads.iter().find(|head| head.name() == self.reference);
+            if let Some(outcome) = self.check(actual.map(|head| Oid(head.oid())))? {
+                return Ok(outcome);
+            }
+            let answer = receive_pack(self.request(pack))?;
+            self.read(&answer)?;
+            Ok(PushOutcome::Pushed)
+        })
+    }
+
+    /// The body of `git-receive-pack` (`Documentation/gitprotocol-pack`): one command and the pack.
+    fn request(&self, pack: &[u8]) -> Vec<u8> {
+        let old = self.expected.map_or(git2::Oid::ZERO_SHA1, |oid| oid.0);
+        let command = format!("{old} {} {}\0{CAPABILITIES}", self.commit, self.reference);
+        let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
+        body.extend_from_slice(pack);
+        body
+    }
+
+    /// The answer: remarks on band 2, on band 1 whether the pack and our ref were accepted.
+    fn read(&self, answer: &[u8]) -> Result<(), GitError> {
+        let lost = || GitError::Transport("the answer to the push is incomplete".to_owned());
+        let (mut status, mut remarks) = (Vec::new(), Vec::new());
+        for line in lines(answer) {
+            match line.ok_or_else(lost)? {
+                [1, text @ ..] => status.extend_from_slice(text),
+                [2 | 3, text @ ..] => remarks.extend_from_slice(text),
+                _ => return Err(lost()),
+            }
+        }
+        let mut refusal = None;
+        let mut accepted = false;
+        for line in lines(&status) {
+            let text = String::from_utf8_lossy(line.ok_or_else(lost)?).trim_end().to_owned();
+            if let Some(reason) = text.strip_prefix("unpack ") {
+                if reason != "ok" {
+                    refusal = Some(format!("the pack was not accepted: {reason}"));
+                }
+            } else if text == format!("ok {}", self.reference) {
+                accepted = true;
+            } else if let Some(reason) = text.strip_prefix(&format!("ng {} ", self.reference)) {
+                refusal.get_or_insert_with(|| reason.to_owned());
+            }
+        }
+        match refusal {
+            None if accepted => Ok(()),
+            None => Err(lost()),
+            Some(refusal) => {
+                let remarks = printable(&String::from_utf8_lossy(&remarks), 2_000);
+                let reason = format!("{}\n{remarks}", printable(&refusal, 500));
+                let reference = self.reference.clone();
+                Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned() })
+            }
+        }
+    }
+
+    /// After a lost answer or a refusal: where is the branch really?
+    fn look_up(&self, remote: &Remote, error: GitError) -> Result<PushOutcome, GitError> {
+        let Ok(actual) = remote_ref(remote, &self.reference) else { return Err(error) };
+        match self.check(actual)? {
+            Some(_) => Ok(PushOutcome::Pushed),
+            None => Err(error),
+        }
+    }
+
+    fn push_to_folder(&self, path: &std::path::Path, pack: &[u8]) -> Result<PushOutcome, GitError> {
+        let target =
+            Repository::open(path).map_err(|_| GitError::NotFound(path.display().to_string()))?;
+        let actual = match target.find_reference(&self.reference) {
+            Ok(found) => Some(Oid(found.peel_to_commit()?.id())),
+            Err(_) => None,
+        };
+        if let Some(outcome) = self.check(actual)? {
+            return Ok(outcome);
+        }
+        let is_checked_out = !target.is_bare()
+            && target.find_reference("HEAD").is_ok_and(|head| {
+                head.symbolic_target().is_ok_and(|name| name == Some(&self.reference))
+            });
+        if is_checked_out {
+            return Err(GitError::Rejected {
+                reference: self.reference.clone(),
+                reason: "the branch is checked out there".to_owned(),
+            });
+        }
+        let odb = target.odb()?;
+        let mut writer = odb.packwriter()?;
+        std::io::Write::write_all(&mut writer, pack)?;
+        writer.commit()?;
+        let (name, new) = (self.reference.as_str(), self.commit.0);
+        let swapped = match self.expected {
+            None => target.reference(name, new, false, "push"),
+            Some(old) => target.reference_matching(name, new, true, old.0, "push"),
+        };
+        if let Err(error) = swapped {
+            let now = target.refname_to_id(name).ok().map(Oid);
+            self.check(now)?;
+            return Err(error.into());
+        }
+        Ok(PushOutcome::Pushed)
+    }
+}
+
+/// The pkt-lines of a message, without flushes; `None` for a broken one, which ends it.
+fn lines(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        while !bytes.is_empty() {
+            let length = bytes.get(..4).and_then(|digits| {
+                usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+            });
+            match length {
+                Some(0) => bytes = &bytes[4..],
+                Some(length) if (4..=bytes.len()).contains(&length) => {
+                    let line = &bytes[4..length];
+                    bytes = &bytes[length..];
+                    return Some(Some(line));
+                }
+                _ => {
+                    bytes = &[];
+                    return Some(None);
+                }
+            }
+        }
+        None
+    })
+}
+
+/// A pack with the commit and what it does not share with its first parent.
+fn pack(git: &Repository, commit: Oid) -> Result<Buf, GitError> {
+    let commit = git.find_commit(commit.0)?;
+    let mut builder = git.packbuilder()?;
+    builder.insert_object(commit.id(), None)?;
+    let base = match parents(&commit).first() {
+        Some(parent) => Some(git.find_commit(*parent)?.tree()?),
+        None => None,
+    };
+    let mut fresh = Vec::new();
+    differing(git, base.as_ref(), &commit.tree()?, &mut fresh)?;
+    for oid in fresh {
+        builder.insert_object(oid, None)?;
+    }
+    let mut pack = Buf::new();
+    builder.write_buf(&mut pack)?;
+    Ok(pack)
+}
+
+/// Trees and blobs of `new` that are not at the same place in `base`.
+fn differing(
+    git: &Repository,
+    base: Option<&Tree<'_>>,
+    new: &Tree<'_>,
+    fresh: &mut Vec<git2::Oid>,
+) -> Result<(), GitError> {
+    if base.is_some_and(|base| base.id() == new.id()) {
+        return Ok(());
+    }
+    fresh.push(new.id());
+    for entry in new {
+        let old = base.and_then(|base| base.get_name_bytes(entry.name_bytes()));
+        if old.as_ref().is_some_and(|old| old.id() == entry.id()) {
+            continue;
+        }
+        match entry.filemode() {
+            0o160_000 => {}
+            0o040_000 => {
+                let old = old.and_then(|old| git.find_tree(old.id()).ok());
+                differing(git, old.as_ref(), &git.find_tree(entry.id())?, fresh)?;
+            }
+            _ => fresh.push(entry.id()),
+        }
+    }
+    Ok(())
+}

@@ -1,9 +1,19 @@
-//! Trees: from the base commit to the tar that goes into the sandbox, and from the files that come
-//! out of it to blobs and a tree on that base. Never touches a working directory.
+//! Trees: from the base commit to the tar that goes into the sandbox ([`archive`]), from the files
+//! that come out of it to blobs and a tree on that base ([`build`]), and reading single files. Never
+//! touches a working directory.
 
+use std::path::Path;
+
+use git2::ObjectType;
 use serde::{Deserialize, Serialize};
 
-use super::Oid;
+pub use super::archive::{ArchiveOptions, OWNER, archive};
+pub use super::change::{build, restrict};
+use super::clone::Repo;
+use super::{GitError, Oid};
+
+/// Files read whole from the base (instructions, configuration, lock files) are at most this long.
+const MAX_READ: usize = 64 << 20;
 
 /// A change: a tree on a base commit, and what differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,4 +59,85 @@ pub enum Mode {
     Symlink,
     /// 160000; only ever unchanged.
     Gitlink,
+}
+
+impl Mode {
+    /// The number in a git tree.
+    pub fn bits(self) -> i32 {
+        match self {
+            Mode::File => 0o100_644,
+            Mode::Executable => 0o100_755,
+            Mode::Symlink => 0o120_000,
+            Mode::Gitlink => 0o160_000,
+        }
+    }
+}
+
+/// An entry of one folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The name in its folder; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    pub kind: ListedKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedKind {
+    File,
+    Symlink,
+    Folder,
+    Submodule,
+}
+
+/// The content of a blob of at most `cap` bytes.
+pub fn read_blob(repo: &Repo, oid: Oid, cap: usize) -> Result<Vec<u8>, GitError> {
+    let git = repo.git()?;
+    let odb = git.odb()?;
+    let (size, kind) = odb.read_header(oid.0)?;
+    if kind != ObjectType::Blob || size > cap {
+        return Err(GitError::Unacceptable(format!(
+            "`{}` is not a file of at most {cap} bytes",
+            oid.short()
+        )));
+    }
+    Ok(odb.read(oid.0)?.data().to_vec())
+}
+
+/// The content of a regular file in a commit; `None` when there is no file at `path`. Symlinks are
+/// not followed.
+pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+    let git = repo.git()?;
+    let tree = git.find_commit(commit.0)?.tree()?;
+    match tree.get_path(Path::new(path)) {
+        Ok(entry) if matches!(entry.filemode(), 0o100_644 | 0o100_755) => {
+            read_blob(repo, Oid(entry.id()), MAX_READ).map(Some)
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is in one folder of a commit (the root when `path` is empty); empty when there is no such
+/// folder.
+pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitError> {
+    let git = repo.git()?;
+    let mut tree = git.find_commit(commit.0)?.tree()?;
+    if !path.is_empty() {
+        let Ok(entry) = tree.get_path(Path::new(path)) else { return Ok(Vec::new()) };
+        let Ok(folder) = git.find_tree(entry.id()) else { return Ok(Vec::new()) };
+        tree = folder;
+    }
+    Ok(tree
+        .iter()
+        .map(|entry| Listed {
+            name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
+            kind: match entry.filemode() {
+                0o040_000 => ListedKind::Folder,
+                0o120_000 => ListedKind::Symlink,
+                0o160_000 => ListedKind::Submodule,
+                _ => ListedKind::File,
+            },
+        })
+        .collect())
 }

@@ -1,1 +1,172 @@
-//! task/workspace
+//! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
+//! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
+
+use crate::error::{Failure, FailureKind, Result};
+use crate::forge::Repository;
+use crate::git::clone::{Repo, is_commit_id, mirror};
+use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
+use crate::git::{GitError, Oid, blocking};
+use crate::guest::client::{Client, CollectLimits};
+use crate::world::World;
+
+/// Files that pin dependencies; part of the key under which a prepared image is cached.
+const LOCK_FILES: [&str; 18] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "package-lock.json",
+    "package.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lock",
+    "requirements.txt",
+    "poetry.lock",
+    "uv.lock",
+    "Pipfile.lock",
+    "pyproject.toml",
+    "go.mod",
+    "go.sum",
+    "Gemfile.lock",
+    "composer.lock",
+    "mix.lock",
+    "pom.xml",
+];
+
+/// A pinned repository.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// Our bare repository.
+    pub repo: Repo,
+    /// The commit that the run works on, whatever happens to the branch meanwhile.
+    pub base: Oid,
+    pub base_branch: String,
+    depth: u32,
+}
+
+impl Workspace {
+    /// Fetches `base_branch` (or a commit id) `depth` commits deep and pins it.
+    pub async fn open(
+        world: &World,
+        repository: &Repository,
+        base_branch: &str,
+        depth: u32,
+    ) -> Result<Workspace> {
+        let failed = |error: GitError| failure(error, &format!("cannot fetch `{}`", repository.id));
+        let state = world.state.clone();
+        let url = repository.clone_url.clone();
+        let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
+        let refs = [base_branch.to_owned()];
+        world.forge.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
+            Failure::forge(format!("cannot fetch `{}`", repository.id)).caused_by(error)
+        })?;
+        Workspace::pin(repo, base_branch, depth).await
+    }
+
+    /// Pins what has been fetched into `repo` already.
+    pub async fn pin(repo: Repo, base_branch: &str, depth: u32) -> Result<Workspace> {
+        let (from, name) = (repo.clone(), base_branch.to_owned());
+        let base = blocking(move || from.resolve(&name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
+        Ok(Workspace { repo, base, base_branch: base_branch.to_owned(), depth })
+    }
+
+    /// The tar that [`Client::upload`] takes: the tree and a fresh `.git`.
+    pub async fn upload_tar(&self) -> Result<Vec<u8>> {
+        let this = self.clone();
+        let written = blocking(move || {
+            let options = ArchiveOptions::new(this.branch(), this.depth);
+            let result = tree::archive(&this.repo, this.base, &options, Vec::new());
+            if result.as_ref().is_err_and(GitError::is_corruption) {
+                // The next run starts with a fresh clone instead of failing again.
+                this.repo.set_aside()?;
+            }
+            result
+        });
+        written.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
+    }
+
+    /// Names of the files in the root folder.
+    pub async fn root_files(&self) -> Result<Vec<String>> {
+        let entries = self.list("").await?;
+        let files = entries.into_iter().filter(|entry| entry.kind == ListedKind::File);
+        Ok(files.map(|entry| entry.name).collect())
+    }
+
+    /// Lock files in the root folder with their contents, by name.
+    pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut found = Vec::new();
+        for name in self.root_files().await? {
+            if LOCK_FILES.contains(&name.as_str())
+                && let Some(content) = self.file(&name).await?
+            {
+                found.push((name, content));
+            }
+        }
+        Ok(found)
+    }
+
+    /// A regular file of the base commit.
+    pub async fn file(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        blocking(move || tree::file_at(&repo, base, &name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot read `{path}` of the base commit")))
+    }
+
+    /// What is in a folder of the base commit; the root is the empty path.
+    pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
+        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        blocking(move || tree::list_at(&repo, base, &name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot list `{path}` of the base commit")))
+    }
+
+    /// Fetches what changed in the sandbox and turns it into a tree on the base.
+    pub async fn collect(&self, client: &Client, limits: CollectLimits) -> Result<Change> {
+        let collected = client.collect(limits).await.map_err(|error| {
+            Failure::sandbox("cannot collect the changes from the sandbox").caused_by(error)
+        })?;
+        let (repo, base) = (self.repo.clone(), self.base);
+        blocking(move || tree::build(&repo, base, &collected))
+            .await
+            .map_err(|error| failure(error, "cannot store the changes"))
+    }
+
+    /// The branch that `HEAD` is on in the sandbox.
+    fn branch(&self) -> &str {
+        let name = self.base_branch.strip_prefix("refs/heads/").unwrap_or(&self.base_branch);
+        let is_branch = name != "HEAD" && !name.starts_with("refs/") && !is_commit_id(name);
+        if is_branch { name } else { "main" }
+    }
+}
+
+/// A git error as people read it.
+pub fn failure(error: GitError, message: &str) -> Failure {
+    let kind = match &error {
+        GitError::Machine(_) => FailureKind::Machine,
+        GitError::Unacceptable(_) => FailureKind::Refused,
+        GitError::Empty => FailureKind::NothingToDo,
+        GitError::Authentication { .. }
+        | GitError::Forbidden { .. }
+        | GitError::Rejected { .. }
+        | GitError::Moved { .. }
+        | GitError::NotFound(_)
+        | GitError::Transport(_)
+        | GitError::Other(_) => FailureKind::Forge,
+    };
+    let failure = Failure::new(kind, message);
+    let failure = match &error {
+        GitError::Authentication { .. } => {
+            failure.hint("check that `GITHUB_TOKEN` is set, valid and not expired")
+        }
+        GitError::Forbidden { .. } => {
+            failure.hint("give the token `contents: write` for this repository")
+        }
+        GitError::Machine(_) => {
+            failure.hint("check free space and permissions of the state folder")
+        }
+        GitError::Empty => failure.hint("push a first commit"),
+        _ => failure,
+    };
+    failure.caused_by(error)
+}

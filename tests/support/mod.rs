@@ -1,3 +1,4 @@
-//! The world that tests run in: servers and folders that behave like the real ones.
+//! Servers and worlds that the tests share. Each is real where it matters and small.
 
-pub mod github;
+pub(crate) mod git_http;
+pub(crate) mod github;

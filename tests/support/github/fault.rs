@@ -6,16 +6,16 @@ use serde_json::Value;
 
 /// One kind of trouble for the next `times` requests that match.
 #[derive(Clone, Debug)]
-pub struct Fault {
-    pub method: &'static str,
+pub(crate) struct Fault {
+    pub(crate) method: &'static str,
     /// Part of the path.
-    pub path: &'static str,
-    pub times: u32,
-    pub kind: Kind,
+    pub(crate) path: &'static str,
+    pub(crate) times: u32,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// This status, and nothing happens.
     ErrorBefore(u16),
     /// It happens, and then this status.
@@ -41,11 +41,11 @@ pub enum Kind {
 }
 
 impl Fault {
-    pub fn once(method: &'static str, path: &'static str, kind: Kind) -> Fault {
+    pub(crate) fn once(method: &'static str, path: &'static str, kind: Kind) -> Fault {
         Fault { method, path, times: 1, kind }
     }
 
-    pub fn times(self, times: u32) -> Fault {
+    pub(crate) fn times(self, times: u32) -> Fault {
         Fault { times, ..self }
     }
 }

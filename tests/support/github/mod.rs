@@ -23,9 +23,8 @@ mod server;
 mod shape;
 mod world;
 
-pub use fault::{Fault, Kind};
-pub use git::commit;
+pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
-pub use server::{Recorded, Server};
+pub(crate) use server::{Recorded, Server};
 #[allow(unused_imports, reason = "what tests may name")]
-pub use world::{CommentSeen, GitHub, Issue, PullSeen, TOKEN};
+pub(crate) use world::{CommentSeen, GitHub, Issue, PullSeen, TOKEN};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 static TEXT: &str = include_str!("../../fixtures/github-openapi.json");
 
-pub struct Description {
+pub(crate) struct Description {
     components: Value,
     routes: Vec<Route>,
     validators: Mutex<HashMap<String, jsonschema::Validator>>,
@@ -24,13 +24,13 @@ struct Route {
 
 /// A described operation.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// `post /repos/{owner}/{repo}/pulls`
-    pub name: String,
+    pub(crate) name: String,
     value: Value,
 }
 
-pub fn description() -> &'static Description {
+pub(crate) fn description() -> &'static Description {
     static DESCRIPTION: OnceLock<Description> = OnceLock::new();
     DESCRIPTION.get_or_init(Description::read)
 }
@@ -58,7 +58,7 @@ impl Description {
     }
 
     /// The operation of a request, or what is wrong with the request.
-    pub fn check_request(
+    pub(crate) fn check_request(
         &self,
         method: &str,
         segments: &[String],
@@ -132,7 +132,7 @@ impl Description {
     }
 
     /// What is wrong with an answer; answers of a status that is not described are not judged.
-    pub fn check_answer(
+    pub(crate) fn check_answer(
         &self,
         operation: &Operation,
         status: u16,
@@ -161,7 +161,7 @@ impl Description {
     }
 
     /// A value with every required field of the schema, empty where it may be empty.
-    pub fn skeleton(&self, schema: &str) -> Value {
+    pub(crate) fn skeleton(&self, schema: &str) -> Value {
         if let Some(known) = self.skeletons.lock().unwrap().get(schema) {
             return known.clone();
         }
@@ -255,7 +255,7 @@ fn nullable_to_null_type(value: &mut Value) {
 }
 
 /// Lays `over` on `base`: objects field by field, everything else whole.
-pub fn merge(base: &mut Value, over: Value) {
+pub(crate) fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {
@@ -267,6 +267,6 @@ pub fn merge(base: &mut Value, over: Value) {
 }
 
 /// The fields of a query or form, decoded.
-pub fn pairs(text: &str) -> Vec<(String, String)> {
+pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
     url::form_urlencoded::parse(text.as_bytes()).into_owned().collect::<BTreeMap<_, _>>().into_iter().collect()
 }

@@ -12,41 +12,41 @@ mod pulls;
 mod repositories;
 
 /// A request that the description knows.
-pub struct Request {
-    pub method: String,
-    pub segments: Vec<String>,
-    pub query: Vec<(String, String)>,
-    pub body: Option<Value>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) segments: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Option<Value>,
     /// Whose token; empty without one.
-    pub login: String,
-    pub base: Base,
+    pub(crate) login: String,
+    pub(crate) base: Base,
     /// A list leaves out its newest item.
-    pub stale: bool,
+    pub(crate) stale: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub body: Value,
-    pub text: Option<String>,
-    pub headers: Vec<(&'static str, String)>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) text: Option<String>,
+    pub(crate) headers: Vec<(&'static str, String)>,
 }
 
 impl Answer {
-    pub fn new(status: u16, body: Value) -> Answer {
+    pub(crate) fn new(status: u16, body: Value) -> Answer {
         Answer { status, body, text: None, headers: Vec::new() }
     }
 
-    pub fn text(status: u16, text: &str) -> Answer {
+    pub(crate) fn text(status: u16, text: &str) -> Answer {
         Answer { text: Some(text.to_owned()), ..Answer::new(status, Value::Null) }
     }
 
-    pub fn problem(status: u16, text: &str) -> Answer {
+    pub(crate) fn problem(status: u16, text: &str) -> Answer {
         Answer::new(status, message(text, status))
     }
 
     /// GitHub's 422 with its list of errors.
-    pub fn invalid(resource: &str, errors: &[Value]) -> Answer {
+    pub(crate) fn invalid(resource: &str, errors: &[Value]) -> Answer {
         let errors: Vec<Value> = errors
             .iter()
             .map(|error| {
@@ -61,11 +61,11 @@ impl Answer {
     }
 
     /// The page with the unicorn, which is HTML.
-    pub fn unicorn(status: u16) -> Answer {
+    pub(crate) fn unicorn(status: u16) -> Answer {
         Answer::text(status, "<!DOCTYPE html>\n<html><title>Unicorn! &middot; GitHub</title></html>")
     }
 
-    pub fn primary(reset_in: u64) -> Answer {
+    pub(crate) fn primary(reset_in: u64) -> Answer {
         let now = chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::UNIX_EPOCH)
             + std::time::UNIX_EPOCH.elapsed().unwrap();
         let reset = now.timestamp().unsigned_abs() + reset_in;
@@ -74,7 +74,7 @@ impl Answer {
             .header("x-ratelimit-reset", reset.to_string())
     }
 
-    pub fn secondary(retry_after: Option<u64>) -> Answer {
+    pub(crate) fn secondary(retry_after: Option<u64>) -> Answer {
         let answer = Answer::problem(
             403,
             "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
@@ -85,23 +85,23 @@ impl Answer {
         }
     }
 
-    pub fn header(mut self, name: &'static str, value: String) -> Answer {
+    pub(crate) fn header(mut self, name: &'static str, value: String) -> Answer {
         self.headers.push((name, value));
         self
     }
 }
 
 impl Request {
-    pub fn query(&self, name: &str) -> Option<&str> {
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn field(&self, name: &str) -> &Value {
+    pub(crate) fn field(&self, name: &str) -> &Value {
         self.body.as_ref().map_or(&Value::Null, |body| &body[name])
     }
 
     /// One page of a list, with links that go by the repository's id.
-    pub fn page(&self, repository: Option<&Repository>, mut items: Vec<Value>) -> Answer {
+    pub(crate) fn page(&self, repository: Option<&Repository>, mut items: Vec<Value>) -> Answer {
         if self.stale {
             items.pop();
         }
@@ -137,7 +137,7 @@ impl Request {
 }
 
 /// `repositories/{id}/…` as `repos/{owner}/{name}/…`, which is how it is described.
-pub fn by_name(world: &World, segments: &[String]) -> Vec<String> {
+pub(crate) fn by_name(world: &World, segments: &[String]) -> Vec<String> {
     let id = segments.get(1).and_then(|id| id.parse::<u64>().ok());
     let found = world.repositories.iter().find(|repository| Some(repository.id) == id);
     match found {
@@ -151,7 +151,7 @@ pub fn by_name(world: &World, segments: &[String]) -> Vec<String> {
 }
 
 /// Does what the request asks.
-pub fn answer(world: &mut World, request: &Request) -> Answer {
+pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
     let segments = by_name(world, &request.segments);
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (request.method.as_str(), parts.as_slice()) {

@@ -17,23 +17,24 @@ use super::fault::{Fault, Kind};
 use super::openapi::{description, pairs};
 use super::routes::{self, Answer, Request};
 use super::shape::Base;
-use super::world::{CommentSeen, PullSeen, Repository, TOKEN, World};
+use super::world::{CommentSeen, PullSeen, Repository, TOKEN, World, entries};
 use super::git;
+use crate::support::git_http::{self, GitState};
 
 /// A request that arrived, and what was answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
-    pub method: String,
+pub(crate) struct Recorded {
+    pub(crate) method: String,
     /// With the query.
-    pub path: String,
-    pub body: Option<Value>,
-    pub status: u16,
+    pub(crate) path: String,
+    pub(crate) body: Option<Value>,
+    pub(crate) status: u16,
 }
 
 type Shared = Arc<Mutex<World>>;
 
 /// GitHub, running. Dropping it checks that nothing impossible was asked.
-pub struct Server {
+pub(crate) struct Server {
     world: Shared,
     address: SocketAddr,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -43,6 +44,8 @@ pub struct Server {
 impl Server {
     /// Serves on threads of its own, so that tests may block.
     pub(super) fn start(world: World) -> Server {
+        world.sync_git();
+        let git = git_http::router(world.git.clone());
         let world: Shared = Arc::new(Mutex::new(world));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -54,7 +57,8 @@ impl Server {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.unwrap().block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(serve).with_state((shared, address));
+                let api = Router::new().fallback(serve).with_state((shared, address));
+                let app = git.merge(api);
                 tokio::select! {
                     result = axum::serve(listener, app) => result.unwrap(),
                     _ = stopped => {}
@@ -64,38 +68,46 @@ impl Server {
         Server { world, address, stop: Some(stop), thread: Some(thread) }
     }
 
-    pub fn server_url(&self) -> String {
+    pub(crate) fn server_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn api_url(&self) -> String {
+    pub(crate) fn api_url(&self) -> String {
         self.server_url()
     }
 
     /// The same API where Enterprise Server has it.
-    pub fn enterprise_api_url(&self) -> String {
+    pub(crate) fn enterprise_api_url(&self) -> String {
         format!("{}/api/v3", self.server_url())
     }
 
-    pub fn token(&self) -> &'static str {
+    pub(crate) fn token(&self) -> &'static str {
         TOKEN
     }
 
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Changes the first repository, as people do while we work.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Repository) -> T) -> T {
-        change(&mut self.world().repositories[0])
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Repository) -> T) -> T {
+        let mut world = self.world();
+        let value = change(&mut world.repositories[0]);
+        world.sync_git();
+        value
     }
 
-    pub fn fault(&self, fault: Fault) {
+    /// The git side: its repositories, hooks, faults and requests.
+    pub(crate) fn git(&self) -> Arc<GitState> {
+        self.world().git.clone()
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) {
         self.world().faults.push(fault);
     }
 
     /// Somebody comments on an issue of the first repository.
-    pub fn post_comment(&self, issue: u64, login: &str, body: &str) -> u64 {
+    pub(crate) fn post_comment(&self, issue: u64, login: &str, body: &str) -> u64 {
         let mut world = self.world();
         world.add_user(login);
         let repository = world.repositories[0].full_name();
@@ -103,31 +115,34 @@ impl Server {
     }
 
     /// Somebody pushes a commit to a branch of the first repository.
-    pub fn push(&self, branch: &str, files: &[(&str, &str)]) -> String {
-        let path = self.world().repositories[0].path.clone();
-        git::commit(&path, branch, "Somebody's commit", files)
+    pub(crate) fn push(&self, branch: &str, files: &[(&str, &str)]) -> String {
+        let (git, name) = (self.git(), self.change(|repository| repository.full_name()));
+        git.commit(&name, branch, "Somebody's commit", &entries(files))
     }
 
     /// Renames the first repository; the old name redirects.
-    pub fn rename(&self, name: &str) {
+    pub(crate) fn rename(&self, name: &str) {
+        let git = self.git();
         self.change(|repository| {
             let old = repository.full_name();
+            name.clone_into(&mut repository.name);
+            git.rename(&old, &repository.full_name());
+            repository.path = git.path(&repository.full_name());
             repository.former_names.push(old);
-            repository.name = name.to_owned();
         });
     }
 
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.world().requests.clone()
     }
 
     /// `METHOD path` of every request that may change something.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let all = self.requests().into_iter().filter(|request| request.method != "GET");
         all.map(|request| format!("{} {} {}", request.method, request.path, request.status)).collect()
     }
 
-    pub fn pulls(&self) -> Vec<PullSeen> {
+    pub(crate) fn pulls(&self) -> Vec<PullSeen> {
         self.change(|repository| {
             let seen = repository.pulls.iter().map(|(number, pull)| {
                 let issue = &repository.issues[number];
@@ -149,7 +164,7 @@ impl Server {
         })
     }
 
-    pub fn comments(&self, issue: u64) -> Vec<CommentSeen> {
+    pub(crate) fn comments(&self, issue: u64) -> Vec<CommentSeen> {
         self.change(|repository| {
             let comments = repository.comments.iter().filter(|comment| comment.issue == issue);
             let seen = comments.map(|comment| CommentSeen {
@@ -161,12 +176,12 @@ impl Server {
         })
     }
 
-    pub fn labels(&self, issue: u64) -> Vec<String> {
+    pub(crate) fn labels(&self, issue: u64) -> Vec<String> {
         self.change(|repository| repository.issues[&issue].labels.clone())
     }
 
     /// Login and content.
-    pub fn reactions(&self, issue: u64) -> Vec<(String, String)> {
+    pub(crate) fn reactions(&self, issue: u64) -> Vec<(String, String)> {
         self.change(|repository| {
             let reactions = repository.issues[&issue].reactions.iter();
             reactions.map(|reaction| (reaction.login.clone(), reaction.content.clone())).collect()
@@ -174,17 +189,17 @@ impl Server {
     }
 
     /// Branches of the first repository and their commits.
-    pub fn branches(&self) -> Vec<(String, String)> {
+    pub(crate) fn branches(&self) -> Vec<(String, String)> {
         git::branches(&self.change(|repository| repository.path.clone()))
     }
 
     /// Where the first repository lies on disk.
-    pub fn repository_path(&self) -> std::path::PathBuf {
+    pub(crate) fn repository_path(&self) -> std::path::PathBuf {
         self.change(|repository| repository.path.clone())
     }
 
     /// What was asked and must not have been; for tests of the server itself. Empties the list.
-    pub fn take_violations(&self) -> Vec<String> {
+    pub(crate) fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut self.world().violations)
     }
 }
@@ -209,9 +224,6 @@ async fn serve(
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 30).await.unwrap_or_default();
     let path = parts.uri.path().to_owned();
-    if let Some((repository, rest)) = path.split_once(".git/") {
-        return serve_git(&world, repository, rest, &parts, &body);
-    }
     let delay = {
         let mut world = lock(&world);
         let delays = |fault: &Fault| matches!(fault.kind, Kind::Delay(_));
@@ -388,73 +400,6 @@ fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<String, Answ
     known.ok_or_else(|| Answer::problem(401, "Bad credentials"))
 }
 
-fn serve_git(
-    world: &Shared,
-    repository: &str,
-    rest: &str,
-    parts: &axum::http::request::Parts,
-    body: &Bytes,
-) -> Response<Body> {
-    let mut world = lock(world);
-    let plain = |status: u16, text: &'static str| {
-        Response::builder().status(status).body(Body::from(text)).unwrap()
-    };
-    let name = repository.trim_start_matches('/').to_owned();
-    let fault = take_fault(&mut world, parts.method.as_str(), parts.uri.path(), |_| true);
-    let query = parts.uri.query().unwrap_or_default();
-    world.requests.push(Recorded {
-        method: parts.method.to_string(),
-        path: format!("/{name}.git/{rest}?{query}"),
-        body: None,
-        status: 0,
-    });
-    if let Some(Kind::ErrorBefore(status)) = fault {
-        return plain(status, "unavailable");
-    }
-    let found = world.repositories.iter().find(|repository| {
-        let is = |full: &String| full.eq_ignore_ascii_case(&name);
-        is(&repository.full_name()) || repository.former_names.iter().any(is)
-    });
-    let Some(found) = found else { return plain(404, "Repository not found.") };
-    let login = basic(&world, &parts.headers);
-    let writes = rest.contains("git-receive-pack") || query.contains("git-receive-pack");
-    let ask = || {
-        let asking = Response::builder().status(401).header("www-authenticate", "Basic realm=\"GitHub\"");
-        asking.body(Body::from("Authentication required")).unwrap()
-    };
-    let login = match login {
-        Some(Ok(login)) => login,
-        Some(Err(())) => return ask(),
-        None if writes || found.private => return ask(),
-        None => String::new(),
-    };
-    let may = found.roles.get(&login).is_some_and(|(_, permission)| matches!(permission.as_str(), "write" | "admin"));
-    let lacks = world.tokens.values().any(|token| token.login == login && token.lacks.contains("contents"));
-    if writes && (!may || lacks) {
-        return plain(403, "Write access to repository not granted.");
-    }
-    if writes && found.archived {
-        return plain(403, "This repository was archived so it is read-only.");
-    }
-    let path = found.path.clone();
-    drop(world);
-    let answer = git::serve(&path, rest, &parts.method, query, &parts.headers, body, &login);
-    match fault {
-        Some(Kind::ErrorAfter(status)) => plain(status, "unavailable"),
-        Some(Kind::CutAfter) => cut_off(),
-        _ => answer,
-    }
-}
-
-/// The login behind HTTP basic authentication; `Err` for a wrong token.
-fn basic(world: &World, headers: &axum::http::HeaderMap) -> Option<Result<String, ()>> {
-    use base64::Engine;
-    let header = headers.get("authorization")?.to_str().ok()?.strip_prefix("Basic ")?;
-    let pair = base64::prelude::BASE64_STANDARD.decode(header).ok()?;
-    let token = String::from_utf8(pair).ok()?.split_once(':')?.1.to_owned();
-    Some(world.tokens.get(&token).map(|token| token.login.clone()).ok_or(()))
-}
-
 fn decode(segment: &str) -> String {
     // A `+` in a path is a plus.
     let text = format!("x={}", segment.replace('+', "%2B"));
@@ -463,6 +408,6 @@ fn decode(segment: &str) -> String {
 
 
 /// `{"message": …}` as GitHub words it.
-pub fn message(text: &str, status: u16) -> Value {
+pub(crate) fn message(text: &str, status: u16) -> Value {
     json!({"message": text, "documentation_url": "https://docs.github.com/rest", "status": status.to_string()})
 }

@@ -10,7 +10,7 @@ use super::world::{Comment, Issue, Reaction, Repository, World};
 /// 2026-01-01T00:00:00Z
 const EPOCH: i64 = 1_767_225_600;
 
-pub fn time(seconds: i64) -> Value {
+pub(crate) fn time(seconds: i64) -> Value {
     let time = DateTime::from_timestamp(EPOCH + seconds, 0).unwrap();
     json!(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
@@ -23,20 +23,20 @@ fn made(schema: &str, fields: Value) -> Value {
 
 /// Where the answers' addresses point.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub(crate) struct Base {
     /// `http://127.0.0.1:1234`
-    pub server: String,
+    pub(crate) server: String,
     /// `` or `/api/v3`
-    pub prefix: String,
+    pub(crate) prefix: String,
 }
 
 impl Base {
-    pub fn api(&self, path: &str) -> String {
+    pub(crate) fn api(&self, path: &str) -> String {
         format!("{}{}/{path}", self.server, self.prefix)
     }
 }
 
-pub fn user(world: &World, login: Option<&str>) -> Value {
+pub(crate) fn user(world: &World, login: Option<&str>) -> Value {
     // A deleted account is null.
     let Some(user) = login.and_then(|login| world.users.get(login)) else { return Value::Null };
     made(
@@ -48,7 +48,7 @@ pub fn user(world: &World, login: Option<&str>) -> Value {
     )
 }
 
-pub fn repository(world: &World, base: &Base, repository: &Repository, schema: &str) -> Value {
+pub(crate) fn repository(world: &World, base: &Base, repository: &Repository, schema: &str) -> Value {
     let full_name = repository.full_name();
     let page = format!("{}/{full_name}", base.server);
     made(
@@ -67,11 +67,18 @@ pub fn repository(world: &World, base: &Base, repository: &Repository, schema: &
     )
 }
 
-pub fn label(name: &str) -> Value {
+pub(crate) fn label(name: &str) -> Value {
     made("label", json!({"id": 1, "name": name, "color": "ededed", "default": false, "description": null}))
 }
 
-pub fn reaction(world: &World, reaction: &Reaction) -> Value {
+/// In pull requests the description says that labels are described, and in issues that they may not be.
+fn described(name: &str) -> Value {
+    let mut label = label(name);
+    label["description"] = json!("");
+    label
+}
+
+pub(crate) fn reaction(world: &World, reaction: &Reaction) -> Value {
     made(
         "reaction",
         json!({
@@ -81,7 +88,7 @@ pub fn reaction(world: &World, reaction: &Reaction) -> Value {
     )
 }
 
-pub fn issue(world: &World, base: &Base, repository: &Repository, issue: &Issue) -> Value {
+pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: &Issue) -> Value {
     let full_name = repository.full_name();
     let number = issue.number;
     let kind = if repository.pulls.contains_key(&number) { "pull" } else { "issues" };
@@ -113,7 +120,7 @@ pub fn issue(world: &World, base: &Base, repository: &Repository, issue: &Issue)
     value
 }
 
-pub fn comment(world: &World, base: &Base, repository: &Repository, comment: &Comment) -> Value {
+pub(crate) fn comment(world: &World, base: &Base, repository: &Repository, comment: &Comment) -> Value {
     let full_name = repository.full_name();
     let number = comment.issue;
     made(
@@ -130,7 +137,7 @@ pub fn comment(world: &World, base: &Base, repository: &Repository, comment: &Co
     )
 }
 
-pub fn pull(world: &World, base: &Base, repository: &Repository, number: u64, schema: &str) -> Value {
+pub(crate) fn pull(world: &World, base: &Base, repository: &Repository, number: u64, schema: &str) -> Value {
     let full_name = repository.full_name();
     let (pull, issue) = (&repository.pulls[&number], &repository.issues[&number]);
     let own = pull.head_repository == full_name;
@@ -156,7 +163,7 @@ pub fn pull(world: &World, base: &Base, repository: &Repository, number: u64, sc
         "user": user(world, issue.author.as_deref()),
         "state": if issue.open { "open" } else { "closed" },
         "locked": issue.locked, "draft": pull.draft,
-        "labels": issue.labels.iter().map(|name| label(name)).collect::<Vec<_>>(),
+        "labels": issue.labels.iter().map(|name| described(name)).collect::<Vec<_>>(),
         "created_at": time(issue.created), "updated_at": time(issue.updated),
         "merged_at": if pull.merged { time(issue.updated) } else { Value::Null },
         "head": head, "base": side(&pull.base, base_sha, &repository.owner),
@@ -174,6 +181,6 @@ pub fn pull(world: &World, base: &Base, repository: &Repository, number: u64, sc
     made(schema, fields)
 }
 
-pub fn made_of(schema: &str, fields: Value) -> Value {
+pub(crate) fn made_of(schema: &str, fields: Value) -> Value {
     made(schema, fields)
 }

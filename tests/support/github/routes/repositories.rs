@@ -32,7 +32,7 @@ pub(super) fn answer(
             if git::tip(&repository.path, &name).is_none() {
                 return Some(Answer::problem(422, "Reference does not exist"));
             }
-            git::run(&repository.path, &["update-ref", "-d", &format!("refs/heads/{name}")], b"").ok()?;
+            git::run(&repository.path, &["update-ref", "-d", &format!("refs/heads/{name}")])?;
             Answer::new(204, Value::Null)
         }
         ("GET", ["branches"]) => {

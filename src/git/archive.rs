@@ -1,0 +1,271 @@
+//! The tar that goes into the sandbox, made straight from git objects: files, executable bits,
+//! symlinks with their targets verbatim, empty folders for submodules, and a fresh `.git`
+//! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
+
+use std::io::{self, Read, Write};
+
+use git2::{ObjectType, Odb, Repository, Tree};
+use tar::{Builder, EntryType, Header};
+
+use super::clone::Repo;
+use super::names::{MAX_PATH, segment_problem};
+use super::{GitError, Oid, dotgit, shown};
+
+/// The account that owns the workspace in a sandbox.
+pub const OWNER: u64 = 10_000;
+
+/// Folders inside folders, at most.
+const MAX_DEPTH: usize = 256;
+
+/// What the tar contains and how large it may become.
+#[derive(Clone, Debug)]
+pub struct ArchiveOptions {
+    /// The branch that `HEAD` is on in the sandbox.
+    pub branch: String,
+    /// Commits of history that go along, counted along every line of parents; at least one.
+    pub history_depth: u32,
+    /// Files, links and folders.
+    pub max_entries: usize,
+    /// Bytes of all files together, without `.git`.
+    pub max_bytes: u64,
+}
+
+impl ArchiveOptions {
+    /// The usual bounds.
+    pub fn new(branch: &str, history_depth: u32) -> ArchiveOptions {
+        ArchiveOptions {
+            branch: branch.to_owned(),
+            history_depth,
+            max_entries: 1_000_000,
+            max_bytes: 8 << 30,
+        }
+    }
+}
+
+/// Writes the tar of `commit` and returns the writer.
+///
+/// Trees that break our limits or contain names such as `.git` or `..` are [`GitError::Unacceptable`];
+/// then the part that was written is not to be used.
+pub fn archive<W: Write>(
+    repo: &Repo,
+    commit: Oid,
+    options: &ArchiveOptions,
+    writer: W,
+) -> Result<W, GitError> {
+    let git = repo.git()?;
+    let commit = git.find_commit(commit.0)?;
+    let mtime = u64::from(u32::try_from(commit.time().seconds()).unwrap_or(0));
+    let mut walk = Walk {
+        git: &git,
+        odb: git.odb()?,
+        options,
+        tar: Tar { builder: Builder::new(writer), mtime },
+        files: Vec::new(),
+        entries: 0,
+        bytes: 0,
+    };
+    walk.tree(&commit.tree()?, &mut Vec::new(), 0)?;
+    let Walk { mut tar, files, .. } = walk;
+    dotgit::append(&git, &commit, options, files, &mut tar)?;
+    Ok(tar.builder.into_inner()?)
+}
+
+/// A file of the tree, as the index in the sandbox lists it.
+pub(super) struct IndexEntry {
+    pub(super) path: Vec<u8>,
+    pub(super) mode: u32,
+    pub(super) oid: git2::Oid,
+    pub(super) size: u32,
+}
+
+struct Walk<'a, W: Write> {
+    git: &'a Repository,
+    odb: Odb<'a>,
+    options: &'a ArchiveOptions,
+    tar: Tar<W>,
+    files: Vec<IndexEntry>,
+    entries: usize,
+    bytes: u64,
+}
+
+impl<W: Write> Walk<'_, W> {
+    /// Writes one folder; `path` is its path with a final `/`, empty for the root.
+    fn tree(&mut self, tree: &Tree<'_>, path: &mut Vec<u8>, depth: usize) -> Result<(), GitError> {
+        if depth > MAX_DEPTH {
+            return Err(unacceptable(path, "is nested too deeply"));
+        }
+        let mut previous: Option<Vec<u8>> = None;
+        for entry in tree {
+            let name = entry.name_bytes();
+            let parent = path.len();
+            path.extend_from_slice(name);
+            if let Some(problem) = segment_problem(name) {
+                return Err(unacceptable(path, &format!("has {problem}")));
+            }
+            if previous.as_deref() == Some(name) {
+                return Err(unacceptable(path, "is there twice"));
+            }
+            previous = Some(name.to_owned());
+            self.count(path)?;
+            match entry.filemode() {
+                0o040_000 => {
+                    path.push(b'/');
+                    self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
+                    self.tree(&self.git.find_tree(entry.id())?, path, depth + 1)?;
+                }
+                0o160_000 => {
+                    self.index(path, 0o160_000, entry.id(), 0);
+                    let folder = [path.as_slice(), b"/"].concat();
+                    self.tar.put(EntryType::Directory, &folder, b"", 0o755, 0, &mut io::empty())?;
+                }
+                mode => self.blob(path, mode.cast_unsigned(), entry.id())?,
+            }
+            path.truncate(parent);
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, path: &[u8], mode: u32, id: git2::Oid) -> Result<(), GitError> {
+        let (size, kind) = self.odb.read_header(id)?;
+        self.bytes += size as u64;
+        if kind != ObjectType::Blob {
+            return Err(unacceptable(path, "is not a file"));
+        }
+        if self.bytes > self.options.max_bytes {
+            return Err(GitError::Unacceptable(format!(
+                "the files of the repository are larger than {} bytes",
+                self.options.max_bytes
+            )));
+        }
+        let object = self.odb.read(id)?;
+        let content = object.data();
+        if mode == 0o120_000 {
+            if content.is_empty() || content.len() > MAX_PATH || content.contains(&0) {
+                return Err(unacceptable(path, "is a symlink without a usable target"));
+            }
+            self.tar.put(EntryType::Symlink, path, content, 0o777, 0, &mut io::empty())?;
+        } else {
+            let permissions = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+            let mut data = content;
+            self.tar.put(EntryType::Regular, path, b"", permissions, size as u64, &mut data)?;
+        }
+        drop(object);
+        // Old repositories have modes such as 100664, which stand for 100644.
+        let kept = match mode {
+            0o120_000 => 0o120_000,
+            _ if mode & 0o111 == 0 => 0o100_644,
+            _ => 0o100_755,
+        };
+        self.index(path, kept, id, size);
+        Ok(())
+    }
+
+    fn index(&mut self, path: &[u8], mode: u32, oid: git2::Oid, size: usize) {
+        // The index keeps the lower 32 bits of a size.
+        #[expect(clippy::cast_possible_truncation, reason = "the format says so")]
+        let size = size as u32;
+        self.files.push(IndexEntry { path: path.to_owned(), mode, oid, size });
+    }
+
+    fn count(&mut self, path: &[u8]) -> Result<(), GitError> {
+        self.entries += 1;
+        if path.len() > MAX_PATH {
+            return Err(unacceptable(path, "is too long a path"));
+        }
+        if self.entries > self.options.max_entries {
+            return Err(GitError::Unacceptable(format!(
+                "the repository has more than {} files and folders",
+                self.options.max_entries
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn unacceptable(path: &[u8], what: &str) -> GitError {
+    GitError::Unacceptable(format!("`{}` {what}", shown(&String::from_utf8_lossy(path))))
+}
+
+/// A tar whose entries all have our owner and one time.
+pub(super) struct Tar<W: Write> {
+    builder: Builder<W>,
+    pub(super) mtime: u64,
+}
+
+impl<W: Write> Tar<W> {
+    /// Adds an entry. Names and targets are taken as they are; long ones use GNU's extension.
+    pub(super) fn put(
+        &mut self,
+        kind: EntryType,
+        path: &[u8],
+        target: &[u8],
+        mode: u32,
+        size: u64,
+        data: &mut dyn Read,
+    ) -> io::Result<()> {
+        let mut header = Header::new_gnu();
+        self.name(
+            EntryType::GNULongName,
+            path,
+            |old, short| {
+                old.name[..short.len()].copy_from_slice(short);
+            },
+            &mut header,
+        )?;
+        self.name(
+            EntryType::GNULongLink,
+            target,
+            |old, short| {
+                old.linkname[..short.len()].copy_from_slice(short);
+            },
+            &mut header,
+        )?;
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(size);
+        self.finish(&mut header);
+        self.builder.append(&header, data)
+    }
+
+    /// A file whose content is at hand.
+    pub(super) fn file(&mut self, path: &str, mut content: &[u8]) -> io::Result<()> {
+        let size = content.len() as u64;
+        self.put(EntryType::Regular, path.as_bytes(), b"", 0o644, size, &mut content)
+    }
+
+    pub(super) fn folder(&mut self, path: &str) -> io::Result<()> {
+        self.put(EntryType::Directory, path.as_bytes(), b"", 0o755, 0, &mut io::empty())
+    }
+
+    /// Sets a name of up to 100 bytes in the header, or writes a longer one in front of it.
+    fn name(
+        &mut self,
+        kind: EntryType,
+        name: &[u8],
+        set: fn(&mut tar::OldHeader, &[u8]),
+        header: &mut Header,
+    ) -> io::Result<()> {
+        set(header.as_old_mut(), &name[..name.len().min(100)]);
+        if name.len() <= 100 {
+            return Ok(());
+        }
+        let mut long = Header::new_gnu();
+        set_plain_name(&mut long, b"././@LongLink");
+        long.set_entry_type(kind);
+        long.set_mode(0o644);
+        long.set_size(name.len() as u64 + 1);
+        self.finish(&mut long);
+        self.builder.append(&long, name.chain(&b"\0"[..]))
+    }
+
+    fn finish(&self, header: &mut Header) {
+        header.set_uid(OWNER);
+        header.set_gid(OWNER);
+        header.set_mtime(self.mtime);
+        header.set_cksum();
+    }
+}
+
+fn set_plain_name(header: &mut Header, name: &[u8]) {
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+}

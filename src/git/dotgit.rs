@@ -1,0 +1,186 @@
+//! The `.git` that a sandbox gets: made fresh from objects, with a shallow history, an index that
+//! matches the tree, no remote, no hooks and nothing of the origin's configuration. The container
+//! may do with it what it likes; it is never read again.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use git2::{Commit, ObjectType, PackBuilder, Repository};
+use sha1::{Digest, Sha1};
+use tar::EntryType;
+
+use super::GitError;
+use super::archive::{ArchiveOptions, IndexEntry, Tar};
+use super::clone::parents;
+
+/// Comparing whole seconds and sizes only lets `git status` trust the index that came with the tar;
+/// with inode numbers and change times it would read every file first.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
+    \tlogallrefupdates = true\n\tcheckStat = minimal\n\ttrustctime = false\n\
+    [user]\n\tname = Patchwright\n\temail = patchwright@localhost\n\
+    [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[commit]\n\tgpgSign = false\n";
+
+/// Objects in the pack, at most.
+const MAX_OBJECTS: usize = 10_000_000;
+
+/// Adds `.git/…` for `commit` with the index of `files`.
+pub(super) fn append<W: Write>(
+    git: &Repository,
+    commit: &Commit<'_>,
+    options: &ArchiveOptions,
+    files: Vec<IndexEntry>,
+    tar: &mut Tar<W>,
+) -> Result<(), GitError> {
+    let branch = format!("refs/heads/{}", options.branch);
+    if !git2::Reference::is_valid_name(&branch) {
+        return Err(GitError::Unacceptable("the base branch has an invalid name".to_owned()));
+    }
+    let history = History::of(git, commit, options.history_depth)?;
+    for folder in
+        ["", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"]
+    {
+        tar.folder(&format!(".git/{folder}"))?;
+    }
+    tar.file(".git/HEAD", format!("ref: {branch}\n").as_bytes())?;
+    tar.file(".git/config", CONFIG.as_bytes())?;
+    tar.file(
+        ".git/packed-refs",
+        format!("# pack-refs with: peeled fully-peeled sorted \n{} {branch}\n", commit.id())
+            .as_bytes(),
+    )?;
+    if !history.shallow.is_empty() {
+        let lines: String = history.shallow.iter().map(|oid| format!("{oid}\n")).collect();
+        tar.file(".git/shallow", lines.as_bytes())?;
+    }
+    pack(git, &history, tar)?;
+    let index = index(files, tar.mtime)?;
+    // An index that is as old as its files makes git read them all, to be sure.
+    tar.mtime += 1;
+    tar.file(".git/index", &index)?;
+    Ok(())
+}
+
+/// The commits that go along.
+struct History {
+    commits: Vec<git2::Oid>,
+    /// Those whose parents do not.
+    shallow: Vec<git2::Oid>,
+}
+
+impl History {
+    fn of(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
+        let odb = git.odb()?;
+        let mut history = History { commits: Vec::new(), shallow: Vec::new() };
+        let mut seen = HashSet::from([tip.id()]);
+        let mut level = vec![tip.id()];
+        for left in (0..depth.max(1)).rev() {
+            let mut next = Vec::new();
+            for oid in level {
+                history.commits.push(oid);
+                let parents = parents(&git.find_commit(oid)?);
+                if parents.iter().any(|parent| left == 0 || !odb.exists(*parent)) {
+                    history.shallow.push(oid);
+                } else {
+                    next.extend(parents.into_iter().filter(|parent| seen.insert(*parent)));
+                }
+            }
+            level = next;
+        }
+        Ok(history)
+    }
+}
+
+/// Writes the one pack with everything that the commits reach.
+fn pack<W: Write>(git: &Repository, history: &History, tar: &mut Tar<W>) -> Result<(), GitError> {
+    let mut builder = git.packbuilder()?;
+    builder.set_threads(0);
+    let mut reach = Reach { git, builder: &mut builder, seen: HashSet::new() };
+    for oid in &history.commits {
+        reach.builder.insert_object(*oid, None)?;
+    }
+    for oid in &history.commits {
+        reach.tree(git.find_commit(*oid)?.tree_id())?;
+    }
+    let folder = tempfile::tempdir()?;
+    builder.write(folder.path(), 0o600)?;
+    for entry in fs_err::read_dir(folder.path())? {
+        let entry = entry?;
+        let mut file = fs_err::File::open(entry.path())?;
+        let size = file.metadata()?.len();
+        let path = format!(".git/objects/pack/{}", entry.file_name().to_string_lossy());
+        tar.put(EntryType::Regular, path.as_bytes(), b"", 0o444, size, &mut file)?;
+    }
+    Ok(())
+}
+
+struct Reach<'a, 'b> {
+    git: &'a Repository,
+    builder: &'b mut PackBuilder<'a>,
+    seen: HashSet<git2::Oid>,
+}
+
+impl Reach<'_, '_> {
+    /// Adds a tree and what is below it, each object once.
+    fn tree(&mut self, root: git2::Oid) -> Result<(), GitError> {
+        let mut waiting = vec![root];
+        while let Some(oid) = waiting.pop() {
+            if !self.add(oid, None)? {
+                continue;
+            }
+            for entry in &self.git.find_tree(oid)? {
+                match entry.kind() {
+                    Some(ObjectType::Tree) => waiting.push(entry.id()),
+                    Some(ObjectType::Blob) => {
+                        self.add(entry.id(), entry.name().ok())?;
+                    }
+                    // Submodules: their commits are somewhere else.
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the object is new to the pack.
+    fn add(&mut self, oid: git2::Oid, name: Option<&str>) -> Result<bool, GitError> {
+        if !self.seen.insert(oid) {
+            return Ok(false);
+        }
+        if self.seen.len() > MAX_OBJECTS {
+            return Err(GitError::Unacceptable(format!(
+                "the history has more than {MAX_OBJECTS} objects"
+            )));
+        }
+        self.builder.insert_object(oid, name)?;
+        Ok(true)
+    }
+}
+
+/// The index in git's version 2 format (`Documentation/gitformat-index`): a header, one entry per
+/// file sorted by path, and a SHA-1 over all of it.
+fn index(mut files: Vec<IndexEntry>, mtime: u64) -> Result<Vec<u8>, GitError> {
+    let too_many = |_| GitError::Unacceptable("too many files for an index".to_owned());
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    let mtime = u32::try_from(mtime).unwrap_or(u32::MAX);
+    let mut out = Vec::with_capacity(files.len() * 96 + 64);
+    out.extend_from_slice(b"DIRC");
+    out.extend_from_slice(&2_u32.to_be_bytes());
+    out.extend_from_slice(&u32::try_from(files.len()).map_err(too_many)?.to_be_bytes());
+    for file in files {
+        let start = out.len();
+        // ctime, mtime (seconds and nanoseconds each), device and inode.
+        for field in [0, 0, mtime, 0, 0, 0, file.mode, 0, 0, file.size] {
+            out.extend_from_slice(&field.to_be_bytes());
+        }
+        out.extend_from_slice(file.oid.as_bytes());
+        let length = u16::try_from(file.path.len().min(0xfff)).unwrap_or(0xfff);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&file.path);
+        // One to eight NULs, up to a multiple of eight bytes.
+        let padding = 8 - (out.len() - start) % 8;
+        io::Write::write_all(&mut out, &[0; 8][..padding])?;
+    }
+    let checksum = Sha1::digest(&out);
+    out.extend_from_slice(&checksum);
+    Ok(out)
+}

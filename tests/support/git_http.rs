@@ -1,0 +1,503 @@
+//! A git server like GitHub's: smart HTTP by the real `git http-backend` over a folder of bare
+//! repositories, with tokens, private repositories, renames, refusing hooks, faults and a request
+//! log. Mount [`router`] beside other routes, or [`serve`] it alone on a free port.
+#![expect(clippy::disallowed_methods, reason = "the server runs the real git")]
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// What a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// The three kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// `info/refs` of either service.
+    Advertise,
+    Fetch,
+    Push,
+}
+
+/// Something that goes wrong once.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// Answers with this status without doing anything.
+    Status(u16),
+    /// Cuts the connection after this many bytes of the answer's body.
+    CutAfter(usize),
+    /// Waits first.
+    Slow(Duration),
+    /// Redirects to this URL.
+    RedirectTo(String),
+    /// Somebody else moves a branch first: repository, branch, commit.
+    MoveFirst(String, String, String),
+}
+
+/// One request as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) target: String,
+    /// The `Authorization` header.
+    pub(crate) authorization: Option<String>,
+    pub(crate) body_bytes: usize,
+}
+
+/// The server's repositories, tokens and troubles. Names are `owner/name`.
+pub(crate) struct GitState {
+    root: PathBuf,
+    tokens: Mutex<BTreeMap<String, Access>>,
+    private: Mutex<BTreeSet<String>>,
+    archived: Mutex<BTreeSet<String>>,
+    renamed: Mutex<BTreeMap<String, String>>,
+    faults: Mutex<Vec<(Step, Fault)>>,
+    log: Mutex<Vec<Logged>>,
+    clock: AtomicU64,
+}
+
+/// A file of a commit.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    path: String,
+    mode: &'static str,
+    content: Vec<u8>,
+}
+
+pub(crate) fn file(path: &str, content: impl Into<Vec<u8>>) -> Entry {
+    Entry { path: path.to_owned(), mode: "100644", content: content.into() }
+}
+
+pub(crate) fn executable(path: &str, content: &str) -> Entry {
+    Entry { path: path.to_owned(), mode: "100755", content: content.into() }
+}
+
+pub(crate) fn symlink(path: &str, target: &str) -> Entry {
+    Entry { path: path.to_owned(), mode: "120000", content: target.into() }
+}
+
+/// A submodule at a commit that is somewhere else.
+pub(crate) fn submodule(path: &str, commit: &str) -> Entry {
+    Entry { path: path.to_owned(), mode: "160000", content: commit.into() }
+}
+
+impl GitState {
+    /// A server over an empty folder.
+    pub(crate) fn new(root: &Path) -> Arc<GitState> {
+        std::fs::create_dir_all(root).unwrap();
+        Arc::new(GitState {
+            root: root.to_owned(),
+            tokens: Mutex::default(),
+            private: Mutex::default(),
+            archived: Mutex::default(),
+            renamed: Mutex::default(),
+            faults: Mutex::default(),
+            log: Mutex::default(),
+            clock: AtomicU64::new(1_700_000_000),
+        })
+    }
+
+    pub(crate) fn allow(&self, token: &str, access: Access) {
+        self.tokens.lock().unwrap().insert(token.to_owned(), access);
+    }
+
+    /// Only tokens see it from now on.
+    pub(crate) fn make_private(&self, repository: &str) {
+        self.private.lock().unwrap().insert(repository.to_owned());
+    }
+
+    pub(crate) fn archive(&self, repository: &str) {
+        self.archived.lock().unwrap().insert(repository.to_owned());
+    }
+
+    /// The old name redirects to the new one.
+    pub(crate) fn rename(&self, old: &str, new: &str) {
+        std::fs::create_dir_all(self.path(new).parent().unwrap()).unwrap();
+        std::fs::rename(self.path(old), self.path(new)).unwrap();
+        self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
+    }
+
+    /// The next request of this kind fails so; faults queue up.
+    pub(crate) fn fault(&self, step: Step, fault: Fault) {
+        self.faults.lock().unwrap().push((step, fault));
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Logged> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The bare repository on disk.
+    pub(crate) fn path(&self, repository: &str) -> PathBuf {
+        self.root.join(format!("{repository}.git"))
+    }
+
+    /// Creates a bare repository without commits.
+    pub(crate) fn create(&self, repository: &str) {
+        let path = self.path(repository);
+        std::fs::create_dir_all(&path).unwrap();
+        git(&path, &["init", "--quiet", "--bare", "--initial-branch=main"]);
+        for setting in ["uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant"] {
+            git(&path, &["config", setting, "true"]);
+        }
+    }
+
+    /// Adds a commit with these files on top of a branch and returns its id. Files that are not
+    /// named stay.
+    pub(crate) fn commit(
+        &self,
+        repository: &str,
+        branch: &str,
+        message: &str,
+        files: &[Entry],
+    ) -> String {
+        let now = self.clock.fetch_add(60, Ordering::Relaxed);
+        commit(&self.path(repository), branch, message, now, files)
+    }
+
+    /// What a branch points to.
+    pub(crate) fn tip(&self, repository: &str, branch: &str) -> Option<String> {
+        let reference = format!("refs/heads/{branch}");
+        let format = "--format=%(objectname)";
+        let found = git(&self.path(repository), &["for-each-ref", format, &reference]);
+        Some(found.trim().to_owned()).filter(|tip| !tip.is_empty())
+    }
+
+    /// Refuses updates of refs that match the shell pattern, with these words on standard error.
+    pub(crate) fn refuse(&self, repository: &str, pattern: &str, words: &str) {
+        let words = words.replace('\'', "'\\''");
+        let script =
+            format!("#!/bin/sh\ncase \"$1\" in {pattern}) echo '{words}' >&2; exit 1;; esac\n");
+        self.hook(repository, "update", &script);
+    }
+
+    /// A protected branch, in GitHub's words.
+    pub(crate) fn protect(&self, repository: &str, branch: &str) {
+        let reference = format!("refs/heads/{branch}");
+        let words = format!("error: GH006: Protected branch update failed for {reference}.");
+        self.refuse(repository, &reference, &words);
+    }
+
+    /// Commits that touch `.github/workflows` need a permission that nobody here has.
+    pub(crate) fn refuse_workflow_changes(&self, repository: &str) {
+        let script = "#!/bin/sh\n\
+            git diff --name-only \"$(git merge-base \"$3\" main)\" \"$3\" | grep -q '^.github/workflows/' || exit 0\n\
+            echo 'refusing to allow a GitHub App to create or update workflow without `workflows` permission' >&2\n\
+            exit 1\n";
+        self.hook(repository, "update", script);
+    }
+
+    /// Installs a server-side hook.
+    pub(crate) fn hook(&self, repository: &str, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.path(repository).join("hooks").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn take_fault(&self, step: Step) -> Option<Fault> {
+        let mut faults = self.faults.lock().unwrap();
+        let at = faults.iter().position(|(when, _)| *when == step)?;
+        Some(faults.remove(at).1)
+    }
+
+    /// Like GitHub: a bad token is never welcome, strangers may read what is public.
+    fn refusal(&self, repository: &str, wanted: Access, headers: &HeaderMap) -> Option<Response> {
+        let token = token(headers);
+        let access = match &token {
+            Some(token) => match self.tokens.lock().unwrap().get(token) {
+                Some(access) => Some(*access),
+                None => return Some(unauthorized()),
+            },
+            None => None,
+        };
+        let public = !self.private.lock().unwrap().contains(repository);
+        if access.is_none() && (wanted == Access::Write || !public) {
+            return Some(unauthorized());
+        }
+        if !self.path(repository).is_dir() {
+            return Some((StatusCode::NOT_FOUND, "Repository not found.").into_response());
+        }
+        if wanted == Access::Write && self.archived.lock().unwrap().contains(repository) {
+            let words = "remote: This repository was archived so it is read-only.";
+            return Some((StatusCode::FORBIDDEN, words).into_response());
+        }
+        if wanted == Access::Write && access < Some(Access::Write) {
+            let words = format!("remote: Permission to {repository}.git denied to test.");
+            return Some((StatusCode::FORBIDDEN, words).into_response());
+        }
+        None
+    }
+}
+
+/// The git routes: `/{owner}/{name}[.git]/…`.
+pub(crate) fn router(state: Arc<GitState>) -> Router {
+    Router::new()
+        .route("/{owner}/{name}/info/refs", get(answer))
+        .route("/{owner}/{name}/git-upload-pack", post(answer))
+        .route("/{owner}/{name}/git-receive-pack", post(answer))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(state)
+}
+
+/// Serves the repositories on a free port of the loopback; returns `http://127.0.0.1:PORT`.
+pub(crate) async fn serve(state: Arc<GitState>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router(state)).await });
+    format!("http://{address}")
+}
+
+async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let target = head.uri.path_and_query().unwrap().to_string();
+    let authorization = head.headers.get(header::AUTHORIZATION);
+    state.log.lock().unwrap().push(Logged {
+        method: head.method.to_string(),
+        target: target.clone(),
+        authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
+        body_bytes: body.len(),
+    });
+
+    let mut parts = head.uri.path().trim_start_matches('/').splitn(3, '/');
+    let (owner, name, rest) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+    let repository = format!("{owner}/{}", name.strip_suffix(".git").unwrap_or(name));
+    let query = head.uri.query().unwrap_or_default();
+    let pushes = rest == "git-receive-pack" || query == "service=git-receive-pack";
+    let step = match rest {
+        "info/refs" => Step::Advertise,
+        "git-upload-pack" => Step::Fetch,
+        _ => Step::Push,
+    };
+
+    let fault = state.take_fault(step);
+    match &fault {
+        Some(Fault::Status(status)) => {
+            return StatusCode::from_u16(*status).unwrap().into_response();
+        }
+        Some(Fault::RedirectTo(url)) => return moved(url),
+        Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
+        Some(Fault::MoveFirst(repository, branch, commit)) => {
+            let reference = format!("refs/heads/{branch}");
+            git(&state.path(repository), &["update-ref", &reference, commit]);
+        }
+        Some(Fault::CutAfter(_)) | None => {}
+    }
+    let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
+    if let Some(new) = renamed {
+        return moved(&format!("/{new}.git/{rest}?{query}"));
+    }
+    let wanted = if pushes { Access::Write } else { Access::Read };
+    if let Some(refusal) = state.refusal(&repository, wanted, &head.headers) {
+        return refusal;
+    }
+    let path_info = format!("/{repository}.git/{rest}");
+    let output = backend(&state.root, &head.method, &path_info, query, &head.headers, body).await;
+    let cut = match fault {
+        Some(Fault::CutAfter(bytes)) => Some(bytes),
+        _ => None,
+    };
+    from_cgi(&output, cut)
+}
+
+fn moved(url: &str) -> Response {
+    (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, url.to_owned())]).into_response()
+}
+
+fn unauthorized() -> Response {
+    let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"GitHub\"")];
+    (StatusCode::UNAUTHORIZED, challenge, "Bad credentials").into_response()
+}
+
+/// The password of Basic, which is where git clients put the token.
+fn token(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let decoded = BASE64_STANDARD.decode(value.strip_prefix("Basic ")?).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    Some(text.split_once(':')?.1.to_owned())
+}
+
+async fn backend(
+    root: &Path,
+    method: &axum::http::Method,
+    path: &str,
+    query: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Vec<u8> {
+    let header = |name: &str| headers.get(name).map_or("", |value| value.to_str().unwrap());
+    let mut child = tokio::process::Command::new("git")
+        .arg("http-backend")
+        .env_clear()
+        .envs(sealed(root))
+        .env("GIT_PROJECT_ROOT", root)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("REMOTE_USER", "test")
+        .env("REMOTE_ADDR", "127.0.0.1")
+        .env("REQUEST_METHOD", method.as_str())
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut output = Vec::new();
+    let write = async move {
+        let _ = stdin.write_all(&body).await;
+    };
+    let (_, read) = tokio::join!(write, stdout.read_to_end(&mut output));
+    read.unwrap();
+    child.wait().await.unwrap();
+    output
+}
+
+/// Turns CGI output into a response, whole or cut.
+fn from_cgi(output: &[u8], cut: Option<usize>) -> Response {
+    let end = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(output.len());
+    let mut response = Response::builder();
+    for line in String::from_utf8_lossy(&output[..end]).lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        if name.eq_ignore_ascii_case("status") {
+            response = response.status(value[..3].parse::<u16>().unwrap());
+        } else {
+            response = response.header(name, value);
+        }
+    }
+    let body = Bytes::copy_from_slice(output.get(end + 4..).unwrap_or_default());
+    let body = match cut {
+        None => Body::from(body),
+        Some(bytes) => {
+            let part = body.slice(..bytes.min(body.len()));
+            // The pause lets the first part leave before the connection breaks.
+            let then_break = futures_util::stream::unfold(0, move |at| {
+                let part = part.clone();
+                async move {
+                    match at {
+                        0 => Some((Ok(part), 1)),
+                        _ => {
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                            Some((Err(std::io::Error::other("cut")), 2))
+                        }
+                    }
+                }
+            });
+            Body::from_stream(then_break)
+        }
+    };
+    response.body(body).unwrap()
+}
+
+/// The real git with nothing of the machine's configuration; returns its standard output.
+pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
+    let output = command(folder, args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "git {args:?} in {}: {}{}",
+        folder.display(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Like [`git`], with standard input.
+pub(crate) fn git_with_input(folder: &Path, args: &[&str], input: &[u8]) -> String {
+    let mut child = command(folder, args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The real git, sealed, to be run by the caller.
+pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.args(args).current_dir(folder).env_clear().envs(sealed(folder)).stdin(Stdio::null());
+    command
+}
+
+fn sealed(home: &Path) -> [(&'static str, String); 10] {
+    let person = "Test".to_owned();
+    let address = "test@example.com".to_owned();
+    [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ("HOME", home.display().to_string()),
+        ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
+        ("GIT_CONFIG_GLOBAL", "/dev/null".to_owned()),
+        ("GIT_TERMINAL_PROMPT", "0".to_owned()),
+        ("LC_ALL", "C".to_owned()),
+        ("GIT_AUTHOR_NAME", person.clone()),
+        ("GIT_AUTHOR_EMAIL", address.clone()),
+        ("GIT_COMMITTER_NAME", person),
+        ("GIT_COMMITTER_EMAIL", address),
+    ]
+}
+
+/// Adds a commit to a branch of a bare repository through `git fast-import`; returns its id.
+pub(crate) fn commit(
+    path: &Path,
+    branch: &str,
+    message: &str,
+    time: u64,
+    files: &[Entry],
+) -> String {
+    let reference = format!("refs/heads/{branch}");
+    let exists = !git(path, &["for-each-ref", &reference]).is_empty();
+    let mut stream = format!(
+        "commit {reference}\ncommitter Test <test@example.com> {time} +0000\ndata {}\n{message}\n",
+        message.len()
+    )
+    .into_bytes();
+    if exists {
+        stream.extend_from_slice(format!("from {reference}^0\n").as_bytes());
+    }
+    for entry in files {
+        let Entry { path, mode, content } = entry;
+        let quoted = path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        if *mode == "160000" {
+            let commit = String::from_utf8_lossy(content);
+            stream.extend_from_slice(format!("M {mode} {commit} \"{quoted}\"\n").as_bytes());
+        } else {
+            let head = format!("M {mode} inline \"{quoted}\"\ndata {}\n", content.len());
+            stream.extend_from_slice(head.as_bytes());
+            stream.extend_from_slice(content);
+            stream.push(b'\n');
+        }
+    }
+    git_with_input(path, &["fast-import", "--quiet", "--force"], &stream);
+    git(path, &["rev-parse", &reference]).trim().to_owned()
+}
