@@ -8,6 +8,12 @@ mod support;
 mod sandboxes;
 // The guest in the sandbox: commands, transfer, confinement, and hostile guests.
 mod guest;
+/// Who may set us to work: roles, bots, and every way in which the question can fail.
+mod access;
+/// Webhook payloads as GitHub sends them, what they become and what is decided.
+mod events;
+/// The forge contract on GitHub and on a folder; GitHub's traps; lost answers; limits.
+mod forge;
 /// Clones, upload tars, changes, patches and pushes against a real git server.
 mod git;
 /// Who and what the model is told: threads, hidden text, instructions, environment.

@@ -7,3 +7,4 @@ pub(crate) mod git_http;
 pub(crate) mod transcript;
 //! Servers and worlds that the tests share.
 pub mod model;
+pub(crate) mod github;

@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 
 use async_trait::async_trait;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use url::Url;
 
@@ -30,8 +30,9 @@ use self::http::{Api, Call, segment};
 use self::limits::Limiter;
 use super::{
     Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
-    Repository, RepositoryId, Role,
+    Repository, RepositoryId, Role, transfer,
 };
+use crate::git::transport::{Credentials, Remote};
 use crate::git::{Oid, PushOutcome};
 
 const ISSUES_WRITE: &str = "issues: write";
@@ -86,6 +87,14 @@ impl GitHubForge {
         let GitHubOptions { api_url, server_url, token, http, pace } = options;
         let api = Api::new(http.clone(), api_url, token.clone(), Limiter::new(pace));
         Ok(GitHubForge { api, server_url, http, token, viewer: OnceCell::new() })
+    }
+
+    /// Where git finds it, with our token when there is one.
+    fn remote(&self, repository: &Repository, verb: &str) -> Result<Remote, ForgeError> {
+        let url = format!("{}.git", self.page_of(&repository.id));
+        let token = (!self.token.expose_secret().is_empty()).then(|| self.token.clone());
+        Remote::http(&self.http, &url, token.map(Credentials::token))
+            .map_err(|err| transfer::in_our_words(&url, verb, err))
     }
 
     fn page_of(&self, repository: &RepositoryId) -> String {
@@ -238,8 +247,7 @@ impl Forge for GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        let _ = (repository, into, refs, depth, &self.http, &self.token);
-        Err(ForgeError::Git { message: "not wired yet".to_owned() })
+        transfer::fetch(self.remote(repository, "read")?, into, refs, depth).await
     }
 
     async fn push(
@@ -250,8 +258,8 @@ impl Forge for GitHubForge {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        let _ = (repository, from, commit, branch, expected);
-        Err(ForgeError::Git { message: "not wired yet".to_owned() })
+        let remote = self.remote(repository, "push to")?;
+        transfer::push(remote, from, commit, branch, expected).await
     }
 
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String {
