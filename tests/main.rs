@@ -38,3 +38,5 @@ mod tools_cli;
 mod providers;
 // The protocols without a network: streams to replies, requests to bodies.
 mod wires;
+mod file_tools; // read_file, list_dir, grep_files on a real folder
+mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
