@@ -1,6 +1,7 @@
 //! Parse, start the log, run the command, print the failure, exit with its code.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use patchwright::cli::{self, Cli};
@@ -11,7 +12,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let env = Env::from_process();
     let ui = cli.command.ui(&env);
-    let redactor = redact::Redactor::new(env.secrets());
+    let redactor = Arc::new(redact::Redactor::new(env.secrets()));
     telemetry::start(cli.command.log_level(), env.var("RUST_LOG"), redactor.clone());
     telemetry::protect_process();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             ui.failure(&redactor.redact(&failure.to_string()));
-            ui.workflow_command(&report::annotations::error(&redactor.redact(&failure.message)));
+            let message = redactor.redact(&failure.message);
+            ui.workflow_command(&report::annotations::error("Patchwright", &message));
             ExitCode::from(failure.kind.exit_code())
         }
     }

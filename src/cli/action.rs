@@ -10,7 +10,8 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::event::payload::{self, ActionEnv};
 use crate::event::{Decision, TriggerConfig, decide};
-use crate::report::{annotations, job_summary, outputs};
+use crate::report::annotations::{self, Level};
+use crate::report::{job_summary, outputs, text};
 use crate::task::outcome::Outcome;
 use crate::task::{Task, TaskKind, run};
 use crate::world::World;
@@ -65,7 +66,7 @@ pub async fn run(_args: Args, env: &Env, _ui: Ui) -> Result<u8> {
     let ui = Ui { verbosity: Verbosity::Normal, json: false, actions: env.is_actions() };
     match work(env, ui).await {
         Ok(Worked::Ended(ended)) => {
-            publish_outputs(env, &ended.outcome, &ended)?;
+            publish_outputs(env, &ended)?;
             annotate(ui, &ended.outcome);
             ui.data(&ended.outcome.final_message);
             Ok(super::code(ended.outcome.conclusion))
@@ -73,12 +74,12 @@ pub async fn run(_args: Args, env: &Env, _ui: Ui) -> Result<u8> {
         Ok(Worked::Ignored(why)) => {
             ui.say(&format!("nothing to do: {why}"));
             append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", "ignored")]))?;
-            append(env, "GITHUB_STEP_SUMMARY", &job_summary::ignored(&why))?;
+            append(env, "GITHUB_STEP_SUMMARY", &format!("Patchwright had nothing to do: {}\n", text::inline(&why)))?;
             Ok(0)
         }
         Err(failure) => {
             append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", failure.kind.conclusion())]))?;
-            append(env, "GITHUB_STEP_SUMMARY", &job_summary::failed(&failure.to_string()))?;
+            append(env, "GITHUB_STEP_SUMMARY", &format!("## Patchwright\n\n{}\n", text::fence(&failure.to_string(), "")))?;
             Err(failure)
         }
     }
@@ -107,7 +108,7 @@ async fn work(env: &Env, ui: Ui) -> Result<Worked> {
     }
     let event = event(env)?;
     let trigger = TriggerConfig { label: config.access.label.clone() };
-    let kind = match decide(event, &trigger) {
+    let kind = match decide(&event, &trigger) {
         Decision::Run(kind) => kind,
         Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
     };
@@ -119,7 +120,7 @@ async fn work(env: &Env, ui: Ui) -> Result<Worked> {
             .hint("pass `GITHUB_TOKEN: ${{ github.token }}` in the step's `env`"));
     }
     let issue = IssueReference { repository, number };
-    let world = World::for_github(&config, &flags.common, env)?;
+    let world = World::for_github(&config, &flags.common, env).await?;
     let task = Task {
         kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
         limits: config.limits.clone(),
@@ -180,7 +181,7 @@ fn event(env: &Env) -> Result<crate::event::Event> {
     let text = super::read_file(std::path::Path::new(path), "event")?;
     payload::parse(
         name,
-        &text,
+        text.as_bytes(),
         &ActionEnv {
             repository: env.var("GITHUB_REPOSITORY").map(str::to_owned),
             actor: env.var("GITHUB_ACTOR").map(str::to_owned),
@@ -189,9 +190,15 @@ fn event(env: &Env) -> Result<crate::event::Event> {
     )
 }
 
-fn publish_outputs(env: &Env, outcome: &Outcome, ended: &run::Ended) -> Result<()> {
-    append(env, "GITHUB_OUTPUT", &outputs::of_run(outcome, ended.published.as_ref(), &ended.folder))?;
-    append(env, "GITHUB_STEP_SUMMARY", &job_summary::render(outcome, ended.published.as_ref()))
+fn publish_outputs(env: &Env, ended: &run::Ended) -> Result<()> {
+    let published = ended.published.as_ref();
+    append(env, "GITHUB_OUTPUT", &outputs::of_run(&ended.outcome, published, &ended.folder))?;
+    let url = published.map(|published| published.url.as_str());
+    append(
+        env,
+        "GITHUB_STEP_SUMMARY",
+        &job_summary::job_summary(&ended.subject, &ended.outcome, url),
+    )
 }
 
 /// One annotation that says why, when the run did not end well.
@@ -200,11 +207,11 @@ fn annotate(ui: Ui, outcome: &Outcome) {
         None => {}
         Some(FailureKind::NothingToDo) => {
             let why = outcome.reason.as_deref().unwrap_or("nothing to do");
-            ui.workflow_command(&annotations::notice(why));
+            ui.workflow_command(&annotations::annotation(Level::Notice, "Patchwright", why));
         }
         Some(_) => {
             let why = outcome.reason.as_deref().unwrap_or(outcome.conclusion.word());
-            ui.workflow_command(&annotations::error(why));
+            ui.workflow_command(&annotations::error("Patchwright", why));
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Args {
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let config = args.common.resolve()?;
     let prompt = prompt(&args.prompt)?;
-    let world = World::for_repository(&config, &args.common, env, &args.repo).await?;
+    let world = World::for_repository(&config, &args.common, env).await?;
     let task = Task {
         kind: TaskKind::Exec {
             repository: args.repo.clone(),

@@ -135,7 +135,7 @@ pub async fn start(
              `pull-requests: write`",
         ));
     }
-    let world = World::for_github(&config, common, env)?;
+    let world = World::for_github(&config, common, env).await?;
     let task = Task {
         kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
         limits: config.limits.clone(),

@@ -50,7 +50,7 @@ impl Ui {
     /// The final message, on stdout, unless stdout carries JSON.
     pub fn data(&self, text: &str) {
         if !self.json {
-            self.out(&annotations::safe_for_log(text));
+            self.out(&annotations::safe_log(text));
         }
     }
 
@@ -76,7 +76,7 @@ impl Ui {
     }
 
     fn talk(&self, text: &str) {
-        let text = annotations::safe_for_log(text);
+        let text = annotations::safe_log(text);
         // A closed stderr must not end the run.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }

@@ -102,6 +102,7 @@ pub fn decide(event: &Event, trigger: &TriggerConfig) -> Decision {
                 number,
                 trigger: Some(Trigger {
                     actor: event.sender.login.clone(),
+                    rerun_by: event.rerun_by.as_ref().map(|account| account.login.clone()),
                     label: Some(event.label.clone()),
                     at: event.at,
                     snapshot: Some(event.snapshot.clone()),
@@ -113,6 +114,7 @@ pub fn decide(event: &Event, trigger: &TriggerConfig) -> Decision {
             number: event.number,
             trigger: Some(Trigger {
                 actor: event.actor.login.clone(),
+                rerun_by: event.rerun_by.as_ref().map(|account| account.login.clone()),
                 label: None,
                 at: None,
                 snapshot: None,

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use self::store::{About, Store};
+use super::marker::{carries, marked};
 use super::{
     Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
     Repository, RepositoryId, Role, transfer,
@@ -146,15 +147,6 @@ impl LocalForge {
         self.store.write_pull(&pull)?;
         Ok((pull, Operation::Updated))
     }
-}
-
-/// `marker` stands on a line of its own in `body`.
-fn carries(body: &str, marker: &str) -> bool {
-    body.lines().any(|line| line.trim() == marker.trim())
-}
-
-fn marked(body: &str, marker: &str) -> String {
-    if carries(body, marker) { body.to_owned() } else { format!("{body}\n\n{marker}") }
 }
 
 fn ourselves() -> Account {

@@ -6,6 +6,7 @@
 
 pub mod github;
 pub mod local;
+mod marker;
 mod transfer;
 
 use std::fmt;

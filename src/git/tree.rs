@@ -141,3 +141,21 @@ pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitE
         })
         .collect())
 }
+
+/// The paths of regular files of a commit in tree order, at most `most`; names that are not UTF-8 are
+/// left out.
+pub fn paths_at(repo: &Repo, commit: Oid, most: usize) -> Result<Vec<String>, GitError> {
+    let git = repo.git()?;
+    let tree = git.find_commit(commit.0)?.tree()?;
+    let mut paths = Vec::new();
+    tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+        if entry.kind() == Some(git2::ObjectType::Blob)
+            && let Ok(name) = entry.name()
+        {
+            paths.push(format!("{folder}{name}"));
+        }
+        if paths.len() < most { git2::TreeWalkResult::Ok } else { git2::TreeWalkResult::Abort }
+    })
+    .or_else(|error| if paths.len() < most { Err(error) } else { Ok(()) })?;
+    Ok(paths)
+}

@@ -74,6 +74,13 @@ pub struct CollectLimits {
     pub timeout: Duration,
 }
 
+impl Default for CollectLimits {
+    /// More than any policy lets through, so that the policy can say what is wrong.
+    fn default() -> CollectLimits {
+        CollectLimits { files: 10_000, bytes: 256 << 20, timeout: Duration::from_mins(5) }
+    }
+}
+
 /// Why the guest gives no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuestError {

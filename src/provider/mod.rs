@@ -37,6 +37,10 @@ pub trait Provider: Send + Sync {
         request: &Request<'_>,
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError>;
+
+    /// A run goes on after `replies` replies that it has already: prepared replies start there. A
+    /// live model reads the history and needs no word.
+    fn resume_at(&self, _replies: usize) {}
 }
 
 /// One request. Building it twice from the same parts gives the same bytes.

@@ -181,6 +181,10 @@ fn tell(item: &Item, progress: OnProgress<'_>) {
 
 #[async_trait]
 impl Provider for ScriptedProvider {
+    fn resume_at(&self, replies: usize) {
+        self.next.store(replies, Ordering::Relaxed);
+    }
+
     async fn reply(
         &self,
         request: &Request<'_>,

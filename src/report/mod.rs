@@ -8,6 +8,7 @@ pub mod commit_message;
 pub mod html;
 pub mod job_summary;
 pub mod markdown;
+pub mod outputs;
 pub mod plan_md;
 pub mod pr_body;
 pub mod progress;

@@ -3,10 +3,9 @@
 
 use super::{IssueSnapshot, Trigger};
 use crate::config::Config;
-use crate::context::thread::{self, ThreadContext, ThreadInput};
 use crate::error::{Failure, Result};
-use crate::event::access::{self, AccessConfig, Verdict};
-use crate::forge::{Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId};
+use crate::event::access::{self, AccessConfig, Denied};
+use crate::forge::{Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId, Role};
 use crate::world::World;
 
 /// Most comments that are read; the newest are kept.
@@ -69,34 +68,20 @@ pub async fn check_actor(
     let rules = AccessConfig {
         allow_users: config.access.allow_users.clone(),
         allow_bots: config.access.allow_bots.clone(),
+        minimum: Role::Write,
     };
-    let actor =
-        Account { login: trigger.actor.clone(), is_bot: trigger.actor.ends_with("[bot]") };
-    match access::check(forge, repository, &actor, &rules).await {
-        Verdict::Granted => Ok(()),
-        Verdict::Denied(why) => Err(Failure::refused(format!(
-            "`{}` may not start work in `{repository}`: {why}",
-            trigger.actor
-        ))
-        .hint("ask somebody with write access, or list the bot by its exact login in `allow-bots`")),
+    for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
+        let actor = Account { login: login.clone(), is_bot: login.ends_with("[bot]") };
+        if let Err(Denied(why)) = access::check(forge, repository, &actor, &rules).await {
+            let hint = "ask somebody with write access, or list the bot by its exact login in \
+                        `allow-bots`";
+            return Err(Failure::refused(format!(
+                "`{login}` may not start work in `{repository}`: {why}"
+            ))
+            .hint(hint));
+        }
     }
-}
-
-impl Admitted {
-    /// The conversation for the model: as it stood at the trigger, hidden text removed, delimited.
-    pub fn thread(&self, trigger: Option<&Trigger>) -> ThreadContext {
-        thread::build(&ThreadInput {
-            number: self.issue.number,
-            title: &self.snapshot.title,
-            body: &self.snapshot.body,
-            author: &self.issue.author,
-            is_snapshot: trigger.is_some_and(|trigger| trigger.snapshot.is_some()),
-            updated_at: self.issue.updated_at,
-            comments: &self.comments,
-            triggered_at: trigger.and_then(|trigger| trigger.at),
-            own_login: self.viewer.as_ref().map(|viewer| viewer.login.as_str()),
-        })
-    }
+    Ok(())
 }
 
 fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {

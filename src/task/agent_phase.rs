@@ -12,7 +12,8 @@ use crate::agent::state::State;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::error::{Failure, Result};
 use crate::git::tree::Change;
-use crate::prompt;
+use crate::guest::client::CollectLimits;
+use crate::prompt::{self, Before, FailedCheck};
 use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
@@ -61,7 +62,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         change,
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
-        instruction_files: brief.instruction_files.clone(),
+        instruction_files: brief.files.files(),
         enforced: Vec::new(),
     })
 }
@@ -87,15 +88,15 @@ pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     let sandbox =
         checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
     let notes = brief.notes.clone();
-    let instruction_files = brief.instruction_files.clone();
+    let instruction_files = brief.files.files();
     let enforced = sandbox.enforced.clone();
-    let mut stopped = converse(phase, &sandbox, brief).await?;
+    let mut stopped = converse(phase, &sandbox, &brief).await?;
     let collected = match &stopped.reason {
         StopKind::Sandbox(_) => Ok(None),
-        _ => phase.workspace.collect(run, &sandbox.client).await,
+        _ => collect(phase, &sandbox).await,
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
-        && let Some(autopsy) = sandbox.why_gone().await
+        && let Some(autopsy) = sandbox.autopsy().await
     {
         *why = format!("{why} ({autopsy})");
     }
@@ -108,8 +109,14 @@ pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     Ok(Worked { stopped, change, baseline, notes, instruction_files, enforced })
 }
 
+async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Option<Change>> {
+    let limits = CollectLimits::default();
+    let change = phase.workspace.collect(&sandbox.client, limits).await?;
+    Ok((!change.files.is_empty() || !change.refused.is_empty()).then_some(change))
+}
+
 /// The conversation, with failing checks fed back a bounded number of times.
-async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<Stopped> {
+async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result<Stopped> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what);
     let mut agent = Agent::new(AgentSpec {
@@ -118,7 +125,7 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
-        instructions: brief.instructions,
+        instructions: brief.instructions.clone(),
         tools: ToolSet::new(Profile::for_model(&run.world.model), run.world.model.wire)?,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
@@ -129,19 +136,15 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<
     let mut stopped = if Agent::can_resume(&run.folder.recorded) {
         agent.resume(&run.folder.recorded).await
     } else {
-        agent.run(brief.items).await
+        agent.run(brief.items(run, sandbox)).await
     };
     for _ in 0..run.config.limits.verify_rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
         let ran = phase.checks.run_in(run, &sandbox.client, "loop").await?;
-        let failing = verify::newly_failing(phase.baseline, &ran);
-        if failing.is_empty() {
-            break;
-        }
+        let Some(text) = feedback(phase, ran)? else { break };
         run.around.ui.say("giving the failing checks back to the model");
-        let text = prompt::check_failed(&failing)?;
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
     run.journal(Entry::Stopped {
@@ -152,6 +155,27 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: Brief) -> Result<
         return Err(failure);
     }
     Ok(stopped)
+}
+
+/// What the model is told about checks that passed on the base and fail now.
+fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>) -> Result<Option<String>> {
+    let evidence = verify::compare(phase.baseline.to_vec(), ran, "");
+    let broke = verify::newly_failing(&evidence);
+    if broke.is_empty() {
+        return Ok(None);
+    }
+    let failed: Vec<FailedCheck<'_>> = broke
+        .iter()
+        .filter_map(|row| {
+            let before = match &row.base {
+                Some(base) if base.passed() => Before::Passed,
+                Some(_) | None => Before::Unknown,
+            };
+            Some(FailedCheck { run: row.head.as_ref()?, before })
+        })
+        .collect();
+    let tails: Vec<&str> = failed.iter().map(|check| check.run.tail.as_str()).collect();
+    prompt::check_failed(&failed, &prompt::fresh_tag(&tails)).map(Some)
 }
 
 /// What people see while the agent works.
@@ -202,17 +226,4 @@ fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
         tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
         files: change.map_or(0, |change| change.files.len()),
     })
-}
-
-impl Worked {
-    /// Every text of the model that would go out with the change.
-    pub fn outbound_texts(&self) -> Vec<(String, String)> {
-        let mut texts = vec![("final message".to_owned(), self.stopped.final_message.clone())];
-        if let Some(explanation) = &self.stopped.plan.explanation {
-            texts.push(("plan".to_owned(), explanation.clone()));
-        }
-        let steps = self.stopped.plan.steps.iter();
-        texts.extend(steps.map(|step| ("plan".to_owned(), step.step.clone())));
-        texts
-    }
 }

@@ -28,7 +28,7 @@ impl Checks {
         }
         let root_files = workspace.root_files().await?;
         let commands =
-            verify::detect(&root_files, &|path| workspace.file(path).ok().flatten());
+            verify::detect(&root_files, &|path| workspace.file_now(path));
         Ok(Checks { commands, source: "found by the repository's kind".to_owned() })
     }
 
@@ -103,7 +103,7 @@ pub async fn start(
     };
     let running = run.world.sandbox.start(&spec).await?;
     if let Err(err) = running.client.upload(tar.as_ref()).await {
-        let why = running.why_gone().await;
+        let why = running.autopsy().await;
         // The first error is the one to report.
         let _ = running.stop().await;
         return Err(crate::error::Failure::sandbox("the tree could not be copied into the sandbox")

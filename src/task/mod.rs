@@ -51,6 +51,9 @@ pub enum TaskKind {
 pub struct Trigger {
     /// Login of the person or bot.
     pub actor: String,
+    /// Who started the same workflow run again, when that was somebody else; needs access too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun_by: Option<String>,
     /// The label to take off when work starts.
     pub label: Option<String>,
     /// When it happened; what was edited later is not read.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::admit::Admitted;
+use super::outcome::Outcome;
 use super::plan::Plan;
 use super::publish::Published;
 use super::run::Run;
@@ -18,15 +19,21 @@ use crate::cli::ui::Ui;
 use crate::error::{Failure, Result};
 use crate::forge::{Forge, ForgeError, RepositoryId};
 use crate::redact::Redactor;
-use crate::report::progress::{State, render};
-
-use super::outcome::Outcome;
+use crate::report::{self, progress};
 
 /// Time between edits while work goes on.
 const SPACING: Duration = Duration::from_secs(10);
 
-/// What finds the comment again: the first line of every version of it.
-pub const MARKER: &str = "<!-- patchwright:progress";
+/// What the comment says at a moment.
+#[derive(Clone)]
+struct State {
+    phase: String,
+    plan: Plan,
+    run_url: Option<String>,
+    marker: String,
+    /// The last words, when the run has ended.
+    ended: Option<String>,
+}
 
 /// Tells people how a run goes: on stderr, and in the comment when there is an issue.
 pub struct Progress {
@@ -54,7 +61,13 @@ impl Progress {
     /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
     /// run ends here, before anything is spent.
     pub async fn start(run: &Run<'_>, admitted: Option<&Admitted>) -> Result<Progress> {
-        let state = State::new(&run.folder.id, run.around.run_url.clone());
+        let state = State {
+            phase: "Starting".to_owned(),
+            plan: Plan::default(),
+            run_url: run.around.run_url.clone(),
+            marker: report::marker("progress", &run.folder.id),
+            ended: None,
+        };
         let ui = run.around.ui;
         let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
             return Ok(Progress { ui, state: Arc::new(Mutex::new(state)), comment: None });
@@ -94,13 +107,24 @@ impl Progress {
 
     /// The final state, with the link.
     pub async fn finish(self, outcome: &Outcome, published: Option<&Published>) {
-        self.edit(|state| state.finish(outcome, published));
+        self.edit(|state| {
+            state.ended = Some(progress::finished(&progress::Finished {
+                outcome,
+                pull_request: published.map(|p| (p.pull_request, p.url.as_str())),
+                compare_url: None,
+                marker: &state.marker,
+            }));
+        });
         self.close().await;
     }
 
     /// The run ended without an outcome.
     pub async fn fail(self, failure: &Failure) {
-        self.edit(|state| state.fail(failure));
+        self.edit(|state| {
+            let run_url = state.run_url.as_deref();
+            let message = failure.to_string();
+            state.ended = Some(progress::failed(&message, &[], run_url, &state.marker));
+        });
         self.close().await;
     }
 
@@ -150,9 +174,18 @@ impl Comment {
 
 impl Target {
     async fn write(&self, known: Option<u64>, state: &State) -> Result<u64, ForgeError> {
-        let body = self.redactor.redact(&render(state));
+        let text = state.ended.clone().unwrap_or_else(|| {
+            progress::running(&progress::Running {
+                state: &state.phase,
+                plan: &state.plan,
+                run_url: state.run_url.as_deref(),
+                marker: &state.marker,
+            })
+        });
+        let body = self.redactor.redact(&text);
+        let (repository, marker) = (&self.repository, &state.marker);
         let comment =
-            self.forge.upsert_comment(&self.repository, self.issue, MARKER, known, &body).await?;
+            self.forge.upsert_comment(repository, self.issue, marker, known, &body).await?;
         Ok(comment.id)
     }
 }

@@ -15,11 +15,13 @@ use super::{Task, TaskKind};
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
 use crate::forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
-use crate::git::Oid;
-use crate::report::pr_body;
+use crate::git::{Oid, tree};
+use crate::report::{self, pr_body, template};
 
 /// What finds our pull request again.
-pub const MARKER: &str = "<!-- patchwright:pull-request";
+fn marker(run: &Run<'_>) -> String {
+    report::marker("pull-request", &run.folder.id)
+}
 
 /// What became of the change on the forge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -191,23 +193,34 @@ fn draft_of(
     settled: &Settled,
     branch: &str,
 ) -> PullRequestDraft {
-    let input = pr_body::Input {
+    let issue = (admitted.issue.number, admitted.snapshot.title.as_str());
+    let template = template_of(workspace);
+    let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let body = pr_body::body(&pr_body::PullRequest {
         outcome,
-        issue: Some((admitted.issue.number, &admitted.snapshot.title)),
-        template: workspace.pull_request_template(),
-        held_back_patch: settled.held_back_patch.as_deref(),
-        marker_prefix: MARKER,
-    };
+        issue: Some(issue),
+        template: template.as_deref(),
+        held_back_patch: patch.as_deref(),
+        marker: &marker(run),
+    });
+    let title = pr_body::title(&outcome.final_message, Some(issue.1));
     PullRequestDraft {
-        title: run.world.redactor.redact(&pr_body::title(&input)),
-        body: run.world.redactor.redact(&pr_body::render(&input)),
+        title: run.world.redactor.redact(&title),
+        body: run.world.redactor.redact(&body),
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft
             || outcome.evidence.any_failed()
-            || !outcome.judgement.flags.is_empty()
+            || outcome.judgement.wants_draft()
             || outcome.conclusion == Conclusion::Partial,
     }
+}
+
+/// The repository's own pull request template, from the base commit.
+fn template_of(workspace: &Workspace) -> Option<String> {
+    let paths = tree::paths_at(&workspace.repo, workspace.base, usize::MAX).ok()?;
+    let path = template::find(paths.iter().map(String::as_str))?;
+    Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())
 }
 
 async fn open_or_update(
@@ -224,7 +237,7 @@ async fn open_or_update(
     let (pull_request, operation) = run
         .world
         .forge
-        .open_or_update(&admitted.repository.id, draft, MARKER)
+        .open_or_update(&admitted.repository.id, draft, &marker(run))
         .await
         .map_err(|err| {
             let link =

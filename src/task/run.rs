@@ -20,7 +20,7 @@ use super::publish::{self, Published};
 use super::settle::Settled;
 use super::workspace::Workspace;
 use super::{Task, TaskKind, salvage};
-use crate::agent::journal::Entry;
+use crate::agent::journal::{Entry, Line};
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, file, merge};
@@ -54,6 +54,8 @@ impl Surroundings {
 /// A run that came to an end with an outcome (which may be a refusal or a used-up budget).
 #[derive(Debug)]
 pub struct Ended {
+    /// What the run was about.
+    pub subject: String,
     pub outcome: Outcome,
     pub published: Option<Published>,
     /// Where journal, patch, plan and report are.
@@ -70,6 +72,8 @@ pub struct Run<'a> {
     pub folder: RunFolder,
     pub around: Surroundings,
     pub started: Instant,
+    /// Title of the issue, as it stood at the trigger.
+    pub issue_title: Option<String>,
 }
 
 /// Runs a task: admit → open the workspace → check → agent → collect → check again → judge → publish.
@@ -91,8 +95,11 @@ pub async fn run_task(
         TaskKind::Exec { .. } => None,
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
-    let mut run = Run { world, config, task, folder, around, started };
+    let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
+    let mut run = Run { world, config, task, folder, around, started, issue_title };
     run.sweep().await;
+    let replied = |line: &&Line| matches!(line.entry, Entry::Replied { .. });
+    world.provider.resume_at(run.folder.recorded.iter().filter(replied).count());
     run.journal_start()?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
@@ -162,13 +169,27 @@ async fn work(
         _ => None,
     };
     salvage::write_report(run, &outcome, published.as_ref());
-    Ok(Ended { outcome, published, folder: run.folder.path.clone(), repo: workspace.repo })
+    Ok(Ended {
+        subject: run.subject(),
+        outcome,
+        published,
+        folder: run.folder.path.clone(),
+        repo: workspace.repo,
+    })
 }
 
 impl Run<'_> {
     /// Appends to the journal.
     pub fn journal(&self, entry: Entry) -> Result<()> {
         self.folder.journal.append(&entry).map(drop)
+    }
+
+    /// What the run is about, for titles: `acme/web#7`, or the prompt's beginning.
+    pub fn subject(&self) -> String {
+        match &self.task.kind {
+            TaskKind::Issue { repository, number, .. } => format!("{repository}#{number}"),
+            TaskKind::Exec { prompt, .. } => prompt.chars().take(60).collect(),
+        }
     }
 
     /// Time that is left of the wall-clock budget.

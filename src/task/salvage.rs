@@ -6,8 +6,10 @@ use super::publish::Published;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
+use crate::agent::journal::{self, Entry};
 use crate::error::{Failure, Result};
-use crate::git::diff;
+use crate::git::diff::{self, DiffSpec};
+use crate::provider::item::Item;
 use crate::report::{html, plan_md};
 
 /// Writes patch and plan before anything is published, so that a failing forge loses nothing.
@@ -20,17 +22,14 @@ pub fn write(
     outcome: &Outcome,
     settled: &Settled,
 ) -> Result<()> {
-    run.folder.write("plan.md", plan_md::render(&outcome.plan).as_bytes())?;
+    let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
+    run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
     let leaks = outcome.judgement.violations.iter().any(|found| found.rule == "secret.own");
     if let Some(change) = &outcome.change
         && !leaks
     {
-        let patch = diff::unified(
-            &workspace.repo,
-            workspace.base_tree()?,
-            change.tree,
-            diff::DiffSpec::all(),
-        )
+        let base = workspace.base_tree()?;
+        let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())
             .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))?;
         run.folder.write("change.patch", &patch)?;
     }
@@ -42,17 +41,14 @@ pub fn write(
 
 /// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
 /// not fatal.
-pub fn write_report(
-    run: &Run<'_>,
-    outcome: &Outcome,
-    published: Option<&Published>,
-) {
+pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     let patch = fs_err::read(run.folder.path.join("change.patch")).unwrap_or_default();
-    let page = html::render(&html::Input {
+    let page = html::report(&html::Report {
+        subject: &run.subject(),
+        title: run.issue_title.as_deref().unwrap_or_default(),
         outcome,
-        patch: &String::from_utf8_lossy(&patch),
-        journal: &run.folder.path.join("journal.jsonl"),
-        url: published.map(|published| published.url.as_str()),
+        diff: &String::from_utf8_lossy(&patch),
+        items: &conversation(run),
     });
     let result = serde_json::json!({
         "run": outcome.run,
@@ -60,6 +56,7 @@ pub fn write_report(
         "reason": outcome.reason,
         "final_message": outcome.final_message,
         "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
+        "plan": outcome.plan,
         "evidence": outcome.evidence,
         "judgement": outcome.judgement,
         "spending": outcome.spending,
@@ -73,4 +70,19 @@ pub fn write_report(
             run.around.ui.say(&failure.to_string());
         }
     }
+}
+
+/// The conversation as the journal has it.
+fn conversation(run: &Run<'_>) -> Vec<Item> {
+    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
+    let mut items = Vec::new();
+    for line in lines {
+        match line.entry {
+            Entry::Prompted { items: said, .. } | Entry::Added { items: said } => items.extend(said),
+            Entry::Replied { reply, .. } => items.extend(reply.items),
+            Entry::CallEnded { output, .. } => items.push(Item::Output(output)),
+            _ => {}
+        }
+    }
+    items
 }

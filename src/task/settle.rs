@@ -1,7 +1,6 @@
 //! From what came out of the sandbox to what may leave the building: judge the change, keep back
 //! what may not be published, and make the commit.
 
-use super::TaskKind;
 use super::agent_phase::Worked;
 use super::run::Run;
 use super::workspace::{RUN_TRAILER, Workspace};
@@ -9,7 +8,7 @@ use crate::error::{Failure, Result};
 use crate::git::tree::Change;
 use crate::git::{Oid, commit, diff, tree};
 use crate::policy::{self, Judgement};
-use crate::report::commit_message;
+use crate::report::{commit_message, pr_body};
 
 /// Bytes of one file that the policy reads; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
@@ -32,9 +31,9 @@ impl Settled {
         let judgement = policy::check(
             &run.config.policy,
             whole,
-            &|oid| tree::read_blob(&workspace.repo, oid, BLOB_CAP).unwrap_or_default(),
+            &|oid| tree::read_blob(&workspace.repo, oid, BLOB_CAP).ok(),
             &run.world.redactor,
-            &worked.outbound_texts(),
+            &outbound(worked),
         );
         let kept = if judgement.held_back.is_empty() {
             Some(whole.clone())
@@ -78,15 +77,9 @@ fn make_commit(
     change: &Change,
     worked: &Worked,
 ) -> Result<Oid> {
-    let issue = match &run.task.kind {
-        TaskKind::Issue { number, .. } => Some(*number),
-        TaskKind::Exec { .. } => None,
-    };
-    let message = commit_message::render(&commit_message::Input {
-        final_message: &worked.stopped.final_message,
-        issue,
-        run: &run.folder.id,
-    });
+    let issue_title = run.issue_title.as_deref();
+    let title = pr_body::title(&worked.stopped.final_message, issue_title);
+    let message = commit_message::commit_message(&title, &words_of(worked), &[]);
     let identity = commit::Identity {
         name: run.config.identity.name.clone(),
         email: run.config.identity.email.clone(),
@@ -100,4 +93,19 @@ fn make_commit(
     };
     commit::create(&workspace.repo, change.base, change.tree, &spec)
         .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
+}
+
+/// The model's last message without its first line, which has become the subject.
+fn words_of(worked: &Worked) -> String {
+    let message = worked.stopped.final_message.trim_start();
+    message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
+}
+
+/// Every text of the model that would go out with the change.
+fn outbound(worked: &Worked) -> Vec<(&'static str, &str)> {
+    let plan = &worked.stopped.plan;
+    let mut texts = vec![("the final message", worked.stopped.final_message.as_str())];
+    texts.extend(plan.explanation.as_deref().map(|text| ("the plan", text)));
+    texts.extend(plan.steps.iter().map(|step| ("the plan", step.step.as_str())));
+    texts
 }

@@ -117,12 +117,25 @@ impl Workspace {
             .map_err(|error| failure(error, &format!("cannot read `{path}` of the base commit")))
     }
 
+    /// The same, at once: for readers that cannot wait. Unreadable counts as absent.
+    pub fn file_now(&self, path: &str) -> Option<Vec<u8>> {
+        tree::file_at(&self.repo, self.base, path).ok().flatten()
+    }
+
     /// What is in a folder of the base commit; the root is the empty path.
     pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
         let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
         blocking(move || tree::list_at(&repo, base, &name))
             .await
             .map_err(|error| failure(error, &format!("cannot list `{path}` of the base commit")))
+    }
+
+    /// Every regular file of the base commit, sorted; at most `most`.
+    pub async fn paths(&self, most: usize) -> Result<Vec<String>> {
+        let (repo, base) = (self.repo.clone(), self.base);
+        blocking(move || tree::paths_at(&repo, base, most))
+            .await
+            .map_err(|error| failure(error, "cannot list the files of the base commit"))
     }
 
     /// Fetches what changed in the sandbox and turns it into a tree on the base.

@@ -2,15 +2,12 @@
 //!
 //! Pure functions, called before anything is written.
 
+use super::super::marker::{is_marker, marked};
+
 /// Characters in the body of a comment, issue or pull request.
 pub(super) const LONGEST_BODY: usize = 65_536;
 const LONGEST_TITLE: usize = 256;
 const CUT_NOTICE: &str = "\n\n*(cut: GitHub takes no more than 65,536 characters)*";
-
-/// `marker` stands on a line of its own in `body`.
-pub(super) fn carries(body: &str, marker: &str) -> bool {
-    body.lines().any(|line| line.trim() == marker.trim())
-}
 
 /// The same text, as far as GitHub keeps it: line ends and outer white space do not count.
 pub(super) fn same(one: &str, other: &str) -> bool {
@@ -21,15 +18,14 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 /// The body with the marker in it, cut to what GitHub takes. A cut keeps the marker, because without
 /// it the text would not be found again.
 pub(super) fn fit(body: &str, marker: &str) -> String {
-    let marked =
-        if carries(body, marker) { body.to_owned() } else { format!("{body}\n\n{marker}") };
+    let marked = marked(body, marker);
     if marked.chars().count() <= LONGEST_BODY {
         return marked;
     }
     let tail = format!("{CUT_NOTICE}\n\n{marker}");
     let room = LONGEST_BODY.saturating_sub(tail.chars().count());
     // A marker further up is taken out, so that there is exactly one.
-    let rest: Vec<&str> = marked.lines().filter(|line| line.trim() != marker.trim()).collect();
+    let rest: Vec<&str> = marked.lines().filter(|line| !is_marker(line, marker)).collect();
     let cut: String = rest.join("\n").chars().take(room).collect();
     format!("{cut}{tail}")
 }

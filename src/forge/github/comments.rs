@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::body::{LONGEST_BODY, carries, fit, same};
+use super::super::marker::carries;
+use super::body::{LONGEST_BODY, fit, same};
 use super::http::{Call, Written};
 use super::wire::CommentJson;
 use super::{GitHubForge, ISSUES_WRITE, route};

@@ -3,7 +3,8 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::body::{carries, fit, fit_title, same};
+use super::super::marker::carries;
+use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written, segment};
 use super::wire::PullJson;
