@@ -186,7 +186,8 @@ impl<'a> Walk<'a> {
             length += gap + title;
             titled = true;
         }
-        if target.is_empty() || !ends(from + length) {
+        let empty = target.is_empty() && !self.text[from..].trim_start().starts_with("<>");
+        if empty || !ends(from + length) {
             return false;
         }
         if used {
