@@ -1,4 +1,5 @@
 //! Every word people read: snapshots of the reports, and hostile words in every place of them.
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 use expect_test::expect;
 use patchwright::git::Oid;
@@ -41,6 +42,7 @@ fn file(path: &str) -> FileChange {
 }
 
 /// An outcome in which every text is `words`, or the sane one when it is `None`.
+#[expect(clippy::too_many_lines, reason = "every field of an outcome")]
 fn outcome(words: Option<&str>) -> Outcome {
     let say = |sane: &str| words.unwrap_or(sane).to_owned();
     let violation = |rule: &str, path: &str, message: &str| Violation {
@@ -51,7 +53,7 @@ fn outcome(words: Option<&str>) -> Outcome {
     let zero = Oid(git2::Oid::ZERO_SHA1);
     let held = file(&say(".github/workflows/ci.yml"));
     let step = |text: &str, status| Step { step: say(text), status };
-    let head =
+    let after =
         vec![check_run(&say("cargo test"), 0, "ok"), check_run(&say("make lint"), 1, &say("bad"))];
     Outcome {
         run: "r1".to_owned(),
@@ -76,7 +78,7 @@ fn outcome(words: Option<&str>) -> Outcome {
         }),
         evidence: verify::compare(
             vec![check_run(&say("cargo test"), 101, "failed"), check_run(&say("make lint"), 0, "")],
-            head,
+            after,
             say("the repository's kind"),
         ),
         judgement: Judgement {
@@ -531,7 +533,7 @@ fn acts(report: &str) -> Vec<&'static str> {
         match fence {
             Some(length) if run >= length && line.trim_matches('`').is_empty() => fence = None,
             Some(_) => {}
-            None if run >= 3 => fence = Some(run),
+            None if run >= 3 && !line[run..].contains('`') => fence = Some(run),
             None => {
                 let line = line
                     .split_once("<code>")
@@ -582,6 +584,7 @@ fn without_code_spans(line: &str) -> String {
     while let Some(start) = rest.find('`') {
         let escaped = rest[..start].ends_with('\\') && !rest[..start].ends_with("\\\\");
         let run = rest[start..].len() - rest[start..].trim_start_matches('`').len();
+        let run = if escaped { 1 } else { run };
         let fence = &rest[start..start + run];
         let after = &rest[start + run..];
         let close = (!escaped).then(|| {
@@ -592,7 +595,10 @@ fn without_code_spans(line: &str) -> String {
         });
         out.push_str(&rest[..start]);
         rest = match close.flatten() {
-            Some(at) => &after[at + run..],
+            Some(at) => {
+                out.push('x');
+                &after[at + run..]
+            }
             None => after,
         };
     }
@@ -872,12 +878,67 @@ fn evidence_pairs_base_and_head_and_knows_what_broke() {
 
 #[test]
 fn the_tail_of_an_output_is_bounded_and_visible() {
-    let long: String = (0..5000).map(|n| format!("line {n}\n")).collect();
+    let long: String =
+        (0..5000).fold(String::new(), |text, n| text + "line " + &n.to_string() + "\n");
     let tail = verify::tail(&long);
     assert!(
-        tail.starts_with("[") && tail.contains("earlier bytes left out]\nline 4920\n"),
+        tail.starts_with('[') && tail.contains("earlier bytes left out]\nline 4920\n"),
         "{tail}"
     );
     assert_eq!(verify::tail("a\r\n\u{1b}[31mb\u{1b}[0m\u{8}\n\n"), "a\nb\\u{8}");
     assert!(verify::tail(&"ü".repeat(100_000)).len() < 7000);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config {
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    })]
+    #[test]
+    fn no_mix_of_markdown_acts(pieces in proptest::collection::vec(0..PIECES.len(), 0..40)) {
+        let words: String = pieces.iter().map(|at| PIECES[*at]).collect();
+        proptest::prop_assert_eq!(acts(&markdown::passage(&words, 10_000)), Vec::<&str>::new());
+        let line = format!("- {}\n| {} |\n", text::inline(&words), text::code_cell(&words));
+        proptest::prop_assert_eq!(acts(&line), Vec::<&str>::new());
+    }
+}
+
+const PIECES: &[&str] = &[
+    "`",
+    "``",
+    "```",
+    "~~~",
+    "\n",
+    "\n\n",
+    "\\",
+    "@octocat",
+    "#1",
+    " fixes ",
+    "GH-3",
+    "![",
+    "[x]",
+    "](javascript:x)",
+    "](https://a.test)",
+    "<img src=x>",
+    "<!--",
+    "-->",
+    "# ",
+    "    ",
+    "> ",
+    "- ",
+    "&lt;",
+    "&#60;",
+    "&",
+    ";",
+    "世",
+    "é",
+    " ",
+    "a",
+    "\u{202e}",
+    "$",
+    "|",
+    "=",
+    "[a]: javascript:x",
+    "](https://github.com/acme/other/issues/4)",
+    "https://github.com/acme/other/issues/4",
+];

@@ -37,11 +37,7 @@ pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
         && !line.to_lowercase().starts_with("i ")
         && line.contains(' ')
         && !line.eq_ignore_ascii_case("summary of changes");
-    let chosen = match (reads_like_one, issue_title) {
-        (false, Some(issue)) => issue,
-        (true, _) => line,
-        (false, None) => line,
-    };
+    let chosen = issue_title.filter(|_| !reads_like_one).unwrap_or(line);
     commit_message::subject(chosen)
 }
 
@@ -87,8 +83,8 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
     let plan = sections::plan(&outcome.plan);
     let notes = outcome.plan.explanation.as_deref().map(text::inline).unwrap_or_default();
     let assumptions = sections::assumptions(&outcome.final_message);
-    let assumptions: String =
-        assumptions.iter().map(|item| format!("- {}\n", text::inline(item))).collect();
+    let assumptions =
+        assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
     let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
     let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
     let details = format!(

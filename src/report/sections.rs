@@ -121,9 +121,10 @@ pub fn files(change: &Change, judgement: &Judgement) -> String {
     }
     let mut out = String::from("| File | Change | Lines |\n|---|---|---|\n");
     for file in files.iter().take(MAX_ROWS) {
-        let lines = match file.binary {
-            true => "binary".to_owned(),
-            false => format!("+{} −{}", file.added_lines, file.removed_lines),
+        let lines = if file.binary {
+            "binary".to_owned()
+        } else {
+            format!("+{} −{}", file.added_lines, file.removed_lines)
         };
         let _ = writeln!(out, "| {} | {} | {lines} |", code_cell(&file.path), what(file));
     }
