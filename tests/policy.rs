@@ -642,11 +642,25 @@ proptest::proptest! {
         pieces in proptest::collection::vec((0..40usize, 0..40usize, 0..7usize), 0..12)
     ) {
         let between = ["", " ", "\n", "é", "%", "0x", "世"];
-        let text: String = pieces
+        let parts = pieces
             .iter()
-            .map(|(from, to, gap)| format!("{}{}", &CANARY[*from.min(to)..*from.max(to)], between[*gap]))
-            .collect();
+            .flat_map(|(from, to, gap)| [&CANARY[*from.min(to)..*from.max(to)], between[*gap]]);
+        let text: String = parts.collect();
         let redactor = redactor();
         proptest::prop_assert_eq!(redactor.scan(redactor.redact(&text).as_bytes()), []);
     }
+}
+
+#[test]
+fn the_page_about_policy_names_every_rule() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs_err::read_to_string(root.join("docs/policy.md")).unwrap();
+    let keys = secrets::KEY_FORMATS.iter().map(|format| format!("`secret.{}`", format.id));
+    let globs = policy::paths::PROTECTED
+        .iter()
+        .flat_map(|row| [format!("`{}`", row.glob), format!("| `{}` | {} |", row.rule, row.why)]);
+    let held = policy::paths::WORKFLOWS.iter().map(|glob| format!("`{glob}`"));
+    let missing: Vec<String> =
+        keys.chain(globs).chain(held).filter(|words| !page.contains(words.as_str())).collect();
+    assert_eq!(missing, Vec::<String>::new());
 }

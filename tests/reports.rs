@@ -524,6 +524,9 @@ const HOSTILE: &[&str] = &[
     "[a]: javascript:alert(1)\n[b][a] &lt;script&gt; &#60;b&#62; \\<i> \\@octocat \\#5",
 ];
 
+/// What something does, and how that is seen.
+type Sign = (&'static str, fn(&str) -> bool);
+
 /// What Markdown text outside of code does: everything that must not come from hostile words.
 fn acts(report: &str) -> Vec<&'static str> {
     let mut outside = String::new();
@@ -552,7 +555,7 @@ fn acts(report: &str) -> Vec<&'static str> {
     let outside =
         outside.replace("<!-- patchwright:pull-request run=r1 v=1 -->", "").replace("Fixes #7", "");
     let outside = outside.replace("Pull request: #8", "");
-    let signs: &[(&'static str, fn(&str) -> bool)] = &[
+    let signs: &[Sign] = &[
         ("HTML", |t| t.contains('<')),
         ("picture", |t| t.match_indices("![").any(|(at, _)| !t[..at].ends_with('\\'))),
         ("script link", |t| {
@@ -781,10 +784,13 @@ fn commit_messages_vouch_for_nobody_and_skip_nothing() {
     .assert_eq(&message);
 }
 
+/// Files in the root of a repository, and the checks that it has.
+type Kind = (Vec<(&'static str, String)>, &'static [&'static str]);
+
 #[test]
 fn checks_are_found_by_the_kind_of_repository() {
     let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
-    let rows: Vec<(Vec<(&str, String)>, &[&str])> = vec![
+    let rows: Vec<Kind> = vec![
         (vec![], &[]),
         (vec![("README.md", String::new())], &[]),
         (vec![("Cargo.toml", String::new())], &["cargo test"]),

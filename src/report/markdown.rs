@@ -87,15 +87,12 @@ fn inline(line: &str, out: &mut String) {
         match c {
             '`' => {
                 let run = rest.len() - rest.trim_start_matches('`').len();
-                match code_span(rest) {
-                    Some(length) => {
-                        out.push_str(&rest[..length]);
-                        at += length - 1;
-                    }
-                    None => {
-                        out.push_str(&"\\`".repeat(run));
-                        at += run - 1;
-                    }
+                if let Some(length) = code_span(rest) {
+                    out.push_str(&rest[..length]);
+                    at += length - 1;
+                } else {
+                    out.push_str(&"\\`".repeat(run));
+                    at += run - 1;
                 }
             }
             '\\' if next.is_ascii_punctuation() => match next {
