@@ -102,27 +102,15 @@ impl Redactor {
                 text = text.replace(value.expose_secret(), "***");
             }
         }
-        let mut spans = self.spans(text.as_bytes());
-        if spans.is_empty() {
-            return text;
-        }
-        spans.sort_by_key(|span| span.start);
-        let mut out = String::with_capacity(text.len());
-        let mut done = 0;
-        for span in spans {
-            let start = floor(&text, span.start.max(done));
-            let end = ceil(&text, span.end);
-            if end <= done {
-                continue;
+        // What stood around a part can make up another one when the part is gone.
+        for _ in 0..8 {
+            let spans = self.spans(text.as_bytes());
+            if spans.is_empty() {
+                return text;
             }
-            if start > done || done == 0 || !out.ends_with("***") {
-                out.push_str(&text[done.min(start)..start]);
-                out.push_str("***");
-            }
-            done = end;
+            text = without(&text, spans);
         }
-        out.push_str(&text[done..]);
-        out
+        "***".to_owned()
     }
 
     /// Finds secrets, or twelve consecutive characters of one, in any encoding named in [`Hit`].
@@ -141,7 +129,7 @@ impl Redactor {
                 news
             })
             .map(|span| {
-                line += bytes[counted..span.start].iter().filter(|b| **b == b'\n').count();
+                line += bytes[counted..span.start].split(|b| *b == b'\n').count() - 1;
                 counted = span.start;
                 Hit {
                     secret: self.names[span.secret].clone(),
@@ -160,7 +148,9 @@ impl Redactor {
         let mut found = Found::default();
         let plain = |encoding| Reader::new(&self.plain, encoding);
         let mut reader = plain("plain");
-        bytes.iter().enumerate().for_each(|(at, b)| reader.feed(*b, at, at + 1, &mut found));
+        for (at, byte) in bytes.iter().enumerate() {
+            reader.feed(*byte, at, at + 1, &mut found);
+        }
         let mut reader = Reader::new(&self.compact, "separated");
         for (at, byte) in bytes.iter().enumerate().filter(|(_, b)| b.is_ascii_alphanumeric()) {
             reader.feed(*byte, at, at + 1, &mut found);
@@ -176,6 +166,26 @@ impl Redactor {
         read_base64(bytes, std::array::from_fn(|_| plain("base64")), &mut found);
         found.0
     }
+}
+
+/// The text with `***` in the place of the spans.
+fn without(text: &str, mut spans: Vec<Span>) -> String {
+    spans.sort_by_key(|span| span.start);
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for span in spans {
+        let (start, end) = (floor(text, span.start.max(done)), ceil(text, span.end));
+        if end <= done {
+            continue;
+        }
+        if start > done || done == 0 {
+            out.push_str(&text[done..start]);
+            out.push_str("***");
+        }
+        done = end;
+    }
+    out.push_str(&text[done..]);
+    out
 }
 
 /// The private part of a key file: armour lines (`-----BEGIN …`) are public.
@@ -233,7 +243,9 @@ impl Windows {
         let first = public.saturating_sub(WINDOW - PRIVATE).min(bytes.len() - length);
         for window in bytes[first..].windows(length) {
             let mut seen = [false; 256];
-            window.iter().for_each(|b| seen[usize::from(*b)] = true);
+            for byte in window {
+                seen[usize::from(*byte)] = true;
+            }
             if length == WINDOW && seen.iter().filter(|s| **s).count() < DISTINCT {
                 continue;
             }

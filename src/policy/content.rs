@@ -124,11 +124,14 @@ const PHRASES: &[Phrase] = &[
     lint("--no-verify", &[]),
 ];
 
+/// Line numbers with what stands there.
+type Hits<'a> = Vec<(usize, &'a str)>;
+
 /// Flags for a text file.
 pub(super) fn check(file: &FileChange, added: &Added, flags: &mut Vec<Violation>) {
     let path = folded(&file.path);
     let flag = |rule: &str, message| Violation::new(rule, Some(file.path.clone()), message);
-    let mut by_rule: Vec<(&str, &str, Vec<(usize, &str)>)> = Vec::new();
+    let mut by_rule: Vec<(&str, &str, Hits<'_>)> = Vec::new();
     for phrase in PHRASES {
         let applies =
             phrase.endings.is_empty() || phrase.endings.iter().any(|ending| path.ends_with(ending));
@@ -154,7 +157,7 @@ pub(super) fn check(file: &FileChange, added: &Added, flags: &mut Vec<Violation>
         let hits = added.lines.iter().filter_map(|(number, line)| Some((*number, of(line)?)));
         let hits: Vec<(usize, String)> = hits.collect();
         if !hits.is_empty() {
-            let shown: Vec<(usize, &str)> = hits.iter().map(|(n, t)| (*n, t.as_str())).collect();
+            let shown: Hits<'_> = hits.iter().map(|(n, t)| (*n, t.as_str())).collect();
             flags.push(flag(rule, format!("{says}: {}", first_three(&shown))));
         }
     }

@@ -213,26 +213,32 @@ fn check_content(
 
 /// The policy's globs, compiled. A glob that is none matches everything where that is strict.
 pub(crate) struct Lists {
-    pub(crate) protected: Vec<(String, GlobSet)>,
+    /// Index of a match in `protected_globs`.
+    pub(crate) protected: GlobSet,
+    pub(crate) protected_globs: Vec<String>,
+    /// Empty when the operator allows workflows.
+    pub(crate) workflows: GlobSet,
     pub(crate) blocked: GlobSet,
     pub(crate) secret_allow: GlobSet,
-    pub(crate) allow_workflows: bool,
 }
 
 impl Lists {
     fn new(policy: &Policy) -> Lists {
-        let one = |glob: &String| (glob.clone(), glob_set(std::slice::from_ref(glob), "**"));
+        let workflows = if policy.allow_workflows { &[] } else { paths::WORKFLOWS };
+        let workflows: Vec<String> = workflows.iter().map(|glob| (*glob).to_owned()).collect();
         Lists {
-            protected: policy.protected_paths.iter().map(one).collect(),
+            protected: glob_set(&policy.protected_paths, "**"),
+            protected_globs: policy.protected_paths.clone(),
+            workflows: glob_set(&workflows, "**"),
             blocked: glob_set(&policy.blocked_paths, "**"),
-            secret_allow: glob_set(&policy.secret_allow_paths, ""),
-            allow_workflows: policy.allow_workflows,
+            // The second is no path: a name cannot end in a slash.
+            secret_allow: glob_set(&policy.secret_allow_paths, "?/"),
         }
     }
 }
 
 /// Compiles globs for folded paths. `instead` stands in for one that is invalid.
-pub(crate) fn glob_set(globs: &[String], instead: &str) -> GlobSet {
+fn glob_set(globs: &[String], instead: &str) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
         if let Ok(glob) = glob_of(glob).or_else(|_| glob_of(instead)) {

@@ -152,8 +152,7 @@ pub(super) fn check_together(files: &[FileChange], judgement: &mut Judgement) {
 }
 
 fn held_back(lists: &Lists, folded: &str) -> Option<&'static str> {
-    let workflows: Vec<String> = WORKFLOWS.iter().map(|glob| (*glob).to_owned()).collect();
-    if !lists.allow_workflows && super::glob_set(&workflows, "**").is_match(folded) {
+    if lists.workflows.is_match(folded) {
         return Some("path.workflow");
     }
     lists.blocked.is_match(folded).then_some("path.blocked")
@@ -161,10 +160,10 @@ fn held_back(lists: &Lists, folded: &str) -> Option<&'static str> {
 
 /// The first protection that is more than a note, else the note.
 fn protection(lists: &Lists, folded: &str) -> Option<(&'static str, String)> {
-    let matching = lists.protected.iter().filter(|(_, set)| set.is_match(folded));
-    let known = |glob: &str| PROTECTED.iter().find(|row| row.glob == glob);
-    let mut rows: Vec<(&'static str, String)> = matching
-        .map(|(glob, _)| match known(glob) {
+    let matching = lists.protected.matches(folded);
+    let globs = matching.iter().filter_map(|at| lists.protected_globs.get(*at));
+    let mut rows: Vec<(&'static str, String)> = globs
+        .map(|glob| match PROTECTED.iter().find(|row| row.glob == glob) {
             Some(row) => (row.rule, row.why.to_owned()),
             None => ("path.protected.listed", format!("listed as `{glob}`")),
         })

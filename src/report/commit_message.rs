@@ -65,10 +65,7 @@ pub fn commit_message(title: &str, body: &str, trailers: &[(&str, &str)]) -> Str
 pub fn subject(title: &str) -> String {
     let line = neutral(&text::line(title));
     let line = line.trim_start_matches(['#', '*', ' ']).trim_end_matches(['*', ' ']);
-    match line.is_empty() {
-        true => "Change by Patchwright".to_owned(),
-        false => text::cut(line, SUBJECT),
-    }
+    if line.is_empty() { "Change by Patchwright".to_owned() } else { text::cut(line, SUBJECT) }
 }
 
 fn plain_body(body: &str) -> String {
@@ -79,10 +76,7 @@ fn plain_body(body: &str) -> String {
             // A `#` at the start would be a comment in an editor, `--` or `diff` a cut for `am`.
             let line = neutral(line.trim_end());
             let cut = line == "---" || line.starts_with("diff -") || line.starts_with("Index: ");
-            lines.push(match cut || line.starts_with('#') {
-                true => format!(" {line}"),
-                false => line,
-            });
+            lines.push(if cut || line.starts_with('#') { format!(" {line}") } else { line });
         }
     }
     lines.join("\n").trim().to_owned()

@@ -23,13 +23,10 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
     if let Some(reason) = &outcome.reason {
         let _ = writeln!(out, "{}\n", text::inline(reason));
     }
-    let violations: String = outcome
-        .judgement
-        .violations
-        .iter()
-        .take(50)
-        .map(|violation| format!("- {}\n", sections::violation(violation)))
-        .collect();
+    let violations: String =
+        outcome.judgement.violations.iter().take(50).fold(String::new(), |out, violation| {
+            out + "- " + &sections::violation(violation) + "\n"
+        });
     let files = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
     let words = markdown::passage(&outcome.final_message, 20_000);
     let parts = [

@@ -83,16 +83,17 @@ fn inline(line: &str, out: &mut String) {
         let rest = &line[at..];
         let c = rest.chars().next().unwrap_or(' ');
         let next = rest[c.len_utf8()..].chars().next().unwrap_or(' ');
-        let before = line[..at].chars().next_back().unwrap_or(' ');
         at += c.len_utf8();
         match c {
             '`' => {
-                let length = code_span(rest);
-                match length {
-                    Some(length) => out.push_str(&rest[..length]),
-                    None => out.push_str("\\`"),
+                let run = rest.len() - rest.trim_start_matches('`').len();
+                if let Some(length) = code_span(rest) {
+                    out.push_str(&rest[..length]);
+                    at += length - 1;
+                } else {
+                    out.push_str(&"\\`".repeat(run));
+                    at += run - 1;
                 }
-                at += length.unwrap_or(1) - 1;
             }
             '\\' if next.is_ascii_punctuation() => match next {
                 // Escapes of what we escape ourselves are taken apart, so none can be undone.
@@ -103,8 +104,9 @@ fn inline(line: &str, out: &mut String) {
             '&' => out.push_str("&amp;"),
             '>' if !line[..at].trim_start_matches([' ', '>']).is_empty() => out.push_str("&gt;"),
             '$' => out.push_str("\\$"),
+            '~' if rest.starts_with("~~~") => out.push_str("\\~"),
             '!' if next == '[' => out.push_str("!\\"),
-            '@' if next.is_alphanumeric() && !before.is_alphanumeric() => out.push_str("@&#8203;"),
+            '@' if next.is_alphanumeric() => out.push_str("@&#8203;"),
             '#' if next.is_ascii_digit() => out.push_str("#&#8203;"),
             '-' if next.is_ascii_digit() && line[..at - 1].to_lowercase().ends_with("gh") => {
                 out.push_str("&#8203;-");

@@ -37,11 +37,7 @@ pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
         && !line.to_lowercase().starts_with("i ")
         && line.contains(' ')
         && !line.eq_ignore_ascii_case("summary of changes");
-    let chosen = match (reads_like_one, issue_title) {
-        (false, Some(issue)) => issue,
-        (true, _) => line,
-        (false, None) => line,
-    };
+    let chosen = issue_title.filter(|_| !reads_like_one).unwrap_or(line);
     commit_message::subject(chosen)
 }
 
@@ -87,9 +83,9 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
     let plan = sections::plan(&outcome.plan);
     let notes = outcome.plan.explanation.as_deref().map(text::inline).unwrap_or_default();
     let assumptions = sections::assumptions(&outcome.final_message);
-    let assumptions: String =
-        assumptions.iter().map(|item| format!("- {}\n", text::inline(item))).collect();
-    let issue = pull_request.issue.map(|(number, _)| format!("Fixes #{number}"));
+    let assumptions =
+        assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
+    let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
     let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
     let details = format!(
         "{}\n{}",
@@ -100,7 +96,7 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
         "<details><summary>Cost, model and where this comes from</summary>\n\n{details}\n</details>"
     );
     let all = vec![
-        section(Topic::Summary, "Summary", says(&outcome.final_message, summary)),
+        section(Topic::Summary, "Summary", says(&summary_of(pull_request), summary)),
         section(Topic::Issue, "Issue", issue.unwrap_or_default()),
         section(Topic::Changes, "What changed", changes.unwrap_or_default()),
         section(Topic::Other, "Plan", join(&plan, &notes)),
@@ -119,6 +115,19 @@ fn join(first: &str, second: &str) -> String {
         (true, false) => second.to_owned(),
         (false, false) => format!("{first}\n{second}"),
     }
+}
+
+/// The model's last message without the line that became the title and the list that has a section
+/// of its own.
+fn summary_of(pull_request: &PullRequest<'_>) -> String {
+    let message = &pull_request.outcome.final_message;
+    let issue_title = pull_request.issue.map(|(_, title)| title);
+    let title = title(message, issue_title);
+    let rest = match message.trim_start().split_once('\n') {
+        Some((first, rest)) if commit_message::subject(&first.replace('`', "")) == title => rest,
+        _ => message,
+    };
+    sections::without_assumptions(rest)
 }
 
 /// The model's words, marked as such.
@@ -151,12 +160,28 @@ fn warning(outcome: &Outcome) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
+/// Merging closes the issue; work that a limit or a fault cut short only refers to it.
+fn reference(outcome: &Outcome, number: u64) -> String {
+    match outcome.conclusion {
+        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
+            format!("Refs #{number}")
+        }
+        Conclusion::Done
+        | Conclusion::NothingToDo
+        | Conclusion::NeedsInput
+        | Conclusion::Partial
+        | Conclusion::Refused => format!("Fixes #{number}"),
+    }
+}
+
 /// The end of the body. `before` is what comes before it: the issue is closed once.
 fn footer(pull_request: &PullRequest<'_>, before: &str) -> String {
     let mut out = String::new();
-    let closes = |number: u64| before.lines().any(|line| line == format!("Fixes #{number}"));
-    if let Some((number, _)) = pull_request.issue.filter(|(number, _)| !closes(*number)) {
-        let _ = writeln!(out, "Fixes #{number}\n");
+    if let Some((number, _)) = pull_request.issue {
+        let line = reference(pull_request.outcome, number);
+        if !before.lines().any(|other| other == line) {
+            let _ = writeln!(out, "{line}\n");
+        }
     }
     let run = pull_request.outcome.provenance.run_url.as_deref().filter(|url| is_plain_url(url));
     let run = run.map(|url| format!(" · [run]({url})")).unwrap_or_default();

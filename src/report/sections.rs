@@ -121,9 +121,10 @@ pub fn files(change: &Change, judgement: &Judgement) -> String {
     }
     let mut out = String::from("| File | Change | Lines |\n|---|---|---|\n");
     for file in files.iter().take(MAX_ROWS) {
-        let lines = match file.binary {
-            true => "binary".to_owned(),
-            false => format!("+{} −{}", file.added_lines, file.removed_lines),
+        let lines = if file.binary {
+            "binary".to_owned()
+        } else {
+            format!("+{} −{}", file.added_lines, file.removed_lines)
         };
         let _ = writeln!(out, "| {} | {} | {lines} |", code_cell(&file.path), what(file));
     }
@@ -239,17 +240,32 @@ fn sandbox(from: &Provenance) -> String {
 
 /// The items of a list headed `Assumptions` in the model's last message.
 pub fn assumptions(final_message: &str) -> Vec<String> {
-    let is_head = |line: &str| {
-        let words = line.trim().trim_matches(['#', '*', ':', ' ', '_']);
-        words.eq_ignore_ascii_case("assumptions")
+    let after = final_message.lines().skip_while(|line| !heads_assumptions(line)).skip(1);
+    let items = after.skip_while(|line| line.trim().is_empty()).map_while(list_item);
+    items.take(MAX_ROWS).collect()
+}
+
+/// The message without that heading and list.
+pub(super) fn without_assumptions(final_message: &str) -> String {
+    let count = assumptions(final_message).len();
+    let Some(head) = final_message.lines().position(heads_assumptions).filter(|_| count > 0) else {
+        return final_message.to_owned();
     };
-    let item = |line: &str| {
-        let line = line.trim_start();
-        let text = ["- ", "* ", "• "].iter().find_map(|mark| line.strip_prefix(mark));
-        text.map(|text| text.trim().to_owned())
-    };
-    let after = final_message.lines().skip_while(|line| !is_head(line)).skip(1);
-    after.skip_while(|line| line.trim().is_empty()).map_while(item).take(20).collect()
+    let is_blank = |line: &&str| line.trim().is_empty();
+    let blanks = final_message.lines().skip(head + 1).take_while(is_blank).count();
+    let dropped = head..=head + blanks + count;
+    let kept = final_message.lines().enumerate().filter(|(at, _)| !dropped.contains(at));
+    kept.map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+fn heads_assumptions(line: &str) -> bool {
+    line.trim().trim_matches(['#', '*', ':', ' ', '_']).eq_ignore_ascii_case("assumptions")
+}
+
+fn list_item(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let text = ["- ", "* ", "• "].iter().find_map(|mark| line.strip_prefix(mark));
+    text.map(|text| text.trim().to_owned())
 }
 
 fn left_out(out: &mut String, count: usize, of: &str) {
@@ -258,7 +274,17 @@ fn left_out(out: &mut String, count: usize, of: &str) {
     }
 }
 
-/// For the few HTML elements that we write ourselves.
+/// For the few HTML elements that we write ourselves; Markdown in it has no effect either.
 pub(super) fn html(value: &str) -> String {
-    html_escape::encode_quoted_attribute(&text::line(value)).replace('@', "@&#8203;")
+    let mut out = String::new();
+    for c in text::line(value).chars() {
+        match c {
+            c if c.is_alphanumeric() || " .,;:/-+=_()".contains(c) => out.push(c),
+            '@' => out.push_str("@&#8203;"),
+            c => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+        }
+    }
+    out
 }

@@ -15,8 +15,9 @@ pub fn find<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let place = [".github/", "", "docs/"].iter().position(|folder| {
             lower.strip_prefix(folder).is_some_and(|rest| rest.starts_with("pull_request_template"))
         });
-        let Some(place) = place.filter(|_| lower.ends_with(".md") || lower.ends_with(".txt"))
-        else {
+        let Some(place) = place.filter(|_| {
+            lower.rsplit('.').next().is_some_and(|ending| matches!(ending, "md" | "txt"))
+        }) else {
             continue;
         };
         let name = lower.rsplit('/').next().unwrap_or_default().to_owned();
@@ -84,7 +85,7 @@ pub(super) fn fill(template: &str, sections: &mut Vec<Section>) -> String {
         let marks = line.len() - line.trim_start_matches('#').len();
         let title = line.trim_start_matches('#').trim();
         let title = markdown::passage(&title.replace(['[', ']', '`'], ""), 200);
-        out.push_str(&format!("\n{} {}\n\n", "#".repeat(marks.min(6)), title.trim()));
+        out.extend(["\n", &"#".repeat(marks.min(6)), " ", title.trim(), "\n\n"]);
         boxes.topic = topic(title.trim());
     }
     boxes.flush(&mut out, sections);

@@ -60,7 +60,7 @@ pub fn visible(text: &str) -> String {
             '\r' => out.push('\n'),
             '\n' | '\t' => out.push(c),
             c if is_deceptive(c) => {
-                out.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
+                out.extend(c.escape_unicode());
             }
             c => out.push(c),
         }
@@ -88,13 +88,11 @@ pub fn line(text: &str) -> String {
 
 /// At most `most` characters; what is cut shows as `…`.
 pub fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some(_) => {
-            let end = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
-            format!("{}…", text[..end].trim_end())
-        }
+    if text.char_indices().nth(most).is_none() {
+        return text.to_owned();
     }
+    let end = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
+    format!("{}…", text[..end].trim_end())
 }
 
 /// Part of a Markdown line: formatting, HTML, mentions and references have no effect.
@@ -139,9 +137,7 @@ pub(super) fn escape(text: &str) -> String {
 
 fn ends_with_word(text: &str, word: &str) -> bool {
     let Some(start) = text.len().checked_sub(word.len()) else { return false };
-    text.is_char_boundary(start)
-        && text[start..].eq_ignore_ascii_case(word)
-        && !text[..start].ends_with(|c: char| c.is_alphanumeric())
+    text.is_char_boundary(start) && text[start..].eq_ignore_ascii_case(word)
 }
 
 fn is_list_number(text: &str) -> bool {
