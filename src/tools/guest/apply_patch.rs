@@ -28,7 +28,7 @@ pub const APPLY_PATCH: GuestTool = GuestTool {
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The entire contents of the apply_patch command, from `*** Begin Patch` to `*** End Patch`.
+    /// The entire contents of the `apply_patch` command, from `*** Begin Patch` to `*** End Patch`.
     #[serde(alias = "patch")]
     input: String,
 }

@@ -110,13 +110,14 @@ fn word(text: &str) -> Option<(String, &str)> {
                 (_, other) if quote.is_none() => out.push(other),
                 (_, other) => out.extend(['\\', other]),
             },
-            (None | Some('"'), '$' | '`') => return None,
+            (None | Some('"'), '$' | '`') | (None, '*' | '?' | '[' | '(' | ')' | '~' | '#') => {
+                return None;
+            }
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
             (None, ' ' | '\t' | '\n' | '&' | ';' | '|' | '<' | '>') => {
                 return Some((out, &text[at..]));
             }
-            (None, '*' | '?' | '[' | '(' | ')' | '~' | '#') => return None,
             (_, c) => out.push(c),
         }
     }
