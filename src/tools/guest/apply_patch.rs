@@ -42,7 +42,8 @@ fn apply_patch(call: &Call<'_>, args: Value) -> Result<ToolOutput, ToolError> {
     run_patch(call.root, &input, "")
 }
 
-/// Applies a patch whose relative paths start at `cwd`, which is relative to the root. All or nothing.
+/// Applies a patch, all or nothing. Its relative paths start at `cwd`, a folder of the workspace (a
+/// path as the model writes one; empty for the root).
 pub fn run_patch(root: &Root, patch: &str, cwd: &str) -> Result<ToolOutput, ToolError> {
     let cwd = root.clean(cwd, "").map_err(ToolError::Tell)?;
     let below = Below { root, cwd };
