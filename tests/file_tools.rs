@@ -294,3 +294,22 @@ fn a_cancelled_call_ends() {
     let output = grep_files::grep_files(&work.root, &args, &stop).unwrap();
     assert!(output.text.contains("ran out of time"), "{}", output.text);
 }
+
+#[test]
+fn schemas_are_closed_and_describe_every_argument() {
+    for (name, required) in [
+        ("apply_patch", "input"),
+        ("read_file", "file_path"),
+        ("list_dir", "dir_path"),
+        ("grep_files", "pattern"),
+    ] {
+        let schema = (patchwright::tools::guest::find(name).unwrap().schema)();
+        let text = schema.to_string();
+        assert!(!text.contains("$ref"), "{text}");
+        assert_eq!(schema["additionalProperties"], json!(false), "{name}");
+        assert_eq!(schema["required"], json!([required]), "{name}");
+        for (key, property) in schema["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{name}.{key}: {property}");
+        }
+    }
+}
