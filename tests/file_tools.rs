@@ -45,7 +45,7 @@ impl Work {
         let wrong = |err: serde_json::Error| Err(format!("arguments: {err}"));
         match tool {
             "read_file" => match serde_json::from_value(args) {
-                Ok(args) => text(read_file::read_file(root, args, &go)),
+                Ok(args) => text(read_file::read_file(root, &args, &go)),
                 Err(err) => wrong(err),
             },
             "list_dir" => match serde_json::from_value(args) {
@@ -192,7 +192,7 @@ fn finds_files_newest_first_and_lines_in_order() {
         .into_iter()
         .enumerate()
     {
-        let time = SystemTime::now() - Duration::from_secs(60 * (age as u64 + 1));
+        let time = SystemTime::UNIX_EPOCH + Duration::from_hours(1000 - age as u64);
         fs::File::open(work.path(name)).unwrap().file().set_modified(time).unwrap();
     }
     work.check(&[
@@ -289,8 +289,27 @@ fn a_cancelled_call_ends() {
     let work = work(&[("f", "x\n")]);
     let stop = AtomicBool::new(true);
     let args = serde_json::from_value(json!({"file_path": "f"})).unwrap();
-    assert!(read_file::read_file(&work.root, args, &stop).is_err());
+    assert!(read_file::read_file(&work.root, &args, &stop).is_err());
     let args = serde_json::from_value(json!({"pattern": "x"})).unwrap();
     let output = grep_files::grep_files(&work.root, &args, &stop).unwrap();
     assert!(output.text.contains("ran out of time"), "{}", output.text);
+}
+
+#[test]
+fn schemas_are_closed_and_describe_every_argument() {
+    for (name, required) in [
+        ("apply_patch", "input"),
+        ("read_file", "file_path"),
+        ("list_dir", "dir_path"),
+        ("grep_files", "pattern"),
+    ] {
+        let schema = (patchwright::tools::guest::find(name).unwrap().schema)();
+        let text = schema.to_string();
+        assert!(!text.contains("$ref"), "{text}");
+        assert_eq!(schema["additionalProperties"], json!(false), "{name}");
+        assert_eq!(schema["required"], json!([required]), "{name}");
+        for (key, property) in schema["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{name}.{key}: {property}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The operations of the hosted `apply_patch` tool: one file each, a diff without an envelope.
 //!
-//! The dialect is that of the OpenAI Agents SDK, whose diffs the hosted models write. It differs from
+//! The dialect is that of the `OpenAI` Agents SDK, whose diffs the hosted models write. It differs from
 //! the `apply_patch` format in many small ways: nothing adds a final newline, a file has one kind of
 //! line end, a single header is advice, a pure addition goes to the cursor, and nothing is folded.
 

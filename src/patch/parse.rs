@@ -99,7 +99,7 @@ impl std::error::Error for ParseError {}
 /// Parses a whole patch, with or without a heredoc around it.
 pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
     let text = std::str::from_utf8(text).map_err(|_| ParseError::NotUtf8)?;
-    let lines: Vec<&str> = text.trim().split('\n').map(without_carriage_return).collect();
+    let lines: Vec<&str> = text.trim().lines().collect();
     let lines: Vec<&str> = envelope(&lines)?.iter().copied().map(without_carriage_return).collect();
     let mut parser = Parser { lines: &lines, at: 1, sections: Vec::new() };
     parser.environment()?;
@@ -110,7 +110,7 @@ pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
     Ok(Patch { sections: parser.sections })
 }
 
-/// Taken off twice: as part of the line end, and once more from the lines inside the envelope.
+/// Takes off a second one: the first belonged to the line end.
 fn without_carriage_return(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
@@ -132,8 +132,8 @@ fn envelope<'l, 'a>(lines: &'l [&'a str]) -> Result<&'l [&'a str], ParseError> {
 }
 
 fn bounded<'l, 'a>(lines: &'l [&'a str]) -> Result<&'l [&'a str], ParseError> {
-    // A patch of blanks only is said to lack its end.
-    if lines != [""] && lines.first().is_none_or(|line| line.trim() != BEGIN) {
+    // A patch of blanks only has no line, and is said to lack the last one.
+    if lines.first().is_some_and(|line| line.trim() != BEGIN) {
         return Err(ParseError::Patch("The first line of the patch must be '*** Begin Patch'"));
     }
     if lines.last().is_none_or(|line| line.trim() != END) {

@@ -121,7 +121,7 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<'a> Index<'a> {
     fn new(texts: &[&'a str], key: Key) -> Index<'a> {
-        let mut numbers = HashMap::new();
+        let mut numbers = HashMap::with_capacity(texts.len());
         let mut lines = Vec::with_capacity(texts.len());
         let mut counts: Vec<u32> = Vec::new();
         for text in texts {

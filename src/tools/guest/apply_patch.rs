@@ -28,7 +28,7 @@ pub const APPLY_PATCH: GuestTool = GuestTool {
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The entire contents of the apply_patch command, from `*** Begin Patch` to `*** End Patch`.
+    /// The entire contents of the `apply_patch` command, from `*** Begin Patch` to `*** End Patch`.
     #[serde(alias = "patch")]
     input: String,
 }
@@ -42,7 +42,8 @@ fn apply_patch(call: &Call<'_>, args: Value) -> Result<ToolOutput, ToolError> {
     run_patch(call.root, &input, "")
 }
 
-/// Applies a patch whose relative paths start at `cwd`, which is relative to the root. All or nothing.
+/// Applies a patch, all or nothing. Its relative paths start at `cwd`, a folder of the workspace (a
+/// path as the model writes one; empty for the root).
 pub fn run_patch(root: &Root, patch: &str, cwd: &str) -> Result<ToolOutput, ToolError> {
     let cwd = root.clean(cwd, "").map_err(ToolError::Tell)?;
     let below = Below { root, cwd };

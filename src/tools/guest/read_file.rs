@@ -21,7 +21,7 @@ pub const READ_FILE: GuestTool = GuestTool {
     effect: Effect::Reads,
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
-    run: |call, args| read_file(call.root, parse_args("read_file", args)?, call.cancelled),
+    run: |call, args| read_file(call.root, &parse_args("read_file", args)?, call.cancelled),
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,7 +80,11 @@ const SNIFF: usize = 8 << 10;
 const MAX_BLOCK_FILE: u64 = 32 << 20;
 
 /// Reads the file; see [`Args`].
-pub fn read_file(root: &Root, args: Args, cancelled: &AtomicBool) -> Result<ToolOutput, ToolError> {
+pub fn read_file(
+    root: &Root,
+    args: &Args,
+    cancelled: &AtomicBool,
+) -> Result<ToolOutput, ToolError> {
     let path = &args.file_path;
     let failed = |why: String| ToolError::tell(format!("cannot read `{path}`: {why}"));
     let (target, entry) = root.locate(path)?;
@@ -102,12 +106,13 @@ pub fn read_file(root: &Root, args: Args, cancelled: &AtomicBool) -> Result<Tool
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
     let lines = match args.mode.unwrap_or_default() {
         Mode::Slice => {
-            let mut lines = Lines { source: start.chain(file), cancelled, number: 0 };
+            let mut lines = Lines { source: start.as_slice().chain(file), cancelled, number: 0 };
             slice(&mut lines, offset, limit).map_err(|err| failed(err.to_string()))?
         }
         Mode::Indentation => {
             let mut content = Vec::new();
             start
+                .as_slice()
                 .chain(file)
                 .take(MAX_BLOCK_FILE + 1)
                 .read_to_end(&mut content)
@@ -124,20 +129,10 @@ pub fn read_file(root: &Root, args: Args, cancelled: &AtomicBool) -> Result<Tool
 }
 
 /// The first bytes of the file, for reading again in front of the rest.
-fn sniff(file: &mut File) -> io::Result<io::Cursor<Vec<u8>>> {
+fn sniff(file: &mut File) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(SNIFF);
     file.take(SNIFF as u64).read_to_end(&mut start)?;
-    Ok(io::Cursor::new(start))
-}
-
-trait Contains {
-    fn contains(&self, byte: &u8) -> bool;
-}
-
-impl Contains for io::Cursor<Vec<u8>> {
-    fn contains(&self, byte: &u8) -> bool {
-        self.get_ref().contains(byte)
-    }
+    Ok(start)
 }
 
 fn slice<R: Read>(

@@ -48,7 +48,7 @@ impl Walk<'_> {
         for name in names {
             let below = if path.is_empty() { name.name } else { format!("{path}/{}", name.name) };
             let is_dir = name.kind == NameKind::Dir;
-            if below.ends_with(".git") && (below == ".git" || below.ends_with("/.git")) {
+            if below.rsplit('/').next() == Some(".git") {
                 continue;
             }
             if self.is_ignored(&below, is_dir) {

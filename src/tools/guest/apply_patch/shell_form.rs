@@ -9,6 +9,18 @@ pub struct Intercepted {
     pub patch: String,
 }
 
+impl Intercepted {
+    /// The folder that the patch starts at, for a command whose working directory is `workdir`. To be
+    /// given to [`run_patch`](super::run_patch).
+    pub fn folder(&self, workdir: &str) -> String {
+        match self.cwd.as_deref() {
+            None => workdir.to_owned(),
+            Some(cwd) if workdir.is_empty() || cwd.starts_with('/') => cwd.to_owned(),
+            Some(cwd) => format!("{workdir}/{cwd}"),
+        }
+    }
+}
+
 const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
 
@@ -110,13 +122,14 @@ fn word(text: &str) -> Option<(String, &str)> {
                 (_, other) if quote.is_none() => out.push(other),
                 (_, other) => out.extend(['\\', other]),
             },
-            (None | Some('"'), '$' | '`') => return None,
+            (None | Some('"'), '$' | '`') | (None, '*' | '?' | '[' | '(' | ')' | '~' | '#') => {
+                return None;
+            }
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
             (None, ' ' | '\t' | '\n' | '&' | ';' | '|' | '<' | '>') => {
                 return Some((out, &text[at..]));
             }
-            (None, '*' | '?' | '[' | '(' | ')' | '~' | '#') => return None,
             (_, c) => out.push(c),
         }
     }

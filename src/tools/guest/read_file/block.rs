@@ -21,14 +21,14 @@ pub(super) fn around(
     }
     let limit = args.max_lines.map_or(limit, |max| limit.min(max.get()));
     let indents = indents(&lines);
-    let least = match args.max_levels.unwrap_or(0) {
+    let threshold = match args.max_levels.unwrap_or(0) {
         0 => 0,
         levels => indents[anchor].saturating_sub(levels.saturating_mul(LEVEL)),
     };
     let block = Block {
         lines: &lines,
         indents: &indents,
-        least,
+        least: threshold,
         with_siblings: args.include_siblings.unwrap_or(false),
         with_header: args.include_header.unwrap_or(true),
     };
