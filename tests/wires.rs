@@ -42,8 +42,16 @@ fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
     Seen { outcome, text: text.into_inner().unwrap() }
 }
 
-fn fixtures(wire: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams").join(wire);
+const WIRES: &[Wire] = wire::SPOKEN;
+
+/// Every stream of every wire.
+fn all() -> Vec<(Wire, PathBuf)> {
+    WIRES.iter().flat_map(|wire| fixtures(*wire).into_iter().map(|path| (*wire, path))).collect()
+}
+
+fn fixtures(wire: Wire) -> Vec<PathBuf> {
+    let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+    let folder = streams.join(wire::word(wire));
     let mut files: Vec<PathBuf> = fs_err::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -78,9 +86,9 @@ fn update() -> bool {
 #[test]
 fn wires_streams_decode_to_what_is_expected() {
     let mut wrong = Vec::new();
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
-        let seen = as_json(&decode(Wire::Responses, &[&bytes]));
+        let seen = as_json(&decode(wire, &[&bytes]));
         let expected_path = path.with_extension("json");
         if update() {
             fs_err::write(&expected_path, format!("{seen:#}\n")).unwrap();
@@ -102,21 +110,27 @@ fn wires_streams_decode_to_what_is_expected() {
 
 #[test]
 fn wires_streams_of_single_bytes_decode_alike() {
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        let whole = decode(Wire::Responses, &[&bytes]);
-        assert_eq!(decode(Wire::Responses, &single), whole, "{}", name(&path));
+        let whole = decode(wire, &[&bytes]);
+        assert_eq!(decode(wire, &single), whole, "{}", name(&path));
     }
 }
 
 #[test]
 fn wires_streams_that_break_off_are_cut_or_whole() {
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
-        let whole = decode(Wire::Responses, &[&bytes]).outcome;
+        let whole = decode(wire, &[&bytes]).outcome;
         for end in 0..bytes.len() {
-            let outcome = decode(Wire::Responses, &[&bytes[..end]]).outcome;
+            let mut outcome = decode(wire, &[&bytes[..end]]).outcome;
+            // On Chat the token count comes last, and a reply does not depend on it.
+            if wire == Wire::Chat
+                && let (Ok(reply), Ok(whole)) = (&mut outcome, &whole)
+            {
+                reply.usage = whole.usage;
+            }
             let is_cut = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Cut);
             assert!(is_cut || outcome == whole, "{} at byte {end}: {outcome:?}", name(&path));
         }
@@ -131,19 +145,22 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
-        let files = fixtures("responses");
-        let bytes = fs_err::read(pick.get(&files)).unwrap();
+        let files = all();
+        let (wire, path) = pick.get(&files).clone();
+        let bytes = fs_err::read(path).unwrap();
         prop_assume!(!bytes.is_empty());
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(decode(Wire::Responses, &chunks), decode(Wire::Responses, &[&bytes]));
+        prop_assert_eq!(decode(wire, &chunks), decode(wire, &[&bytes]));
     }
 
     #[test]
     fn wires_streams_of_noise_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(decode(Wire::Responses, &[&bytes]).outcome.is_err());
+        for wire in WIRES {
+            prop_assert!(decode(*wire, &[&bytes]).outcome.is_err());
+        }
     }
 
     #[test]
@@ -151,14 +168,15 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
-        let files = fixtures("responses");
-        let mut bytes = fs_err::read(pick.get(&files)).unwrap();
+        let files = all();
+        let (wire, path) = pick.get(&files).clone();
+        let mut bytes = fs_err::read(path).unwrap();
         prop_assume!(!bytes.is_empty());
         for (place, byte) in damage {
             let at = place.index(bytes.len());
             bytes[at] = byte;
         }
-        let _ = decode(Wire::Responses, &[&bytes]);
+        let _ = decode(wire, &[&bytes]);
     }
 }
 
@@ -458,7 +476,7 @@ fn wires_responses_requests_extend_each_other_byte_by_byte() {
 
 #[test]
 fn wires_responses_replies_go_back_as_they_came() {
-    for path in fixtures("responses") {
+    for path in fixtures(Wire::Responses) {
         let bytes = fs_err::read(&path).unwrap();
         let Ok(reply) = decode(Wire::Responses, &[&bytes]).outcome else { continue };
         // Through the journal and back.
@@ -473,5 +491,116 @@ fn wires_responses_replies_go_back_as_they_came() {
                 }
             }
         }
+    }
+}
+
+fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
+    let model = Catalogue::load(&std::collections::BTreeMap::new())
+        .unwrap()
+        .resolve(slug, Some(Wire::Chat))
+        .unwrap();
+    let request = Request {
+        model: &model,
+        instructions: "You fix issues.",
+        tools: &tools(),
+        history,
+        effort: model.default_effort.as_deref(),
+        cache_key: "run-1",
+    };
+    wire::encode(Wire::Chat, &request).unwrap()
+}
+
+/// A conversation with everything that Chat has to say in its own way.
+fn conversation() -> Vec<Item> {
+    let said = |role, text: &str| {
+        Item::Message(Message { role, content: vec![Content::text(text)], native: None })
+    };
+    let call = |id: &str, name: &str, payload, native| {
+        Item::Call(ToolCall { id: id.to_owned(), name: name.to_owned(), payload, native })
+    };
+    let output = |id: &str, content, form| {
+        Item::Output(CallOutput {
+            id: id.to_owned(),
+            name: "tool".to_owned(),
+            content,
+            success: true,
+            form,
+        })
+    };
+    let chat = |value| Some(Native { wire: Wire::Chat, value });
+    let picture = Content::Image { media_type: "image/png".to_owned(), data: "iVBO".to_owned() };
+    vec![
+        said(Role::User, "Fix it"),
+        Item::Reasoning(Reasoning {
+            summary: vec!["Look".to_owned()],
+            native: chat(json!({"reasoning_content": "Look"})),
+        }),
+        said(Role::Assistant, "Looking."),
+        call(
+            "a",
+            "shell_command",
+            Payload::Json("{}".to_owned()),
+            chat(json!({"extra_content": {"google": {"thought_signature": "s"}}})),
+        ),
+        call("b", "apply_patch", Payload::Freeform("*** x".to_owned()), None),
+        output("a", vec![Content::text("out"), picture], OutputForm::Function),
+        output("b", vec![Content::text("done")], OutputForm::Custom),
+        said(Role::Developer, "The checks fail."),
+        Item::Opaque(Native { wire: Wire::Responses, value: json!({"type": "web_search_call"}) }),
+        said(Role::Assistant, "Done."),
+    ]
+}
+
+#[test]
+fn wires_chat_says_to_openai_what_openai_knows() {
+    let custom = json!({"name": "apply_patch", "description": "What apply_patch does", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: \"x\""}}});
+    let body = parsed(&chat_body("gpt-5.5", &conversation()));
+    assert_eq!(body["tools"][1], json!({"type": "custom", "custom": custom}));
+    assert_eq!(body["tools"].as_array().unwrap().len(), 2);
+    let settings: Vec<(&str, Value)> = vec![
+        ("stream_options", json!({"include_usage": true})),
+        ("tool_choice", json!("auto")),
+        ("parallel_tool_calls", json!(true)),
+        ("reasoning_effort", json!("medium")),
+        ("verbosity", json!("low")),
+        ("store", json!(false)),
+        ("prompt_cache_key", json!("run-1")),
+    ];
+    for (key, value) in settings {
+        assert_eq!(body[key], value, "{key}");
+    }
+    assert_eq!(body["messages"][6]["role"], "developer");
+}
+
+#[test]
+fn wires_chat_keeps_to_what_imitations_understand() {
+    let body = parsed(&chat_body("chat/some-model", &conversation()));
+    let fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, ["model", "stream", "stream_options", "tools", "tool_choice", "messages"]);
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "system", "content": "You fix issues."},
+            {"role": "user", "content": "Fix it"},
+            {"role": "assistant", "content": "Looking.", "reasoning_content": "Look", "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "shell_command", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "s"}}},
+                {"id": "b", "type": "function", "function": {"name": "apply_patch", "arguments": "{\"input\":\"*** x\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "a", "content": "out"},
+            {"role": "tool", "tool_call_id": "b", "content": "done"},
+            {"role": "user", "content": [{"type": "text", "text": "The pictures of the tool outputs above:"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
+            {"role": "user", "content": "The checks fail."},
+            {"role": "assistant", "content": "Done."},
+        ])
+    );
+}
+
+#[test]
+fn wires_chat_requests_extend_each_other_byte_by_byte() {
+    let history = conversation();
+    // The lengths at which a request is made: before each reply of the model.
+    let bodies = [1, 7, 10].map(|length| chat_body("chat/some-model", &history[..length]));
+    for pair in bodies.windows(2) {
+        assert_eq!(&pair[1][..pair[0].len() - 2], &pair[0][..pair[0].len() - 2]);
     }
 }
