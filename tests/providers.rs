@@ -607,6 +607,27 @@ fn providers_catalogue_resolves_what_users_write() {
 }
 
 #[test]
+fn providers_catalogue_refuses_what_would_fail_at_the_first_request() {
+    let cases = [
+        ("gpt-5.3-codex", Some("high"), ""),
+        ("gpt-5.3-codex", None, ""),
+        ("gpt-5.9", Some("extreme"), ""),
+        ("scripted:x.yml", None, ""),
+        ("gpt-5.3-codex", Some("minimal"), "it has: low, medium, high, xhigh"),
+        ("gpt-4.1", Some("low"), "has no levels"),
+    ];
+    for (spec, effort, expected) in cases {
+        let checked = catalogue().resolve(spec, None).unwrap().check(effort);
+        let message = checked.err().map(|err| err.to_string()).unwrap_or_default();
+        assert_eq!(message.is_empty(), expected.is_empty(), "{spec} {effort:?}: {message}");
+        assert!(message.contains(expected), "{spec} {effort:?}: {message}");
+    }
+    let script = catalogue().resolve("scripted:x.yml", None).unwrap();
+    assert_eq!(script.script(), Some(std::path::Path::new("x.yml")));
+    assert_eq!(model().script(), None);
+}
+
+#[test]
 fn providers_catalogue_entries_are_whole() {
     let catalogue = catalogue();
     for slug in catalogue.slugs() {

@@ -110,10 +110,9 @@ impl Messages {
     fn message(&mut self, said: &Message) {
         let role = match said.role {
             Role::Assistant => return self.say(&said.content),
-            Role::User => "user",
             Role::Developer if self.is_openai => "developer",
             // Many chat templates take a system message only at the beginning.
-            Role::Developer => "user",
+            Role::Developer | Role::User => "user",
         };
         let has_pictures = said.content.iter().any(|it| matches!(it, Content::Image { .. }));
         let content = if has_pictures {

@@ -4,6 +4,7 @@
 //! the end of a call's arguments or of the encrypted reasoning. Deltas are for progress. A reply
 //! exists when `response.completed` or `response.incomplete` has arrived, never before.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -213,8 +214,8 @@ fn reply(
     };
     // Servers that do not stream items, and items whose own event was left out.
     for (index, item) in (0..).zip(terminal.output.take().unwrap_or_default()) {
-        if !done.contains_key(&index) {
-            done.insert(index, parse(item.get(), "an item")?);
+        if let Entry::Vacant(missing) = done.entry(index) {
+            missing.insert(parse(item.get(), "an item")?);
         }
     }
     if done.len() > MAX_ITEMS {
