@@ -529,23 +529,30 @@ async fn providers_speaks_chat_to_compatible_servers() {
 
 #[tokio::test]
 async fn providers_share_one_rate_limit() {
-    let server = ModelServer::start([limited("retry-after", "150"), say("one"), say("two")]);
-    let provider = provider(&server.url());
-    let first_waits = Mutex::new(Vec::new());
+    let server = ModelServer::start([limited("retry-after", "500"), say("one"), say("two")]);
+    let policy = Policy { scale: 0.004, ..Policy::default() };
+    let provider = provider(&server.url()).with_policy(policy);
     let history = [user("Fix it")];
+    let first_waits = Mutex::new(Vec::new());
     let first = ask(&provider, &history, &first_waits);
     let second_waits = Mutex::new(Vec::new());
     let second = async {
-        while server.requests().is_empty() {
+        while first_waits.lock().unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The first has its answer by now and waits 150 ms; this one must wait with it.
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        ask(&provider, &history, &second_waits).await
+        // The first waits two seconds; this one holds back as long, without having been told.
+        let asking = ask(&provider, &history, &second_waits);
+        let (outcome, asked) = tokio::join!(asking, async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            server.requests().len()
+        });
+        assert_eq!(asked, 1);
+        outcome
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!((word(&first), word(&second)), ("EndTurn".to_owned(), "EndTurn".to_owned()));
     assert_eq!(server.requests().len(), 3);
+    assert_eq!(second_waits.into_inner().unwrap(), []);
 }
 
 #[test]
@@ -784,4 +791,39 @@ fn providers_scripts_that_are_wrong_say_where() {
     }
     let err = ScriptedProvider::open(std::path::Path::new("/no/such/script.yml")).unwrap_err();
     assert!(err.to_string().contains("cannot read the script `/no/such/script.yml`"));
+}
+
+fn document(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+    fs_err::read_to_string(path).unwrap()
+}
+
+#[test]
+fn providers_reliability_table_names_tests_that_exist() {
+    let tests = [include_str!("providers.rs"), include_str!("wires.rs")].concat();
+    let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+    let table = document("reliability.md");
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 30);
+    for row in rows {
+        let proof = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for name in proof.split('`').skip(1).step_by(2) {
+            let is_test = tests.contains(&format!("fn {name}("));
+            let is_fixture = streams.join("responses").join(format!("{name}.sse")).exists();
+            let is_group = name.ends_with('*') || streams.join(name).is_dir();
+            assert!(is_test || is_fixture || is_group, "{row}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn providers_script_of_the_documentation_works() {
+    let document = document("scripted.md");
+    let example = document.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let script = ScriptedProvider::parse("example", example).unwrap();
+    let mut last = String::new();
+    while script.left() > 0 {
+        last = format!("{:?}", ask(&script, &[], &Mutex::default()).await.unwrap().items);
+    }
+    assert!(last.contains("Fixed the typo."), "{last}");
 }
