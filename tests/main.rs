@@ -4,7 +4,11 @@
 // Servers and worlds that the tests share.
 mod support;
 
-// Models over HTTP: the fault table, the catalogue, scripts.
+// What users write after `--model`, and what a model costs.
+mod catalogue;
+// Models over HTTP: the fault table, and what leaves the process.
 mod providers;
+// Scripted models, and replies from a journal.
+mod scripted;
 // The protocols without a network: streams to replies, requests to bodies.
 mod wires;

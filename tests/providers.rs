@@ -1,4 +1,4 @@
-//! Models over HTTP: every row of `docs/reliability.md`, what leaves the process, and scripts.
+//! Models over HTTP: every row of `docs/reliability.md`, and what leaves the process.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -7,13 +7,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use patchwright::error::Failure;
-use patchwright::provider::catalogue::{Catalogue, Fields, Model, Price, cost};
+use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::item::{
-    CallOutput, Content, Item, Message, OutputForm, Payload, Role, StopReason, Usage, Wire,
-};
+use patchwright::provider::item::{CallOutput, Content, Item, Message, OutputForm, Role, Usage};
 use patchwright::provider::retry::Policy;
-use patchwright::provider::scripted::{Chained, ScriptedProvider};
 use patchwright::provider::{
     Progress, Provider, ProviderError, Reply, Request, ToolDeclaration, ToolForm,
 };
@@ -27,11 +24,11 @@ use crate::support::model::{
 
 const KEY: &str = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     Catalogue::load(&BTreeMap::new()).unwrap()
 }
 
-fn model() -> Model {
+pub(crate) fn model() -> Model {
     catalogue().resolve("gpt-5.3-codex", None).unwrap()
 }
 
@@ -49,7 +46,7 @@ fn user(text: &str) -> Item {
     Item::Message(Message { role: Role::User, content: vec![Content::text(text)], native: None })
 }
 
-async fn ask(
+pub(crate) async fn ask(
     provider: &dyn Provider,
     history: &[Item],
     waits: &Mutex<Vec<Duration>>,
@@ -91,7 +88,7 @@ fn tools() -> Vec<ToolDeclaration> {
 }
 
 /// How a turn ended, in a word.
-fn word(outcome: &Result<Reply, ProviderError>) -> String {
+pub(crate) fn word(outcome: &Result<Reply, ProviderError>) -> String {
     match outcome {
         Ok(reply) => format!("{:?}", reply.stop),
         Err(ProviderError::RateLimited { .. }) => "RateLimited".to_owned(),
@@ -568,239 +565,16 @@ fn providers_refuses_base_urls_that_cannot_work() {
     assert!(err.contains("characters that no key has") && !err.contains("sk-"), "{err}");
 }
 
-#[test]
-fn providers_catalogue_resolves_what_users_write() {
-    let catalogue = catalogue();
-    let cases = [
-        ("gpt-5.3-codex", None, "gpt-5.3-codex openai Responses codex known"),
-        ("openai/gpt-5.3-codex", None, "gpt-5.3-codex openai Responses codex known"),
-        ("gpt-5.5", Some(Wire::Chat), "gpt-5.5 openai Chat codex known"),
-        ("gpt-5.9-codex", None, "gpt-5.9-codex openai Responses codex assumed"),
-        (
-            "gpt-5.3-codex-2026-01-01",
-            None,
-            "gpt-5.3-codex-2026-01-01 openai Responses codex assumed",
-        ),
-        ("anthropic/claude-sonnet-5", None, "claude-sonnet-5 anthropic Messages claude known"),
-        ("anthropic/claude-next", None, "claude-next anthropic Messages claude assumed"),
-        ("gemini/gemini-2.5-pro", None, "gemini-2.5-pro google Gemini gemini known"),
-        ("chat/qwen/qwen3-coder", None, "qwen/qwen3-coder chat Chat generic assumed"),
-        ("chat/gpt-5.5", None, "gpt-5.5 chat Chat codex known"),
-        ("scripted:replies.yml", None, "scripted:replies.yml scripted Responses codex known"),
-    ];
-    for (spec, wire, expected) in cases {
-        let model = catalogue.resolve(spec, wire).unwrap();
-        let assumed = if model.assumed { "assumed" } else { "known" };
-        let seen = format!(
-            "{} {} {:?} {} {assumed}",
-            model.slug, model.provider, model.wire, model.profile
-        );
-        assert_eq!(seen, expected, "{spec}");
-    }
-    let failures = [
-        ("gtp-5.3-codex", "did you mean `gpt-5.3-codex`?"),
-        ("no-such-model", "write `chat/NAME`"),
-        ("opnai/gpt-5.5", "did you mean `openai`?"),
-        ("anthropic/gpt-5.5", "write `gpt-5.5` or `openai/gpt-5.5`"),
-        ("openai/", "names no model"),
-        ("scripted:", "needs a file"),
-    ];
-    for (spec, expected) in failures {
-        let err = catalogue.resolve(spec, None).unwrap_err().to_string();
-        assert!(err.contains(expected), "{spec}: {err}");
-    }
-    let err = catalogue.resolve("gpt-5.3-codex", Some(Wire::Chat)).unwrap_err().to_string();
-    assert!(err.contains("only on the `responses` wire"), "{err}");
-}
-
-#[test]
-fn providers_catalogue_refuses_what_would_fail_at_the_first_request() {
-    let cases = [
-        ("gpt-5.3-codex", Some("high"), ""),
-        ("gpt-5.3-codex", None, ""),
-        ("gpt-5.9", Some("extreme"), ""),
-        ("scripted:x.yml", None, ""),
-        ("gpt-5.3-codex", Some("minimal"), "it has: low, medium, high, xhigh"),
-        ("gpt-4.1", Some("low"), "has no levels"),
-    ];
-    for (spec, effort, expected) in cases {
-        let checked = catalogue().resolve(spec, None).unwrap().check(effort);
-        let message = checked.err().map(|err| err.to_string()).unwrap_or_default();
-        assert_eq!(message.is_empty(), expected.is_empty(), "{spec} {effort:?}: {message}");
-        assert!(message.contains(expected), "{spec} {effort:?}: {message}");
-    }
-    let script = catalogue().resolve("scripted:x.yml", None).unwrap();
-    assert_eq!(script.script(), Some(std::path::Path::new("x.yml")));
-    assert_eq!(model().script(), None);
-}
-
-#[test]
-fn providers_catalogue_entries_are_whole() {
-    let catalogue = catalogue();
-    for slug in catalogue.slugs() {
-        let model = catalogue.resolve(slug, None).unwrap();
-        assert!(model.context_window >= 100_000 && model.max_output >= 16_000, "{slug}");
-        let default = model.default_effort.as_ref();
-        assert!(default.is_none_or(|level| model.efforts.contains(level)), "{slug}");
-        if let Some(price) = model.price {
-            assert!(price.cache_read <= price.input && price.input <= price.output, "{slug}");
-        }
-    }
-}
-
-#[test]
-fn providers_catalogue_takes_overrides() {
-    let overrides: BTreeMap<String, Fields> = serde_json::from_value(json!({
-        "gpt-5.3-codex": {"context": 1000, "price": [1, 2, 0.5]},
-        "my-model": {"family": "chat", "price": [0, 0, 0], "profile": "text"},
-    }))
-    .unwrap();
-    let catalogue = Catalogue::load(&overrides).unwrap();
-    let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
-    let price = Price { input: 1.0, output: 2.0, cache_read: 0.5, cache_write: None };
-    assert_eq!(
-        (model.context_window, model.price, model.wire),
-        (1000, Some(price), Wire::Responses)
-    );
-    let model = catalogue.resolve("my-model", None).unwrap();
-    assert_eq!((model.provider.as_str(), model.profile.as_str()), ("chat", "text"));
-    for (fields, expected) in [
-        (json!({"family": "codexx"}), "did you mean `codex`?"),
-        (json!({"price": [1]}), "must be [input, output, cache read]"),
-        (json!({"price": [-1, 1, 1]}), "is negative"),
-    ] {
-        let fields: Fields = serde_json::from_value(fields).unwrap();
-        let overrides = BTreeMap::from([("gpt-5.5".to_owned(), fields)]);
-        let err = Catalogue::load(&overrides).unwrap_err().to_string();
-        assert!(err.contains(expected), "{err}");
-    }
-}
-
-#[test]
-fn providers_cost_counts_each_kind_of_token_once() {
-    let usage = |input, cached_input, cache_write, output| Usage {
-        input,
-        cached_input,
-        cache_write,
-        output,
-        reasoning: 0,
-        estimated: false,
-    };
-    let known = model();
-    let astra = catalogue().resolve("gpt-6-astra", None).unwrap();
-    let unknown = catalogue().resolve("chat/x", None).unwrap();
-    let million = 1_000_000;
-    let cases = [
-        (&known, usage(million, 0, 0, 0), 1.75, false),
-        (&known, usage(million, million, 0, million), 14.175, false),
-        (&astra, usage(million, 500_000, 250_000, 0), 2.5 + 0.5 + 3.125, false),
-        (&known, Usage { estimated: true, ..usage(million, 0, 0, 0) }, 1.75, true),
-        (&unknown, usage(million, 0, 0, million), 60.0, true),
-        (&known, usage(1, u64::MAX, 5, 0), 0.175e-6, false),
-    ];
-    for (model, usage, dollars, is_estimate) in cases {
-        let (cost, estimate) = cost(model, &usage);
-        assert!((cost - dollars).abs() < 1e-9, "{usage:?}: {cost}");
-        assert_eq!(estimate, is_estimate);
-    }
-}
-
-const SCRIPT: &str = r#"
-- reasoning: Look first
-  text: Looking.
-  calls:
-    - tool: shell_command
-      args: {command: "ls"}
-    - tool: apply_patch
-      input: |
-        *** Begin Patch
-        *** End Patch
-- error: {kind: unavailable, message: out of order}
-- calls:
-    - {tool: shell_command, args: "{not json"}
-    - {tool: apply_patch, args: {input: "*** x"}}
-    - {tool: unknown_tool, input: "free"}
-  usage: {input: 10, output: 5}
-  stop: max_output
-- text: Done.
-"#;
-
-#[tokio::test]
-async fn providers_scripts_say_what_is_written() {
-    let script = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
-    let first = ask(&script, &[], &Mutex::default()).await.unwrap();
-    let calls = |reply: &Reply| -> Vec<(String, Payload)> {
-        let call = |item: &Item| match item {
-            Item::Call(call) => Some((call.id.clone(), call.payload.clone())),
-            _ => None,
-        };
-        reply.items.iter().filter_map(call).collect()
-    };
-    assert_eq!(
-        calls(&first),
-        [
-            ("call_1_1".to_owned(), Payload::Json(r#"{"command":"ls"}"#.to_owned())),
-            (
-                "call_1_2".to_owned(),
-                Payload::Freeform("*** Begin Patch\n*** End Patch\n".to_owned())
-            ),
-        ]
-    );
-    let second = ask(&script, &[], &Mutex::default()).await;
-    assert_eq!(word(&second), "Unavailable");
-    let third = ask(&script, &[], &Mutex::default()).await.unwrap();
-    assert_eq!(third.stop, StopReason::MaxOutput);
-    assert_eq!(third.usage.total(), 15);
-    assert_eq!(
-        calls(&third),
-        [
-            ("call_3_1".to_owned(), Payload::Json("{not json".to_owned())),
-            ("call_3_2".to_owned(), Payload::Freeform("*** x".to_owned())),
-            ("call_3_3".to_owned(), Payload::Freeform("free".to_owned())),
-        ]
-    );
-    assert_eq!(script.left(), 1);
-    ask(&script, &[], &Mutex::default()).await.unwrap();
-    assert_eq!(word(&ask(&script, &[], &Mutex::default()).await), "ScriptExhausted");
-}
-
-#[tokio::test]
-async fn providers_recorded_replies_come_first_and_then_the_live_model() {
-    let script = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
-    let recorded = ask(&script, &[], &Mutex::default()).await.unwrap();
-    let live = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap().starting_at(3);
-    let first = ScriptedProvider::from_replies(vec![recorded.clone()]);
-    let chained = Chained { first, then: std::sync::Arc::new(live) };
-    assert_eq!(ask(&chained, &[], &Mutex::default()).await.unwrap(), recorded);
-    let next = ask(&chained, &[], &Mutex::default()).await.unwrap();
-    assert!(format!("{next:?}").contains("Done."));
-}
-
-#[test]
-fn providers_scripts_that_are_wrong_say_where() {
-    for (script, expected) in [
-        ("- txt: hello", "unknown field"),
-        ("- error: {kind: nonsense}", "nonsense"),
-        ("text: hello", "demo.yml"),
-    ] {
-        let err = ScriptedProvider::parse("demo.yml", script).unwrap_err().to_string();
-        assert!(
-            err.contains(expected) && err.contains("the script `demo.yml` is not valid"),
-            "{err}"
-        );
-    }
-    let err = ScriptedProvider::open(std::path::Path::new("/no/such/script.yml")).unwrap_err();
-    assert!(err.to_string().contains("cannot read the script `/no/such/script.yml`"));
-}
-
-fn document(name: &str) -> String {
+pub(crate) fn document(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
     fs_err::read_to_string(path).unwrap()
 }
 
 #[test]
 fn providers_reliability_table_names_tests_that_exist() {
-    let tests = [include_str!("providers.rs"), include_str!("wires.rs")].concat();
+    let tests =
+        [include_str!("providers.rs"), include_str!("wires.rs"), include_str!("catalogue.rs")]
+            .concat();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
     let table = document("reliability.md");
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
@@ -814,16 +588,4 @@ fn providers_reliability_table_names_tests_that_exist() {
             assert!(is_test || is_fixture || is_group, "{row}");
         }
     }
-}
-
-#[tokio::test]
-async fn providers_script_of_the_documentation_works() {
-    let document = document("scripted.md");
-    let example = document.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
-    let script = ScriptedProvider::parse("example", example).unwrap();
-    let mut last = String::new();
-    while script.left() > 0 {
-        last = format!("{:?}", ask(&script, &[], &Mutex::default()).await.unwrap().items);
-    }
-    assert!(last.contains("Fixed the typo."), "{last}");
 }
