@@ -6,9 +6,15 @@ mod support;
 
 // What users write after `--model`, and what a model costs.
 mod catalogue;
-// Models over HTTP: the fault table, and what leaves the process.
+// Endpoints that are hostile or absent.
+mod endpoints;
+// Models over HTTP: the fault table, and whole conversations.
 mod providers;
+// `docs/reliability.md` names tests that exist.
+mod reliability;
+// The protocols without a network: requests to bodies.
+mod requests;
 // Scripted models, and replies from a journal.
 mod scripted;
-// The protocols without a network: streams to replies, requests to bodies.
+// The protocols without a network: streams to replies.
 mod wires;

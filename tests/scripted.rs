@@ -6,7 +6,8 @@ use patchwright::provider::Reply;
 use patchwright::provider::item::{Item, Payload, StopReason};
 use patchwright::provider::scripted::{Chained, ScriptedProvider};
 
-use crate::providers::{ask, document, word};
+use crate::providers::{ask, word};
+use crate::reliability::document;
 
 const SCRIPT: &str = r#"
 - reasoning: Look first
