@@ -7,9 +7,14 @@ pub(crate) fn document(name: &str) -> String {
 
 #[test]
 fn reliability_table_names_tests_that_exist() {
-    let tests =
-        [include_str!("providers.rs"), include_str!("wires.rs"), include_str!("catalogue.rs")]
-            .concat();
+    let tests = [
+        include_str!("providers.rs"),
+        include_str!("endpoints.rs"),
+        include_str!("wires.rs"),
+        include_str!("requests.rs"),
+        include_str!("catalogue.rs"),
+    ]
+    .concat();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
     let table = document("reliability.md");
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
