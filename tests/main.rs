@@ -35,8 +35,19 @@ mod prompts;
 mod tools_cli;
 // Servers and worlds that the tests share.
 // Models over HTTP: the fault table, the catalogue, scripts.
+// What users write after `--model`, and what a model costs.
+mod catalogue;
+// Endpoints that are hostile or absent.
+mod endpoints;
+// Models over HTTP: the fault table, and whole conversations.
 mod providers;
-// The protocols without a network: streams to replies, requests to bodies.
+// `docs/reliability.md` names tests that exist.
+mod reliability;
+// The protocols without a network: requests to bodies.
+mod requests;
+// Scripted models, and replies from a journal.
+mod scripted;
+// The protocols without a network: streams to replies.
 mod wires;
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary

@@ -1,30 +1,26 @@
-//! The wires, without a network: streams to replies, and requests to bodies.
+//! The wires, without a network: streams to replies.
 //!
 //! `fixtures/streams/<wire>/NAME.sse` decodes to `NAME.json`; `UPDATE=1` rewrites the expectations.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{
-    CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
-    Wire,
-};
+use patchwright::provider::item::Wire;
 use patchwright::provider::sse;
 use patchwright::provider::wire::fault::{Fault, FaultKind};
 use patchwright::provider::wire::{self, Stream};
-use patchwright::provider::{Progress, Reply, Request, ToolDeclaration, ToolForm};
+use patchwright::provider::{Progress, Reply};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// What a stream came to: everything that a caller can see of it.
 #[derive(Debug, PartialEq)]
-struct Seen {
-    outcome: Result<Reply, Fault>,
+pub(crate) struct Seen {
+    pub(crate) outcome: Result<Reply, Fault>,
     text: String,
 }
 
-fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
+pub(crate) fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
     let text = Mutex::new(String::new());
     let progress = |progress: Progress<'_>| {
         if let Progress::Text(piece) = progress {
@@ -42,8 +38,16 @@ fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
     Seen { outcome, text: text.into_inner().unwrap() }
 }
 
-fn fixtures(wire: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams").join(wire);
+const WIRES: &[Wire] = wire::SPOKEN;
+
+/// Every stream of every wire.
+fn all() -> Vec<(Wire, PathBuf)> {
+    WIRES.iter().flat_map(|wire| fixtures(*wire).into_iter().map(|path| (*wire, path))).collect()
+}
+
+pub(crate) fn fixtures(wire: Wire) -> Vec<PathBuf> {
+    let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+    let folder = streams.join(wire::word(wire));
     let mut files: Vec<PathBuf> = fs_err::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -54,7 +58,7 @@ fn fixtures(wire: &str) -> Vec<PathBuf> {
     files
 }
 
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
@@ -78,9 +82,9 @@ fn update() -> bool {
 #[test]
 fn wires_streams_decode_to_what_is_expected() {
     let mut wrong = Vec::new();
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
-        let seen = as_json(&decode(Wire::Responses, &[&bytes]));
+        let seen = as_json(&decode(wire, &[&bytes]));
         let expected_path = path.with_extension("json");
         if update() {
             fs_err::write(&expected_path, format!("{seen:#}\n")).unwrap();
@@ -102,21 +106,27 @@ fn wires_streams_decode_to_what_is_expected() {
 
 #[test]
 fn wires_streams_of_single_bytes_decode_alike() {
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        let whole = decode(Wire::Responses, &[&bytes]);
-        assert_eq!(decode(Wire::Responses, &single), whole, "{}", name(&path));
+        let whole = decode(wire, &[&bytes]);
+        assert_eq!(decode(wire, &single), whole, "{}", name(&path));
     }
 }
 
 #[test]
 fn wires_streams_that_break_off_are_cut_or_whole() {
-    for path in fixtures("responses") {
+    for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
-        let whole = decode(Wire::Responses, &[&bytes]).outcome;
+        let whole = decode(wire, &[&bytes]).outcome;
         for end in 0..bytes.len() {
-            let outcome = decode(Wire::Responses, &[&bytes[..end]]).outcome;
+            let mut outcome = decode(wire, &[&bytes[..end]]).outcome;
+            // On Chat the token count comes last, and a reply does not depend on it.
+            if wire == Wire::Chat
+                && let (Ok(reply), Ok(whole)) = (&mut outcome, &whole)
+            {
+                reply.usage = whole.usage;
+            }
             let is_cut = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Cut);
             assert!(is_cut || outcome == whole, "{} at byte {end}: {outcome:?}", name(&path));
         }
@@ -131,19 +141,22 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
-        let files = fixtures("responses");
-        let bytes = fs_err::read(pick.get(&files)).unwrap();
+        let files = all();
+        let (wire, path) = pick.get(&files).clone();
+        let bytes = fs_err::read(path).unwrap();
         prop_assume!(!bytes.is_empty());
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(decode(Wire::Responses, &chunks), decode(Wire::Responses, &[&bytes]));
+        prop_assert_eq!(decode(wire, &chunks), decode(wire, &[&bytes]));
     }
 
     #[test]
     fn wires_streams_of_noise_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(decode(Wire::Responses, &[&bytes]).outcome.is_err());
+        for wire in WIRES {
+            prop_assert!(decode(*wire, &[&bytes]).outcome.is_err());
+        }
     }
 
     #[test]
@@ -151,14 +164,15 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
-        let files = fixtures("responses");
-        let mut bytes = fs_err::read(pick.get(&files)).unwrap();
+        let files = all();
+        let (wire, path) = pick.get(&files).clone();
+        let mut bytes = fs_err::read(path).unwrap();
         prop_assume!(!bytes.is_empty());
         for (place, byte) in damage {
             let at = place.index(bytes.len());
             bytes[at] = byte;
         }
-        let _ = decode(Wire::Responses, &[&bytes]);
+        let _ = decode(wire, &[&bytes]);
     }
 }
 
@@ -199,279 +213,5 @@ fn wires_sse_bounds_lines_and_events() {
         let mut parser = sse::Parser::with_limit(12);
         let pushed = text.bytes().try_for_each(|byte| parser.push(&[byte], &mut Vec::new()));
         assert_eq!(pushed, Err(sse::TooLarge), "{text:?}");
-    }
-}
-
-fn model(slug: &str) -> Model {
-    Catalogue::load(&std::collections::BTreeMap::new()).unwrap().resolve(slug, None).unwrap()
-}
-
-fn tools() -> Vec<ToolDeclaration> {
-    let declare = |name: &str, form| ToolDeclaration {
-        name: name.to_owned(),
-        description: format!("What {name} does"),
-        form,
-    };
-    vec![
-        declare(
-            "shell_command",
-            ToolForm::Function {
-                schema: json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"], "additionalProperties": false}),
-                strict: false,
-            },
-        ),
-        declare(
-            "apply_patch",
-            ToolForm::Freeform { syntax: "lark".to_owned(), definition: "start: \"x\"".to_owned() },
-        ),
-        declare("local_shell", ToolForm::Native { value: json!({"type": "local_shell"}) }),
-    ]
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "items take an option")]
-fn native(value: Value) -> Option<Native> {
-    Some(Native { wire: Wire::Responses, value })
-}
-
-fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
-    let model = model(slug);
-    let request = Request {
-        model: &model,
-        instructions: "You fix issues.",
-        tools,
-        history,
-        effort: model.default_effort.as_deref(),
-        cache_key: "run-1",
-    };
-    wire::encode(Wire::Responses, &request).unwrap()
-}
-
-fn parsed(body: &[u8]) -> Value {
-    serde_json::from_slice(body).unwrap()
-}
-
-#[test]
-fn wires_responses_body_has_the_documented_fields() {
-    let user = Item::Message(Message {
-        role: Role::User,
-        content: vec![Content::text("Fix it")],
-        native: None,
-    });
-    let body = parsed(&body("gpt-5.3-codex", &tools(), &[user]));
-    assert_eq!(
-        body,
-        json!({
-            "model": "gpt-5.3-codex",
-            "instructions": "You fix issues.",
-            "tools": [
-                {"type": "function", "name": "shell_command", "description": "What shell_command does", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"], "additionalProperties": false}, "strict": false},
-                {"type": "custom", "name": "apply_patch", "description": "What apply_patch does", "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"x\""}},
-                {"type": "local_shell"},
-            ],
-            "tool_choice": "auto",
-            "parallel_tool_calls": true,
-            "reasoning": {"effort": "medium", "summary": "auto"},
-            "text": {"verbosity": "low"},
-            "store": false,
-            "stream": true,
-            "include": ["reasoning.encrypted_content"],
-            "prompt_cache_key": "run-1",
-            "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix it"}]}],
-        })
-    );
-}
-
-#[test]
-fn wires_responses_asks_models_without_reasoning_for_none() {
-    let body = parsed(&body("gpt-4.1", &[], &[]));
-    let fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(fields, ["model", "instructions", "store", "stream", "prompt_cache_key", "input"]);
-}
-
-/// Each item beside the element of `input` that it becomes; `null` for none.
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn elements() -> Vec<(Item, Value)> {
-    let said = |role, content, native| Item::Message(Message { role, content, native });
-    let called = |name: &str, payload, native| {
-        Item::Call(ToolCall { id: "call_1".to_owned(), name: name.to_owned(), payload, native })
-    };
-    let answered = |form, content, success| {
-        Item::Output(CallOutput {
-            id: "call_1".to_owned(),
-            name: "tool".to_owned(),
-            content,
-            success,
-            form,
-        })
-    };
-    let text = || vec![Content::text("out")];
-    let picture = || {
-        vec![
-            Content::text("see"),
-            Content::Image { media_type: "image/png".to_owned(), data: "iVBO".to_owned() },
-        ]
-    };
-    let shell = json!({"id": "sh_1", "type": "shell_call", "call_id": "call_1", "status": "completed", "action": {"commands": ["ls"], "max_output_length": 4096}});
-    let chunks = r#"[{"stdout":"a","stderr":"b","outcome":{"type":"timeout"}}]"#;
-    vec![
-        (
-            said(Role::Developer, text(), None),
-            json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "out"}]}),
-        ),
-        (
-            said(Role::User, picture(), None),
-            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO", "detail": "auto"}]}),
-        ),
-        (
-            said(Role::Assistant, text(), None),
-            json!({"type": "message", "role": "assistant", "content": "out"}),
-        ),
-        (
-            said(Role::Assistant, text(), native(json!({"phase": "commentary"}))),
-            json!({"type": "message", "phase": "commentary", "role": "assistant", "content": "out"}),
-        ),
-        (
-            said(
-                Role::Assistant,
-                vec![Content::text("out"), Content::Refusal { text: "no".to_owned() }],
-                native(json!({"id": "msg_1", "status": "completed", "phase": "final_answer"})),
-            ),
-            json!({"type": "message", "id": "msg_1", "status": "completed", "phase": "final_answer", "role": "assistant", "content": [{"type": "output_text", "text": "out", "annotations": [], "logprobs": []}, {"type": "refusal", "refusal": "no"}]}),
-        ),
-        (
-            said(
-                Role::Assistant,
-                text(),
-                Some(Native { wire: Wire::Messages, value: json!({"id": "x"}) }),
-            ),
-            json!({"type": "message", "role": "assistant", "content": "out"}),
-        ),
-        (
-            Item::Reasoning(Reasoning {
-                summary: vec!["why".to_owned()],
-                native: native(json!({"id": "rs_1", "encrypted_content": "gAAA"})),
-            }),
-            json!({"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "summary": [{"type": "summary_text", "text": "why"}]}),
-        ),
-        (Item::Reasoning(Reasoning { summary: vec!["why".to_owned()], native: None }), Value::Null),
-        (
-            Item::Reasoning(Reasoning { summary: vec![], native: native(json!({"id": "rs_1"})) }),
-            Value::Null,
-        ),
-        (
-            called(
-                "shell_command",
-                Payload::Json("{bad".to_owned()),
-                native(json!({"id": "fc_1", "status": "completed"})),
-            ),
-            json!({"type": "function_call", "id": "fc_1", "status": "completed", "call_id": "call_1", "name": "shell_command", "arguments": "{bad"}),
-        ),
-        (
-            called("../../x\u{1b}[31m", Payload::Json("{}".to_owned()), None),
-            json!({"type": "function_call", "call_id": "call_1", "name": "______x__31m", "arguments": "{}"}),
-        ),
-        (
-            called(
-                "apply_patch",
-                Payload::Freeform("*** x".to_owned()),
-                native(json!({"id": "ctc_1", "status": "completed"})),
-            ),
-            json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "apply_patch", "input": "*** x"}),
-        ),
-        (called("shell", Payload::Native("{}".to_owned()), native(shell.clone())), shell),
-        (
-            called(
-                "local_shell",
-                Payload::Native(r#"{"command":["ls"],"workdir":"src"}"#.to_owned()),
-                None,
-            ),
-            json!({"type": "local_shell_call", "id": "call_1", "call_id": "call_1", "action": {"type": "exec", "command": ["ls"], "env": {}, "working_directory": "src"}, "status": "completed"}),
-        ),
-        (
-            answered(OutputForm::Function, text(), true),
-            json!({"type": "function_call_output", "call_id": "call_1", "output": "out"}),
-        ),
-        (
-            answered(OutputForm::Function, picture(), true),
-            json!({"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO", "detail": "auto"}]}),
-        ),
-        (
-            answered(OutputForm::Custom, vec![], true),
-            json!({"type": "custom_tool_call_output", "call_id": "call_1", "output": ""}),
-        ),
-        (
-            answered(OutputForm::LocalShell, text(), true),
-            json!({"type": "local_shell_call_output", "id": "call_1", "call_id": "call_1", "output": "out"}),
-        ),
-        (
-            answered(OutputForm::Shell, text(), false),
-            json!({"type": "shell_call_output", "call_id": "call_1", "output": [{"stdout": "out", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}], "max_output_length": 4096}),
-        ),
-        (
-            answered(OutputForm::Shell, vec![Content::text(chunks)], true),
-            json!({"type": "shell_call_output", "call_id": "call_1", "output": [{"stdout": "a", "stderr": "b", "outcome": {"type": "timeout"}}], "max_output_length": 4096}),
-        ),
-        (
-            answered(OutputForm::ApplyPatch, text(), false),
-            json!({"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "out"}),
-        ),
-        (
-            Item::Opaque(Native {
-                wire: Wire::Responses,
-                value: json!({"type": "web_search_call", "id": "ws_1"}),
-            }),
-            json!({"type": "web_search_call", "id": "ws_1"}),
-        ),
-        (Item::Opaque(Native { wire: Wire::Gemini, value: json!({"x": 1}) }), Value::Null),
-    ]
-}
-
-#[test]
-fn wires_responses_items_become_input_elements() {
-    let shell_call = elements()
-        .into_iter()
-        .find(|(_, element)| element["type"] == "shell_call")
-        .map(|(item, _)| item)
-        .unwrap();
-    for (item, element) in elements() {
-        // The call that an output answers stands before it.
-        let history = [shell_call.clone(), item];
-        let body = parsed(&body("gpt-5.3-codex", &tools(), &history));
-        let input = body["input"].as_array().unwrap();
-        assert_eq!(input.get(1).unwrap_or(&Value::Null), &element);
-    }
-}
-
-#[test]
-fn wires_responses_requests_extend_each_other_byte_by_byte() {
-    let history: Vec<Item> = elements().into_iter().map(|(item, _)| item).collect();
-    let mut last: Option<Vec<u8>> = None;
-    for length in 0..=history.len() {
-        let now = body("gpt-5.3-codex", &tools(), &history[..length]);
-        assert_eq!(now, body("gpt-5.3-codex", &tools(), &history[..length]));
-        if let Some(last) = last {
-            assert_eq!(&now[..last.len() - 2], &last[..last.len() - 2]);
-        }
-        last = Some(now);
-    }
-}
-
-#[test]
-fn wires_responses_replies_go_back_as_they_came() {
-    for path in fixtures("responses") {
-        let bytes = fs_err::read(&path).unwrap();
-        let Ok(reply) = decode(Wire::Responses, &[&bytes]).outcome else { continue };
-        // Through the journal and back.
-        let stored = serde_json::to_string(&reply).unwrap();
-        let reply: Reply = serde_json::from_str(&stored).unwrap();
-        let body = parsed(&body("gpt-5.3-codex", &[], &reply.items));
-        for element in body["input"].as_array().unwrap() {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            for key in ["id", "call_id", "encrypted_content", "phase"] {
-                if let Some(value) = element[key].as_str() {
-                    assert!(text.contains(value), "{}: {key} {value}", name(&path));
-                }
-            }
-        }
     }
 }

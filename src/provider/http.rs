@@ -177,7 +177,7 @@ impl HttpProvider {
             .body(prepared.body.clone())
             .send();
         let response = match timeout(self.deadlines.idle, sending).await {
-            Ok(sent) => sent.map_err(|err| answer::transport_fault(&err))?,
+            Ok(answered) => answered.map_err(|err| answer::transport_fault(&err))?,
             Err(_) => return Err(self.silence()),
         };
         if !response.status().is_success() {
@@ -235,7 +235,7 @@ impl HttpProvider {
                     reply.usage += spent;
                     return Ok(reply);
                 }
-                Ok(Err(fault)) => self.clean(fault),
+                Ok(Err(fault)) => self.clean(&fault),
                 Err(_) => {
                     let seconds = self.deadlines.turn.as_secs_f64();
                     let message = format!("the turn was not finished within {seconds} s");
@@ -254,13 +254,14 @@ impl HttpProvider {
         }
     }
 
-    fn clean(&self, fault: Fault) -> Fault {
+    /// The fault with a message that may be shown.
+    fn clean(&self, fault: &Fault) -> Fault {
         let key = self.key.as_ref().map(ExposeSecret::expose_secret);
-        Fault { message: clean::message(&fault.message, key), ..fault }
+        Fault { message: clean::message(&fault.message, key), ..fault.clone() }
     }
 
     fn error(&self, fault: &Fault) -> ProviderError {
-        let Fault { kind, message, wait, is_final: _ } = self.clean(fault.clone());
+        let Fault { kind, message, wait, is_final: _ } = self.clean(fault);
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },

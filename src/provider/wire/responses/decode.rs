@@ -4,6 +4,7 @@
 //! the end of a call's arguments or of the encrypted reasoning. Deltas are for progress. A reply
 //! exists when `response.completed` or `response.incomplete` has arrived, never before.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use super::items::{is_call, is_refusal, items};
 use crate::provider::item::{StopReason, Usage};
 use crate::provider::sse::Event;
 use crate::provider::wire::MAX_ITEMS;
-use crate::provider::wire::fault::{Fault, FaultKind, Reported};
+use crate::provider::wire::fault::{ErrorObject, Fault, FaultKind};
 use crate::provider::{OnProgress, Progress, Reply};
 
 /// Collects the items of one streamed answer.
@@ -50,7 +51,7 @@ struct Terminal {
     status: String,
     model: Option<String>,
     #[serde(default)]
-    output: Option<Vec<Value>>,
+    output: Option<Vec<Box<RawValue>>>,
     usage: Option<RawUsage>,
     error: Option<ErrorObject>,
     incomplete_details: Option<IncompleteDetails>,
@@ -59,30 +60,6 @@ struct Terminal {
 #[derive(Debug, Deserialize)]
 struct IncompleteDetails {
     reason: Option<String>,
-}
-
-/// An error object, in any of the places where one is found.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ErrorObject {
-    code: Option<Value>,
-    r#type: Option<String>,
-    message: Option<String>,
-}
-
-impl ErrorObject {
-    fn fault(&self) -> Fault {
-        let code = match &self.code {
-            Some(Value::String(code)) => code.clone(),
-            Some(Value::Number(code)) => code.to_string(),
-            _ => String::new(),
-        };
-        let kind = self.r#type.as_deref().unwrap_or_default();
-        // The flat form has the event's own type here.
-        let kind = if kind == "error" { "" } else { kind };
-        let message = self.message.as_deref().unwrap_or_default();
-        Reported { status: None, code: &code, kind, message }.fault()
-    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -237,7 +214,9 @@ fn reply(
     };
     // Servers that do not stream items, and items whose own event was left out.
     for (index, item) in (0..).zip(terminal.output.take().unwrap_or_default()) {
-        done.entry(index).or_insert(item);
+        if let Entry::Vacant(missing) = done.entry(index) {
+            missing.insert(parse(item.get(), "an item")?);
+        }
     }
     if done.len() > MAX_ITEMS {
         return Err(Fault::malformed(format!("the reply has more than {MAX_ITEMS} items")));
