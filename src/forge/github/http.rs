@@ -178,11 +178,18 @@ impl Api {
     ) -> Result<T, ForgeError> {
         serde_json::from_slice(&reply.body).map_err(|err| ForgeError::Malformed {
             host: self.host(),
-            message: format!("{} could not be read: {err}", call.thing),
+            message: format!(
+                "{} could not be read: {}",
+                call.thing,
+                refusal::clean(&err.to_string(), &self.secrets())
+            ),
         })
     }
 
-    pub(super) async fn read_json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ForgeError> {
+    pub(super) async fn read_json<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+    ) -> Result<T, ForgeError> {
         let reply = self.read(call).await?;
         self.parse(call, &reply)
     }
@@ -320,7 +327,9 @@ impl Api {
     }
 
     fn still_limited(&self) -> ForgeError {
-        ForgeError::RateLimited { until: format!("GitHub stops answering so after {LIMIT_WAITS} waits") }
+        ForgeError::RateLimited {
+            until: format!("GitHub stops answering so after {LIMIT_WAITS} waits"),
+        }
     }
 }
 

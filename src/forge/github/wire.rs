@@ -214,7 +214,9 @@ impl PullJson {
     /// The head is a branch of the repository itself, not of a fork.
     pub(super) fn is_from(&self, branch: &str) -> bool {
         let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
-        self.head.branch == branch && name(&self.head).is_some() && name(&self.head) == name(&self.base)
+        self.head.branch == branch
+            && name(&self.head).is_some()
+            && name(&self.head) == name(&self.base)
     }
 }
 

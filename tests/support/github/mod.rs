@@ -15,16 +15,19 @@
 
 #![allow(dead_code, reason = "a world for all tests; no single one uses everything")]
 
+mod builder;
 mod fault;
 mod git;
 mod openapi;
 mod routes;
+mod seen;
 mod server;
 mod shape;
 mod world;
 
+pub(crate) use builder::{GitHub, TOKEN};
 pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};
 #[allow(unused_imports, reason = "what tests may name")]
-pub(crate) use world::{CommentSeen, GitHub, Issue, PullSeen, TOKEN};
+pub(crate) use world::{CommentSeen, Issue, PullSeen};
