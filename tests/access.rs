@@ -1,4 +1,10 @@
 //! Who may set us to work: roles, bots, and every way in which the question can fail.
+#![allow(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots, as expect-test writes them"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 use std::fmt::Write as _;
 use std::time::Duration;

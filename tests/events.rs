@@ -1,4 +1,10 @@
 //! Webhook payloads as GitHub sends them, what they become and what is decided.
+#![allow(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots, as expect-test writes them"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 use std::fmt::Write as _;
 
@@ -32,7 +38,7 @@ fn check(name: &str, json: &str, env: &ActionEnv, expected: Expect) {
 }
 
 fn fixture(name: &str) -> String {
-    std::fs::read_to_string(format!("tests/fixtures/events/{name}.json")).unwrap()
+    fs_err::read_to_string(format!("tests/fixtures/events/{name}.json")).unwrap()
 }
 
 #[test]

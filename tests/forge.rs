@@ -1,4 +1,10 @@
 //! The forge contract on GitHub and on a folder; GitHub's traps; lost answers; limits.
+#![allow(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots, as expect-test writes them"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 mod limits;
 mod lost_answers;
@@ -229,7 +235,7 @@ async fn forge_contract_is_the_same_on_github_and_in_a_folder() {
     assert_eq!(contract(&local).await, on_github);
     let reopened = LocalForge::open(dir.path(), Clock { fixed: None }).unwrap();
     assert_eq!(reopened.pull_requests_from(&app(), BRANCH).await.unwrap()[0].title, "Better");
-    let page = std::fs::read_to_string(dir.path().join("pull-requests/2.md")).unwrap();
+    let page = fs_err::read_to_string(dir.path().join("pull-requests/2.md")).unwrap();
     assert!(
         page.starts_with("# Better #2\n\n`patchwright/issue-1` → `main`\n\nThe fix."),
         "{page}"

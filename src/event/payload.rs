@@ -46,8 +46,8 @@ struct Payload {
     sender: Option<User>,
     #[serde(default)]
     inputs: Option<Map<String, Value>>,
-    #[serde(default)]
-    client_payload: Option<Map<String, Value>>,
+    #[serde(default, rename = "client_payload")]
+    client: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -147,7 +147,7 @@ fn dispatch(
     let (values, place) = if name == "workflow_dispatch" {
         (payload.inputs, "inputs")
     } else {
-        (payload.client_payload, "client_payload")
+        (payload.client, "client_payload")
     };
     let inputs = inputs(values.unwrap_or_default());
     let asked = ["number", "issue"].iter().find_map(|key| inputs.get(*key));

@@ -115,7 +115,7 @@ async fn forge_says_why_a_push_was_refused() {
         ("archived", github().with(|repository| repository.archived = true), |_| ()),
         ("protected", github(), |github| github.git().protect("acme/app", "new")),
         ("rejected", github(), |github| {
-            github.git().refuse("acme/app", "*", "refusing to allow a GitHub App to create or update workflow `.github/workflows/x.yml` without `workflows` permission")
+            github.git().refuse("acme/app", "*", "refusing to allow a GitHub App to create or update workflow `.github/workflows/x.yml` without `workflows` permission");
         }),
         ("empty", GitHub::new().repository("acme/app", &[]), |_| ()),
         ("down", github(), |github| {
@@ -165,7 +165,7 @@ async fn forge_stops_at_a_transferred_issue() {
         .start();
     let other = github.world().repositories[1].id;
     github.change(|repository| {
-        repository.issues.get_mut(&1).unwrap().transferred_to = Some((other, 5))
+        repository.issues.get_mut(&1).unwrap().transferred_to = Some((other, 5));
     });
     let result = connect(&github).issue(&app(), 1).await;
     expect!["State: issue `acme/app#1` was transferred to `acme/other`"]

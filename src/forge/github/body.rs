@@ -21,15 +21,14 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 /// The body with the marker in it, cut to what GitHub takes. A cut keeps the marker, because without
 /// it the text would not be found again.
 pub(super) fn fit(body: &str, marker: &str) -> String {
-    let marked =
-        if carries(body, marker) { body.to_owned() } else { format!("{body}\n\n{marker}") };
-    if marked.chars().count() <= LONGEST_BODY {
-        return marked;
+    let whole = if carries(body, marker) { body.to_owned() } else { format!("{body}\n\n{marker}") };
+    if whole.chars().count() <= LONGEST_BODY {
+        return whole;
     }
     let tail = format!("{CUT_NOTICE}\n\n{marker}");
     let room = LONGEST_BODY.saturating_sub(tail.chars().count());
     // A marker further up is taken out, so that there is exactly one.
-    let rest: Vec<&str> = marked.lines().filter(|line| line.trim() != marker.trim()).collect();
+    let rest: Vec<&str> = whole.lines().filter(|line| line.trim() != marker.trim()).collect();
     let cut: String = rest.join("\n").chars().take(room).collect();
     format!("{cut}{tail}")
 }

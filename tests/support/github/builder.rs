@@ -48,7 +48,7 @@ impl GitHub {
     /// `github-actions[bot]`.
     pub(crate) fn token_of(mut self, login: &str) -> GitHub {
         self.world.add_user(login);
-        self.world.tokens.get_mut(TOKEN).unwrap().login = login.to_owned();
+        login.clone_into(&mut self.world.tokens.get_mut(TOKEN).unwrap().login);
         if !self.current.is_empty() {
             self.grant(login, "write", "write");
         }
@@ -93,7 +93,7 @@ impl GitHub {
             pulls: BTreeMap::new(),
             path,
         });
-        self.current = full_name.to_owned();
+        full_name.clone_into(&mut self.current);
         for token in self.world.tokens.values().cloned().collect::<Vec<_>>() {
             self.grant(&token.login, "write", "write");
         }
@@ -140,7 +140,7 @@ impl GitHub {
     pub(crate) fn issue(mut self, full_name: &str, number: u64, title: &str, body: &str) -> GitHub {
         let owner = full_name.split('/').next();
         self.world.add_issue(full_name, number, title, Some(body), owner);
-        self.current = full_name.to_owned();
+        full_name.clone_into(&mut self.current);
         self.issue = number;
         self
     }

@@ -242,18 +242,15 @@ fn nullable_to_null_type(value: &mut Value) {
                 return;
             }
             object.remove("nullable");
-            match object.get_mut("type") {
-                Some(Value::String(kind)) => {
-                    let kinds = json!([kind, "null"]);
-                    object.insert("type".to_owned(), kinds);
-                    if let Some(Value::Array(values)) = object.get_mut("enum") {
-                        values.push(Value::Null);
-                    }
+            if let Some(Value::String(kind)) = object.get("type") {
+                let kinds = json!([kind, "null"]);
+                object.insert("type".to_owned(), kinds);
+                if let Some(Value::Array(values)) = object.get_mut("enum") {
+                    values.push(Value::Null);
                 }
-                _ => {
-                    let inner = Value::Object(std::mem::take(object));
-                    object.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
-                }
+            } else {
+                let inner = Value::Object(std::mem::take(object));
+                object.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
             }
         }
         _ => {}

@@ -26,7 +26,7 @@ fn made(schema: &str, fields: Value) -> Value {
 pub(crate) struct Base {
     /// `http://127.0.0.1:1234`
     pub(crate) server: String,
-    /// `` or `/api/v3`
+    /// Empty, or `/api/v3`
     pub(crate) prefix: String,
 }
 
