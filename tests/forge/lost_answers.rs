@@ -33,7 +33,9 @@ async fn forge_writes_once_when_the_answer_is_lost() {
         ("POST", "/requested_reviewers"),
     ];
     for (method, path) in routes {
-        for kind in kinds() {
+        // What may be repeated without harm has fewer ways to go wrong.
+        let ways = if matches!(path, "issues/1/comments" | "/pulls") { 4 } else { 2 };
+        for kind in kinds().into_iter().take(ways) {
             let shown = format!("{method} {path} {kind:?}");
             let github = github().fault(Fault::once(method, path, kind)).start();
             write_everything(&connect(&github)).await;

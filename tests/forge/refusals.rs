@@ -134,14 +134,10 @@ async fn forge_says_why_a_push_was_refused() {
     expect![[r#"
         lacks contents: Forbidden: not allowed to push to `http://HOST/acme/app.git`: remote: Permission to acme/app.git denied to test. [needs `contents: write`]
         archived: State: cannot push to `http://HOST/acme/app.git`: the repository is archived and read-only
-        protected: Invalid: the push of `refs/heads/new` was rejected: hook declined
-        error: GH006: Protected branch update failed for refs/heads/new.
-        error: hook declined to update refs/heads/new
-        rejected: Forbidden: not allowed to push to `http://HOST/acme/app.git`: hook declined
-        refusing to allow a GitHub App to create or update workflow `.github/workflows/x.yml` without `workflows` permission
-        error: hook declined to update refs/heads/new [needs `workflows: write`, which no Actions token has]
+        protected: Invalid: the push of `refs/heads/new` was rejected: hook declined; error: GH006: Protected branch update failed for refs/heads/new.; error: hook declined to update refs/heads/new
+        rejected: Forbidden: not allowed to push to `http://HOST/acme/app.git`: hook declined; refusing to allow a GitHub App to create or update workflow `.github/workflows/x.yml` without `workflows` permission; error: hook declined to update refs/heads/new [needs `workflows: write`, which no Actions token has]
         empty: State: cannot read `http://HOST/acme/app.git`: the repository is empty; push a first commit to it
-        down: Unavailable: http://HOST/acme/app.git is unavailable: `http://HOST/acme/app.git` answered with status 503
+        down: Unavailable: 127.0.0.1 is unavailable: `http://HOST/acme/app.git` answered with status 503
     "#]].assert_eq(&log);
 }
 
