@@ -1,4 +1,10 @@
 //! Who may set us to work: roles, bots, and every way in which the question can fail.
+#![allow(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots, as expect-test writes them"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -63,7 +69,27 @@ async fn access_takes_write_from_people_and_a_name_from_bots() {
         ("", false),
         ("will/../../x", false),
     ]);
-    check(github(), &config(), &accounts, expect![[""]]).await;
+    check(github(), &config(), &accounts, expect![[r#"
+        ada: granted Some(Admin)
+        max: granted Some(Maintain)
+        will: granted Some(Write)
+        tria: denied: `tria` has the role `triage` in `acme/app`, and it takes `write`
+        rea: denied: `rea` has the role `read` in `acme/app`, and it takes `write`
+        nona: denied: `nona` has the role `none` in `acme/app`, and it takes `write`
+        carl: granted Some(Write)
+        cora: denied: `cora` has the role `read` in `acme/app`, and it takes `write`
+        stranger: denied: the permission of `stranger` in `acme/app` is unknown: the permission of `stranger` in `acme/app` (or the token lacks `metadata: read`) was not found
+        WILL: granted Some(Write)
+        renovate[bot]: granted None
+        Renovate[bot]: denied: `Renovate[bot]` is a bot that is not allowed by name
+        evil[bot]: denied: `evil[bot]` is a bot that is not allowed by name
+        evil[bot]: denied: `evil[bot]` is a bot that is not allowed by name
+        renovate: denied: `renovate` is a bot that is not allowed by name
+        github-actions[bot]: denied: `github-actions[bot]` is a bot that is not allowed by name
+        ghost: denied: the account does not exist any more
+        : denied: the account has no valid name
+        will/../../x: denied: the account has no valid name
+    "#]]).await;
 }
 
 #[tokio::test]
@@ -75,14 +101,37 @@ async fn access_never_follows_from_a_star_or_from_being_on_a_list() {
     };
     let accounts =
         [("renovate[bot]", true), ("*", true), ("will", false), ("tria", false), ("ada", false)];
-    check(github(), &config, &accounts, expect![[""]]).await;
+    check(
+        github(),
+        &config,
+        &accounts,
+        expect![[r#"
+        renovate[bot]: denied: `renovate[bot]` is a bot that is not allowed by name
+        *: denied: the account has no valid name
+        will: granted Some(Write)
+        tria: denied: `tria` has the role `triage` in `acme/app`, and it takes `write`
+        ada: denied: `ada` is not among the users who are allowed
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn access_of_a_higher_minimum_is_asked_for() {
     let config = AccessConfig { minimum: Role::Maintain, ..config() };
     let accounts = [("ada", false), ("max", false), ("will", false), ("carl", false)];
-    check(github(), &config, &accounts, expect![[""]]).await;
+    check(
+        github(),
+        &config,
+        &accounts,
+        expect![[r#"
+        ada: granted Some(Admin)
+        max: granted Some(Maintain)
+        will: denied: `will` has the role `write` in `acme/app`, and it takes `maintain`
+        carl: denied: `carl` has the role `write` in `acme/app`, and it takes `maintain`
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -100,7 +149,38 @@ async fn access_is_denied_when_the_question_fails() {
         Kind::Redirect("https://evil.example/write".to_owned()),
         Kind::Delay(Duration::from_secs(3)),
     ];
-    let expected = [expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]], expect![[""]]];
+    let expected = [
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST is unavailable: 500: status 500 with a web page
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: not allowed to read the permission of `will` in `acme/app`: Resource not accessible by integration
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: the permission of `will` in `acme/app` (or the token lacks `metadata: read`) was not found
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: the role of `will` has no known name
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: the permission of `will` in `acme/app` could not be read: invalid type: null, expected struct Permission at line 1 column 4
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: asked about `will`, it told about somebody else
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: status 204 to a question
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: the permission of `will` in `acme/app` could not be read: expected value at line 1 column 1
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: status 302 to the attempt to read the permission of `will` in `acme/app`: Found
+        "#]],
+        expect![[r#"
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST is unavailable: no answer in time: operation timed out
+        "#]],
+    ];
     for (kind, expected) in faults.into_iter().zip(expected) {
         let fault = Fault { method: "GET", path: "/permission", times: 9, kind };
         check(github().fault(fault), &config(), &[("will", false)], expected).await;
@@ -112,5 +192,13 @@ async fn access_is_denied_to_our_own_bot_even_by_name() {
     // A viewer that the forge names and that is a bot: a machine account with a bot's name.
     let own = json!({"login": "renovate[bot]", "type": "Bot"});
     let github = github().fault(Fault::once("GET", "/user", Kind::Answer(200, own)));
-    check(github, &config(), &[("renovate[bot]", true)], expect![[""]]).await;
+    check(
+        github,
+        &config(),
+        &[("renovate[bot]", true)],
+        expect![[r#"
+        renovate[bot]: denied: `renovate[bot]` is our own account
+    "#]],
+    )
+    .await;
 }

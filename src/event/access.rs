@@ -73,14 +73,19 @@ pub async fn check(
     Ok(Granted { login: login.to_owned(), role: Some(role) })
 }
 
-async fn check_bot(forge: &dyn Forge, login: &str, config: &AccessConfig) -> Result<Granted, Denied> {
+async fn check_bot(
+    forge: &dyn Forge,
+    login: &str,
+    config: &AccessConfig,
+) -> Result<Granted, Denied> {
     if !config.allow_bots.iter().any(|bot| bot == login && bot != "*") {
         return Err(Denied(format!("`{login}` is a bot that is not allowed by name")));
     }
     // Being set off by ourselves would never end.
-    let viewer = forge.viewer().await.map_err(|err| {
-        Denied(format!("whether `{login}` is our own account is unknown: {err}"))
-    })?;
+    let viewer = forge
+        .viewer()
+        .await
+        .map_err(|err| Denied(format!("whether `{login}` is our own account is unknown: {err}")))?;
     if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(login)) {
         return Err(Denied(format!("`{login}` is our own account")));
     }

@@ -46,8 +46,8 @@ struct Payload {
     sender: Option<User>,
     #[serde(default)]
     inputs: Option<Map<String, Value>>,
-    #[serde(default)]
-    client_payload: Option<Map<String, Value>>,
+    #[serde(default, rename = "client_payload")]
+    client: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -100,12 +100,18 @@ pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
             .hint("`GITHUB_EVENT_PATH` names the file that it was read from")
     })?;
     let repository = repository(&payload, env)?;
-    if kind == "issues" { issue_event(payload, repository, env) } else { dispatch(kind, payload, repository, env) }
+    if kind == "issues" {
+        issue_event(payload, repository, env)
+    } else {
+        dispatch(kind, payload, repository, env)
+    }
 }
 
 fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> Result<Event> {
-    let missing = |what: &str| Failure::usage(format!("the payload of event `issues` has no `{what}`"));
-    let other = Event::Other { name: "issues".to_owned(), action: payload.action.as_deref().map(short) };
+    let missing =
+        |what: &str| Failure::usage(format!("the payload of event `issues` has no `{what}`"));
+    let other =
+        Event::Other { name: "issues".to_owned(), action: payload.action.as_deref().map(short) };
     if payload.action.as_deref() != Some("labeled") {
         return Ok(other);
     }
@@ -141,7 +147,7 @@ fn dispatch(
     let (values, place) = if name == "workflow_dispatch" {
         (payload.inputs, "inputs")
     } else {
-        (payload.client_payload, "client_payload")
+        (payload.client, "client_payload")
     };
     let inputs = inputs(values.unwrap_or_default());
     let asked = ["number", "issue"].iter().find_map(|key| inputs.get(*key));
@@ -152,8 +158,11 @@ fn dispatch(
     })?;
     let digits = number.strip_prefix('#').unwrap_or(number);
     let number = digits.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| {
-        Failure::usage(format!("`{place}` of event `{name}` has no issue number: `{}`", short(number)))
-            .hint("an issue number looks like `7` or `#7`")
+        Failure::usage(format!(
+            "`{place}` of event `{name}` has no issue number: `{}`",
+            short(number)
+        ))
+        .hint("an issue number looks like `7` or `#7`")
     })?;
     Ok(Event::Dispatch(Dispatch {
         repository,
@@ -178,11 +187,16 @@ fn repository(payload: &Payload, env: &ActionEnv) -> Result<RepositoryId> {
         )));
     }
     let name = said.or(around).ok_or_else(|| {
-        Failure::usage("the event names no repository").hint("set `GITHUB_REPOSITORY` to `owner/name`")
+        Failure::usage("the event names no repository")
+            .hint("set `GITHUB_REPOSITORY` to `owner/name`")
     })?;
     let part = |text: &str| {
         let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        !text.is_empty() && text.len() <= 100 && text.chars().all(fine) && text != "." && text != ".."
+        !text.is_empty()
+            && text.len() <= 100
+            && text.chars().all(fine)
+            && text != "."
+            && text != ".."
     };
     match name.split_once('/') {
         Some((owner, name)) if part(owner) && part(name) => {

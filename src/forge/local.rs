@@ -240,9 +240,8 @@ impl Forge for LocalForge {
         self.open_conversation(repository, issue, "comment")?;
         let body = marked(body, marker);
         let mut comments = self.store.comments(issue)?;
-        let ours = |comment: &Comment| {
-            comment.author.login == OURSELVES && carries(&comment.body, marker)
-        };
+        let ours =
+            |comment: &Comment| comment.author.login == OURSELVES && carries(&comment.body, marker);
         let place = comments
             .iter()
             .position(|comment| Some(comment.id) == known && ours(comment))
@@ -283,7 +282,9 @@ impl Forge for LocalForge {
         let path = self.repository_path();
         let head = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
         let open = self.store.pulls()?.into_iter();
-        let open = open.filter(|pull| pull.open && pull.head_branch == draft.head_branch).max_by_key(|pull| pull.number);
+        let open = open
+            .filter(|pull| pull.open && pull.head_branch == draft.head_branch)
+            .max_by_key(|pull| pull.number);
         if let Some(pull) = open {
             return self.update(pull, &draft);
         }

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use url::Url;
+
 use super::ForgeError;
 use crate::git::clone::{self, Repo};
 use crate::git::transport::Remote;
@@ -46,24 +48,39 @@ pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeErro
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
         GitError::Forbidden { message, .. } => {
-            ForgeError::Forbidden { action, message, need: Some("`contents: write`".to_owned()) }
+            let need = Some("`contents: write`".to_owned());
+            ForgeError::Forbidden { action, message: one_line(&message), need }
         }
         GitError::Rejected { reason, .. } if reason.to_lowercase().contains("workflow") => {
             let need = Some("`workflows: write`, which no Actions token has".to_owned());
-            ForgeError::Forbidden { action, message: reason, need }
+            ForgeError::Forbidden { action, message: one_line(&reason), need }
         }
-        GitError::Rejected { reference, reason } => {
-            ForgeError::Invalid { action: format!("the push of `{reference}`"), message: reason }
-        }
+        GitError::Rejected { reference, reason } => ForgeError::Invalid {
+            action: format!("the push of `{reference}`"),
+            message: one_line(&reason),
+        },
         GitError::Moved { .. } => ForgeError::Conflict { message: err.to_string() },
-        GitError::NotFound(what) => ForgeError::NotFound { what: format!("`{what}` in `{remote}`") },
+        GitError::NotFound(what) => {
+            ForgeError::NotFound { what: format!("`{what}` in `{remote}`") }
+        }
         GitError::Empty => ForgeError::State {
             message: format!("cannot {action}: the repository is empty; push a first commit to it"),
         },
         GitError::Transport(message) => {
-            ForgeError::Unavailable { host: remote.to_owned(), message }
+            ForgeError::Unavailable { host: host(remote), message: one_line(&message) }
         }
         GitError::Unacceptable(message) | GitError::Machine(message) => ForgeError::Git { message },
         GitError::Other(err) => ForgeError::Git { message: err.message().to_owned() },
     }
+}
+
+/// The server's words, which may have several lines.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+fn host(remote: &str) -> String {
+    let host = Url::parse(remote).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.unwrap_or_else(|| remote.to_owned())
 }

@@ -18,14 +18,14 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 /// The body with the marker in it, cut to what GitHub takes. A cut keeps the marker, because without
 /// it the text would not be found again.
 pub(super) fn fit(body: &str, marker: &str) -> String {
-    let marked = marked(body, marker);
-    if marked.chars().count() <= LONGEST_BODY {
-        return marked;
+    let whole = marked(body, marker);
+    if whole.chars().count() <= LONGEST_BODY {
+        return whole;
     }
     let tail = format!("{CUT_NOTICE}\n\n{marker}");
     let room = LONGEST_BODY.saturating_sub(tail.chars().count());
     // A marker further up is taken out, so that there is exactly one.
-    let rest: Vec<&str> = marked.lines().filter(|line| !is_marker(line, marker)).collect();
+    let rest: Vec<&str> = whole.lines().filter(|line| !is_marker(line, marker)).collect();
     let cut: String = rest.join("\n").chars().take(room).collect();
     format!("{cut}{tail}")
 }

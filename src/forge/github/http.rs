@@ -5,6 +5,7 @@
 //! means is in [`super::refusal`]. Writes are never repeated here once they may have taken effect:
 //! they come back as [`Written::Lost`], and the caller looks before it writes again.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -159,7 +160,7 @@ impl Api {
                 Written::Answered(reply)
             });
         }
-        Err(self.still_limited())
+        Err(still_limited())
     }
 
     /// The reply when it is 2xx, the refusal otherwise.
@@ -178,11 +179,18 @@ impl Api {
     ) -> Result<T, ForgeError> {
         serde_json::from_slice(&reply.body).map_err(|err| ForgeError::Malformed {
             host: self.host(),
-            message: format!("{} could not be read: {err}", call.thing),
+            message: format!(
+                "{} could not be read: {}",
+                call.thing,
+                refusal::clean(&err.to_string(), &self.secrets())
+            ),
         })
     }
 
-    pub(super) async fn read_json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ForgeError> {
+    pub(super) async fn read_json<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+    ) -> Result<T, ForgeError> {
         let reply = self.read(call).await?;
         self.parse(call, &reply)
     }
@@ -212,7 +220,7 @@ impl Api {
                 Ok(reply) if self.wait_for_limit(&reply)? => {
                     limits += 1;
                     if limits >= LIMIT_WAITS {
-                        return Err(self.still_limited());
+                        return Err(still_limited());
                     }
                     continue;
                 }
@@ -318,10 +326,6 @@ impl Api {
         let message = refusal::message(reply, &self.secrets());
         self.unavailable(format!("{}: {message}", reply.status.as_u16()))
     }
-
-    fn still_limited(&self) -> ForgeError {
-        ForgeError::RateLimited { until: format!("GitHub stops answering so after {LIMIT_WAITS} waits") }
-    }
 }
 
 /// The error without the address, with its deepest cause.
@@ -344,6 +348,10 @@ fn transport_words(err: reqwest::Error) -> String {
     }
 }
 
+fn still_limited() -> ForgeError {
+    ForgeError::RateLimited { until: format!("later; {LIMIT_WAITS} waits were not enough") }
+}
+
 fn in_words(wait: Duration) -> String {
     format!("{} minutes from now", wait.as_secs().div_ceil(60))
 }
@@ -355,7 +363,7 @@ pub(super) fn segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            escaped.push_str(&format!("%{byte:02X}"));
+            let _ = write!(escaped, "%{byte:02X}");
         }
     }
     // `.` and `..` would be taken away by every URL parser on the way.

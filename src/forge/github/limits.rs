@@ -153,9 +153,9 @@ pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Opt
         return Some(Limit::For(Duration::from_secs(seconds)));
     }
     if number(headers, "x-ratelimit-remaining") == Some(0) {
-        let wait = number(headers, "x-ratelimit-reset")
-            .map(|reset| reset.saturating_sub(server_time(headers)) + 1)
-            .unwrap_or(SECONDARY_WAIT.as_secs());
+        let wait = number(headers, "x-ratelimit-reset").map_or(SECONDARY_WAIT.as_secs(), |reset| {
+            reset.saturating_sub(server_time(headers)) + 1
+        });
         return Some(Limit::For(Duration::from_secs(wait)));
     }
     let text = String::from_utf8_lossy(body).to_lowercase();

@@ -118,10 +118,11 @@ impl Forge for GitHubForge {
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
         let call = Call::get(route(id, ""), format!("repository `{id}`"));
         let json: wire::Repository = self.api.read_json(&call).await?;
-        let (owner, name) = json.full_name.split_once('/').ok_or_else(|| ForgeError::Malformed {
-            host: self.api.host(),
-            message: "a repository without an owner".to_owned(),
-        })?;
+        let (owner, name) =
+            json.full_name.split_once('/').ok_or_else(|| ForgeError::Malformed {
+                host: self.api.host(),
+                message: "a repository without an owner".to_owned(),
+            })?;
         let id = RepositoryId { owner: owner.to_owned(), name: name.to_owned() };
         let page = self.page_of(&id);
         Ok(Repository {

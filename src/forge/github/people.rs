@@ -49,6 +49,8 @@ impl GitHubForge {
         if permission.login().is_some_and(|other| !other.eq_ignore_ascii_case(login)) {
             return Err(malformed(format!("asked about `{login}`, it told about somebody else")));
         }
-        permission.role().ok_or_else(|| malformed(format!("the role of `{login}` has no known name")))
+        permission
+            .role()
+            .ok_or_else(|| malformed(format!("the role of `{login}` has no known name")))
     }
 }

@@ -184,7 +184,9 @@ impl GitHubForge {
             Written::Lost(err) => return Ok(Created::Lost(err)),
         };
         let err = match self.api.good(&call, reply) {
-            Ok(reply) => return Ok(Created::Yes(self.api.parse::<PullJson>(&call, &reply)?.into())),
+            Ok(reply) => {
+                return Ok(Created::Yes(self.api.parse::<PullJson>(&call, &reply)?.into()));
+            }
             Err(err) => err,
         };
         let ForgeError::Invalid { message, .. } = &err else { return Err(err) };

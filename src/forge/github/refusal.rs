@@ -25,7 +25,7 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
         403 if text.contains("archived") => ForgeError::State {
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
-        403 if text.contains("locked") => {
+        403 if text.contains("is locked") => {
             ForgeError::State { message: format!("cannot {action}: the conversation is locked") }
         }
         403 if text.contains("not permitted to create or approve pull requests") => {

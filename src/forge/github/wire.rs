@@ -47,9 +47,10 @@ pub(super) struct Repository {
 }
 
 #[derive(Deserialize)]
+/// The answer about a collaborator.
 pub(super) struct Permission {
-    #[serde(default)]
-    permission: Option<String>,
+    #[serde(default, rename = "permission")]
+    legacy: Option<String>,
     #[serde(default)]
     role_name: Option<String>,
     #[serde(default)]
@@ -61,7 +62,7 @@ impl Permission {
     /// built-in one it is based on, which is what the older field says.
     pub(super) fn role(&self) -> Option<Role> {
         let exact = self.role_name.as_deref().and_then(role_named);
-        exact.or_else(|| self.permission.as_deref().and_then(role_named))
+        exact.or_else(|| self.legacy.as_deref().and_then(role_named))
     }
 
     pub(super) fn login(&self) -> Option<&str> {
@@ -214,7 +215,9 @@ impl PullJson {
     /// The head is a branch of the repository itself, not of a fork.
     pub(super) fn is_from(&self, branch: &str) -> bool {
         let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
-        self.head.branch == branch && name(&self.head).is_some() && name(&self.head) == name(&self.base)
+        self.head.branch == branch
+            && name(&self.head).is_some()
+            && name(&self.head) == name(&self.base)
     }
 }
 

@@ -88,7 +88,11 @@ impl Store {
         Ok(self.read(&format!("comments/{issue}.json"))?.unwrap_or_default())
     }
 
-    pub(super) fn write_comments(&self, issue: u64, comments: &[Comment]) -> Result<(), ForgeError> {
+    pub(super) fn write_comments(
+        &self,
+        issue: u64,
+        comments: &[Comment],
+    ) -> Result<(), ForgeError> {
         self.write(&format!("comments/{issue}.json"), &comments)?;
         self.write_issue_page(&self.issue(issue)?)
     }
@@ -128,8 +132,8 @@ impl Store {
     /// A pull request with the head that its branch has now.
     pub(super) fn pull(&self, number: u64) -> Result<PullRequest, ForgeError> {
         let pull: Option<PullRequest> = self.read(&format!("pull-requests/{number}.json"))?;
-        let mut pull = pull
-            .ok_or_else(|| ForgeError::NotFound { what: format!("pull request #{number}") })?;
+        let mut pull =
+            pull.ok_or_else(|| ForgeError::NotFound { what: format!("pull request #{number}") })?;
         if let Some(tip) = tip(&self.dir.join("repository.git"), &pull.head_branch)? {
             pull.head_sha = tip.to_string();
         }

@@ -13,6 +13,10 @@ pub(crate) fn run(dir: &Path, args: &[&str]) -> Option<String> {
 
 /// What a branch points to.
 pub(crate) fn tip(path: &Path, branch: &str) -> Option<String> {
+    // A loose ref is quicker read than asked for.
+    if let Ok(commit) = fs_err::read_to_string(path.join("refs/heads").join(branch)) {
+        return Some(commit.trim().to_owned());
+    }
     run(path, &["rev-parse", "-q", "--verify", &format!("refs/heads/{branch}")])
 }
 

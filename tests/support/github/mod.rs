@@ -14,17 +14,22 @@
 //! is dropped. Git is served on the same port at `/{owner}/{name}.git`.
 
 #![allow(dead_code, reason = "a world for all tests; no single one uses everything")]
+#![allow(clippy::struct_excessive_bools, reason = "GitHub has that many switches")]
+#![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
 
+mod builder;
 mod fault;
 mod git;
 mod openapi;
 mod routes;
+mod seen;
 mod server;
 mod shape;
 mod world;
 
+pub(crate) use builder::{GitHub, TOKEN};
 pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};
 #[allow(unused_imports, reason = "what tests may name")]
-pub(crate) use world::{CommentSeen, GitHub, Issue, PullSeen, TOKEN};
+pub(crate) use world::{CommentSeen, Issue, PullSeen};

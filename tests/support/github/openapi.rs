@@ -67,7 +67,8 @@ impl Description {
     ) -> Result<Operation, String> {
         let shown = format!("{method} /{}", segments.join("/"));
         let route = self.routes.iter().find(|route| matches(&route.segments, segments));
-        let route = route.ok_or_else(|| format!("{shown}: no such path in GitHub's description"))?;
+        let route =
+            route.ok_or_else(|| format!("{shown}: no such path in GitHub's description"))?;
         let key = method.to_lowercase();
         let value = route.methods.get(&key).ok_or_else(|| format!("{shown}: no such method"))?;
         let operation = Operation {
@@ -174,7 +175,9 @@ impl Description {
         let schema = self.resolve(schema);
         for either in ["anyOf", "oneOf", "allOf"] {
             if let Some(first) = schema[either].as_array().and_then(|all| all.first()) {
-                let nullable = schema[either].as_array().is_some_and(|all| all.contains(&json!({"type": "null"})));
+                let nullable = schema[either]
+                    .as_array()
+                    .is_some_and(|all| all.contains(&json!({"type": "null"})));
                 return if nullable { Value::Null } else { self.mould(first, depth) };
             }
         }
@@ -200,7 +203,10 @@ impl Description {
                 let mut object = Map::new();
                 let required = schema["required"].as_array().into_iter().flatten();
                 for name in required.filter_map(Value::as_str).filter(|_| depth < 12) {
-                    object.insert(name.to_owned(), self.mould(&schema["properties"][name], depth + 1));
+                    object.insert(
+                        name.to_owned(),
+                        self.mould(&schema["properties"][name], depth + 1),
+                    );
                 }
                 Value::Object(object)
             }
@@ -236,18 +242,15 @@ fn nullable_to_null_type(value: &mut Value) {
                 return;
             }
             object.remove("nullable");
-            match object.get_mut("type") {
-                Some(Value::String(kind)) => {
-                    let kinds = json!([kind, "null"]);
-                    object.insert("type".to_owned(), kinds);
-                    if let Some(Value::Array(values)) = object.get_mut("enum") {
-                        values.push(Value::Null);
-                    }
+            if let Some(Value::String(kind)) = object.get("type") {
+                let kinds = json!([kind, "null"]);
+                object.insert("type".to_owned(), kinds);
+                if let Some(Value::Array(values)) = object.get_mut("enum") {
+                    values.push(Value::Null);
                 }
-                _ => {
-                    let inner = Value::Object(std::mem::take(object));
-                    object.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
-                }
+            } else {
+                let inner = Value::Object(std::mem::take(object));
+                object.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
             }
         }
         _ => {}
@@ -268,5 +271,9 @@ pub(crate) fn merge(base: &mut Value, over: Value) {
 
 /// The fields of a query or form, decoded.
 pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
-    url::form_urlencoded::parse(text.as_bytes()).into_owned().collect::<BTreeMap<_, _>>().into_iter().collect()
+    url::form_urlencoded::parse(text.as_bytes())
+        .into_owned()
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .collect()
 }

@@ -62,7 +62,10 @@ impl Answer {
 
     /// The page with the unicorn, which is HTML.
     pub(crate) fn unicorn(status: u16) -> Answer {
-        Answer::text(status, "<!DOCTYPE html>\n<html><title>Unicorn! &middot; GitHub</title></html>")
+        Answer::text(
+            status,
+            "<!DOCTYPE html>\n<html><title>Unicorn! &middot; GitHub</title></html>",
+        )
     }
 
     pub(crate) fn primary(reset_in: u64) -> Answer {
@@ -109,18 +112,24 @@ impl Request {
         let size = number("per_page").unwrap_or(30).clamp(1, 100);
         let page = number("page").unwrap_or(1).max(1);
         if page * size > 10_000 {
-            return Answer::problem(422, "In order to keep the API fast, pagination is limited for this resource.");
+            return Answer::problem(
+                422,
+                "In order to keep the API fast, pagination is limited for this resource.",
+            );
         }
         let last = items.len().div_ceil(size).max(1);
         let path = match repository {
-            Some(repository) => format!("repositories/{}/{}", repository.id, self.segments[3..].join("/")),
+            Some(repository) => {
+                format!("repositories/{}/{}", repository.id, self.segments[3..].join("/"))
+            }
             None => self.segments.join("/"),
         };
         let link = |to: usize, rel: &str| {
             let mut query: Vec<(String, String)> =
                 self.query.iter().filter(|(key, _)| key != "page").cloned().collect();
             query.push(("page".to_owned(), to.to_string()));
-            let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+            let query =
+                url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
             format!("<{}?{query}>; rel=\"{rel}\"", self.base.api(&path))
         };
         let mut links = Vec::new();
@@ -142,7 +151,8 @@ pub(crate) fn by_name(world: &World, segments: &[String]) -> Vec<String> {
     let found = world.repositories.iter().find(|repository| Some(repository.id) == id);
     match found {
         Some(repository) if segments[0] == "repositories" => {
-            let mut named = vec!["repos".to_owned(), repository.owner.clone(), repository.name.clone()];
+            let mut named =
+                vec!["repos".to_owned(), repository.owner.clone(), repository.name.clone()];
             named.extend(segments[2..].iter().cloned());
             named
         }
@@ -152,8 +162,7 @@ pub(crate) fn by_name(world: &World, segments: &[String]) -> Vec<String> {
 
 /// Does what the request asks.
 pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
-    let segments = by_name(world, &request.segments);
-    let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let parts: Vec<&str> = request.segments.iter().map(String::as_str).collect();
     match (request.method.as_str(), parts.as_slice()) {
         ("GET", ["user"]) => own_account(world, request),
         ("GET", ["users", login]) => {
@@ -163,7 +172,9 @@ pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
                 user => Answer::new(200, shape::made_of("public-user", user)),
             }
         }
-        ("GET", ["rate_limit"]) => Answer::new(200, shape::made_of("rate-limit-overview", json!({}))),
+        ("GET", ["rate_limit"]) => {
+            Answer::new(200, shape::made_of("rate-limit-overview", json!({})))
+        }
         (_, ["repos", owner, name, rest @ ..]) => {
             let full_name = format!("{owner}/{name}");
             in_repository(world, request, &full_name, rest)
@@ -189,13 +200,16 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         .find(|r| r.former_names.iter().any(|old| old.eq_ignore_ascii_case(full_name)));
     if let Some(moved) = moved {
         let rest = if rest.is_empty() { String::new() } else { format!("/{}", rest.join("/")) };
-        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
+        let query = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(&request.query)
+            .finish();
         let query = if query.is_empty() { query } else { format!("?{query}") };
         let to = request.base.api(&format!("repositories/{}{rest}{query}", moved.id));
         let status = if request.method == "GET" { 301 } else { 307 };
         return Answer::problem(status, "Moved Permanently").header("location", to);
     }
-    let place = world.repositories.iter().position(|r| r.full_name().eq_ignore_ascii_case(full_name));
+    let place =
+        world.repositories.iter().position(|r| r.full_name().eq_ignore_ascii_case(full_name));
     let Some(place) = place else { return Answer::problem(404, "Not Found") };
     let repository = &world.repositories[place];
     let role = repository.roles.get(&request.login).map(|(_, permission)| permission.clone());
@@ -216,7 +230,8 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         _ => "contents",
     };
     if writes && world.tokens.values().any(|t| t.login == request.login && t.lacks.contains(need)) {
-        let by = if request.login.ends_with("[bot]") { "integration" } else { "personal access token" };
+        let by =
+            if request.login.ends_with("[bot]") { "integration" } else { "personal access token" };
         return Answer::problem(403, &format!("Resource not accessible by {by}"))
             .header("x-accepted-github-permissions", format!("{need}=write"));
     }

@@ -13,13 +13,13 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
 
+use super::builder::TOKEN;
 use super::fault::{Fault, Kind};
 use super::openapi::{description, pairs};
 use super::routes::{self, Answer, Request};
 use super::shape::Base;
-use super::world::{CommentSeen, PullSeen, Repository, TOKEN, World, entries};
-use super::git;
-use crate::support::git_http::{self, GitState};
+use super::world::World;
+use crate::support::git_http;
 
 /// A request that arrived, and what was answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ type Shared = Arc<Mutex<World>>;
 
 /// GitHub, running. Dropping it checks that nothing impossible was asked.
 pub(crate) struct Server {
-    world: Shared,
+    pub(super) world: Shared,
     address: SocketAddr,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -87,115 +87,6 @@ impl Server {
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Changes the first repository, as people do while we work.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Repository) -> T) -> T {
-        let mut world = self.world();
-        let value = change(&mut world.repositories[0]);
-        world.sync_git();
-        value
-    }
-
-    /// The git side: its repositories, hooks, faults and requests.
-    pub(crate) fn git(&self) -> Arc<GitState> {
-        self.world().git.clone()
-    }
-
-    pub(crate) fn fault(&self, fault: Fault) {
-        self.world().faults.push(fault);
-    }
-
-    /// Somebody comments on an issue of the first repository.
-    pub(crate) fn post_comment(&self, issue: u64, login: &str, body: &str) -> u64 {
-        let mut world = self.world();
-        world.add_user(login);
-        let repository = world.repositories[0].full_name();
-        world.add_comment(&repository, issue, Some(login), body)
-    }
-
-    /// Somebody pushes a commit to a branch of the first repository.
-    pub(crate) fn push(&self, branch: &str, files: &[(&str, &str)]) -> String {
-        let (git, name) = (self.git(), self.change(|repository| repository.full_name()));
-        git.commit(&name, branch, "Somebody's commit", &entries(files))
-    }
-
-    /// Renames the first repository; the old name redirects.
-    pub(crate) fn rename(&self, name: &str) {
-        let git = self.git();
-        self.change(|repository| {
-            let old = repository.full_name();
-            name.clone_into(&mut repository.name);
-            git.rename(&old, &repository.full_name());
-            repository.path = git.path(&repository.full_name());
-            repository.former_names.push(old);
-        });
-    }
-
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
-        self.world().requests.clone()
-    }
-
-    /// `METHOD path` of every request that may change something.
-    pub(crate) fn writes(&self) -> Vec<String> {
-        let all = self.requests().into_iter().filter(|request| request.method != "GET");
-        all.map(|request| format!("{} {} {}", request.method, request.path, request.status)).collect()
-    }
-
-    pub(crate) fn pulls(&self) -> Vec<PullSeen> {
-        self.change(|repository| {
-            let seen = repository.pulls.iter().map(|(number, pull)| {
-                let issue = &repository.issues[number];
-                PullSeen {
-                    number: *number,
-                    title: issue.title.clone(),
-                    body: issue.body.clone().unwrap_or_default(),
-                    head: pull.head.clone(),
-                    base: pull.base.clone(),
-                    head_sha: git::tip(&repository.path, &pull.head).unwrap_or_default(),
-                    draft: pull.draft,
-                    open: issue.open,
-                    author: issue.author.clone().unwrap_or_default(),
-                    labels: issue.labels.clone(),
-                    reviewers: pull.reviewers.clone(),
-                }
-            });
-            seen.collect()
-        })
-    }
-
-    pub(crate) fn comments(&self, issue: u64) -> Vec<CommentSeen> {
-        self.change(|repository| {
-            let comments = repository.comments.iter().filter(|comment| comment.issue == issue);
-            let seen = comments.map(|comment| CommentSeen {
-                id: comment.id,
-                author: comment.author.clone().unwrap_or_else(|| "ghost".to_owned()),
-                body: comment.body.clone(),
-            });
-            seen.collect()
-        })
-    }
-
-    pub(crate) fn labels(&self, issue: u64) -> Vec<String> {
-        self.change(|repository| repository.issues[&issue].labels.clone())
-    }
-
-    /// Login and content.
-    pub(crate) fn reactions(&self, issue: u64) -> Vec<(String, String)> {
-        self.change(|repository| {
-            let reactions = repository.issues[&issue].reactions.iter();
-            reactions.map(|reaction| (reaction.login.clone(), reaction.content.clone())).collect()
-        })
-    }
-
-    /// Branches of the first repository and their commits.
-    pub(crate) fn branches(&self) -> Vec<(String, String)> {
-        git::branches(&self.change(|repository| repository.path.clone()))
-    }
-
-    /// Where the first repository lies on disk.
-    pub(crate) fn repository_path(&self) -> std::path::PathBuf {
-        self.change(|repository| repository.path.clone())
     }
 
     /// What was asked and must not have been; for tests of the server itself. Empties the list.
@@ -255,7 +146,8 @@ fn lock(world: &Shared) -> MutexGuard<'_, World> {
 /// An answer that never ends as it should.
 fn cut_off() -> Response<Body> {
     let broken = std::io::Error::other("cut");
-    let pieces: Vec<Result<Bytes, std::io::Error>> = vec![Ok(Bytes::from_static(b"{")), Err(broken)];
+    let pieces: Vec<Result<Bytes, std::io::Error>> =
+        vec![Ok(Bytes::from_static(b"{")), Err(broken)];
     Body::from_stream(futures_util::stream::iter(pieces)).into_response()
 }
 
@@ -317,7 +209,9 @@ fn api(
     let prefix = if path.starts_with("/api/v3") { "/api/v3" } else { "" };
     let base = Base { server: format!("http://{address}"), prefix: prefix.to_owned() };
     let segments = path[prefix.len()..].trim_start_matches('/').split('/').map(decode).collect();
-    let body: Option<Value> = if body.is_empty() { None } else {
+    let body: Option<Value> = if body.is_empty() {
+        None
+    } else {
         match serde_json::from_slice(body) {
             Ok(body) => Some(body),
             Err(_) => return (Answer::problem(400, "Problems parsing JSON"), false),
@@ -329,10 +223,11 @@ fn api(
 }
 
 fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool) {
-    let by_name = routes::by_name(world, &request.segments);
+    request.segments = routes::by_name(world, &request.segments);
     let body = request.body.as_ref();
     let operation =
-        match description().check_request(&request.method, &by_name, &request.query, body) {
+        match description().check_request(&request.method, &request.segments, &request.query, body)
+        {
             Ok(operation) => operation,
             Err(err) => {
                 world.violations.push(err);
@@ -403,9 +298,11 @@ fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<String, Answ
 fn decode(segment: &str) -> String {
     // A `+` in a path is a plus.
     let text = format!("x={}", segment.replace('+', "%2B"));
-    url::form_urlencoded::parse(text.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
+    url::form_urlencoded::parse(text.as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
 }
-
 
 /// `{"message": …}` as GitHub words it.
 pub(crate) fn message(text: &str, status: u16) -> Value {

@@ -26,7 +26,7 @@ fn made(schema: &str, fields: Value) -> Value {
 pub(crate) struct Base {
     /// `http://127.0.0.1:1234`
     pub(crate) server: String,
-    /// `` or `/api/v3`
+    /// Empty, or `/api/v3`
     pub(crate) prefix: String,
 }
 
@@ -48,7 +48,12 @@ pub(crate) fn user(world: &World, login: Option<&str>) -> Value {
     )
 }
 
-pub(crate) fn repository(world: &World, base: &Base, repository: &Repository, schema: &str) -> Value {
+pub(crate) fn repository(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    schema: &str,
+) -> Value {
     let full_name = repository.full_name();
     let page = format!("{}/{full_name}", base.server);
     made(
@@ -68,7 +73,10 @@ pub(crate) fn repository(world: &World, base: &Base, repository: &Repository, sc
 }
 
 pub(crate) fn label(name: &str) -> Value {
-    made("label", json!({"id": 1, "name": name, "color": "ededed", "default": false, "description": null}))
+    made(
+        "label",
+        json!({"id": 1, "name": name, "color": "ededed", "default": false, "description": null}),
+    )
 }
 
 /// In pull requests the description says that labels are described, and in issues that they may not be.
@@ -120,7 +128,12 @@ pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: 
     value
 }
 
-pub(crate) fn comment(world: &World, base: &Base, repository: &Repository, comment: &Comment) -> Value {
+pub(crate) fn comment(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    comment: &Comment,
+) -> Value {
     let full_name = repository.full_name();
     let number = comment.issue;
     made(
@@ -137,11 +150,18 @@ pub(crate) fn comment(world: &World, base: &Base, repository: &Repository, comme
     )
 }
 
-pub(crate) fn pull(world: &World, base: &Base, repository: &Repository, number: u64, schema: &str) -> Value {
+pub(crate) fn pull(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    number: u64,
+    schema: &str,
+) -> Value {
     let full_name = repository.full_name();
     let (pull, issue) = (&repository.pulls[&number], &repository.issues[&number]);
     let own = pull.head_repository == full_name;
-    let head_sha = git::tip(&repository.path, &pull.head).filter(|_| own).unwrap_or(pull.last_head.clone());
+    let head_sha =
+        git::tip(&repository.path, &pull.head).filter(|_| own).unwrap_or(pull.last_head.clone());
     let owner = pull.head_repository.split('/').next().unwrap_or_default().to_owned();
     let side = |branch: &str, sha: String, owner: &str| {
         json!({

@@ -14,10 +14,14 @@ pub(super) fn answer(
     Some(match (request.method.as_str(), rest) {
         ("GET", ["labels"]) => {
             let repository = &world.repositories[place];
-            request.page(Some(repository), repository.labels.iter().map(|name| shape::label(name)).collect())
+            request.page(
+                Some(repository),
+                repository.labels.iter().map(|name| shape::label(name)).collect(),
+            )
         }
         ("GET", ["labels", name]) => {
-            let found = world.repositories[place].labels.iter().find(|l| l.eq_ignore_ascii_case(name))?;
+            let found =
+                world.repositories[place].labels.iter().find(|l| l.eq_ignore_ascii_case(name))?;
             Answer::new(200, shape::label(found))
         }
         ("GET", ["issues"]) => list(world, request, place),
@@ -26,7 +30,9 @@ pub(super) fn answer(
             let comment = repository.comments.iter().find(|comment| comment.id == id)?;
             Answer::new(200, shape::comment(world, &request.base, repository, comment))
         }
-        ("PATCH", ["issues", "comments", id]) => edit_comment(world, request, place, id.parse().ok()?)?,
+        ("PATCH", ["issues", "comments", id]) => {
+            edit_comment(world, request, place, id.parse().ok()?)?
+        }
         ("DELETE", ["issues", "comments", id]) => {
             let id: u64 = id.parse().ok()?;
             let comments = &mut world.repositories[place].comments;
@@ -34,7 +40,9 @@ pub(super) fn answer(
             comments.remove(at);
             Answer::new(204, Value::Null)
         }
-        (_, ["issues", number, rest @ ..]) => one(world, request, place, number.parse().ok()?, rest)?,
+        (_, ["issues", number, rest @ ..]) => {
+            one(world, request, place, number.parse().ok()?, rest)?
+        }
         _ => return None,
     })
 }
@@ -49,7 +57,8 @@ fn list(world: &World, request: &Request, place: usize) -> Answer {
         .filter(|issue| wanted == "all" || issue.open == (wanted == "open"))
         .collect();
     shown.reverse();
-    let items = shown.into_iter().map(|issue| shape::issue(world, &request.base, repository, issue));
+    let items =
+        shown.into_iter().map(|issue| shape::issue(world, &request.base, repository, issue));
     request.page(Some(repository), items.collect())
 }
 
@@ -72,7 +81,9 @@ fn one(
     }
     let repository = &world.repositories[place];
     match (request.method.as_str(), rest) {
-        ("GET", []) => Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue))),
+        ("GET", []) => {
+            Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue)))
+        }
         ("PATCH", []) => edit(world, request, place, number),
         ("GET", ["comments"]) => {
             let comments = repository.comments.iter().filter(|comment| comment.issue == number);
@@ -159,7 +170,8 @@ fn add_labels(world: &mut World, request: &Request, place: usize, number: u64) -
     let repository = &mut world.repositories[place];
     let issue = repository.issues.get_mut(&number).unwrap();
     for name in names.iter().filter_map(|name| name.as_str().or(name["name"].as_str())) {
-        let known = repository.labels.iter().find(|other| other.eq_ignore_ascii_case(name)).cloned();
+        let known =
+            repository.labels.iter().find(|other| other.eq_ignore_ascii_case(name)).cloned();
         let name = known.unwrap_or_else(|| name.to_owned());
         repository.labels.insert(name.clone());
         if !issue.labels.contains(&name) {
@@ -180,7 +192,8 @@ fn remove_label(world: &mut World, place: usize, number: u64, name: &str) -> Opt
 
 fn react(world: &mut World, request: &Request, place: usize, issue: &Issue) -> Answer {
     let content = request.field("content").as_str().unwrap_or_default().to_owned();
-    let mine = |reaction: &&Reaction| reaction.login == request.login && reaction.content == content;
+    let mine =
+        |reaction: &&Reaction| reaction.login == request.login && reaction.content == content;
     if let Some(known) = issue.reactions.iter().find(mine) {
         return Answer::new(200, shape::reaction(world, known));
     }

@@ -56,7 +56,7 @@ fn list(world: &World, request: &Request, place: usize) -> Answer {
     request.page(Some(repository), items.collect())
 }
 
-fn custom(text: String) -> Answer {
+fn custom(text: &str) -> Answer {
     Answer::invalid("PullRequest", &[json!({"code": "custom", "message": text})])
 }
 
@@ -85,19 +85,19 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
         return Answer::problem(422, "Draft pull requests are not supported in this repository.");
     }
     if title.chars().count() > 256 {
-        return custom("title is too long (maximum is 256 characters)".to_owned());
+        return custom("title is too long (maximum is 256 characters)");
     }
     if too_long(request.field("body")) {
-        return custom("body is too long (maximum is 65536 characters)".to_owned());
+        return custom("body is too long (maximum is 65536 characters)");
     }
     let there = repository.pulls.iter().any(|(number, pull)| {
         pull.head == head && pull.base == base && repository.issues[number].open
     });
     if there {
-        return custom(format!("A pull request already exists for {owner}:{head}."));
+        return custom(&format!("A pull request already exists for {owner}:{head}."));
     }
     if git::ahead(&repository.path, &base, &head) == 0 {
-        return custom(format!("No commits between {base} and {head}"));
+        return custom(&format!("No commits between {base} and {head}"));
     }
     let number = repository.issues.keys().max().unwrap_or(&0) + 1;
     let name = repository.full_name();
@@ -128,7 +128,7 @@ fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Opti
         base.clone_into(&mut pull.base);
     }
     if too_long(request.field("body")) {
-        return Some(custom("body is too long (maximum is 65536 characters)".to_owned()));
+        return Some(custom("body is too long (maximum is 65536 characters)"));
     }
     let issue = repository.issues.get_mut(&number)?;
     if let Some(title) = request.field("title").as_str() {

@@ -10,10 +10,9 @@ pub(super) fn answer(
 ) -> Option<Answer> {
     let repository = &world.repositories[place];
     Some(match (request.method.as_str(), rest) {
-        ("GET", []) => Answer::new(
-            200,
-            shape::repository(world, &request.base, repository, "full-repository"),
-        ),
+        ("GET", []) => {
+            Answer::new(200, shape::repository(world, &request.base, repository, "full-repository"))
+        }
         ("GET", ["collaborators", login, "permission"]) => permission(world, repository, login),
         ("GET", ["collaborators", login]) => {
             repository.roles.get(*login)?;
@@ -60,7 +59,10 @@ fn permission(world: &World, repository: &Repository, login: &str) -> Answer {
         .unwrap_or_else(|| (everyone.to_owned(), everyone.to_owned()));
     let mut collaborator = shape::made_of("collaborator", shape::user(world, Some(&user.login)));
     collaborator["role_name"] = json!(role_name);
-    Answer::new(200, json!({"permission": permission, "role_name": role_name, "user": collaborator}))
+    Answer::new(
+        200,
+        json!({"permission": permission, "role_name": role_name, "user": collaborator}),
+    )
 }
 
 fn reference(request: &Request, repository: &Repository, name: &str) -> Option<Answer> {
