@@ -5,11 +5,14 @@
 
 #[path = "../tests/support/git_http.rs"]
 mod git_http;
+#[path = "../tests/support/git_repo.rs"]
+mod git_repo;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use git_http::{Entry, GitState, file, git, serve};
+use git_http::{GitState, serve};
+use git_repo::{Entry, file, git};
 use patchwright::git::blocking;
 use patchwright::git::clone::{Repo, fetch, mirror};
 use patchwright::git::transport::Remote;

@@ -10,8 +10,8 @@ use std::path::Path;
 use git2::{Delta, DiffFile, DiffOptions, FileMode, Patch, Repository, Tree};
 
 use super::attributes::Attributes;
-use super::clone::Repo;
 use super::names::{collision_key, path_problem, target_problem};
+use super::repo::Repo;
 use super::tree::{Change, Entry, FileChange, Mode};
 use super::{GitError, Oid, printable, shown};
 use crate::guest::client::{CollectedFile, CollectedKind, CollectedTree};

@@ -12,8 +12,8 @@ use tar::EntryType;
 
 use super::GitError;
 use super::archive::{ArchiveOptions, IndexEntry, Tar};
-use super::clone::parents;
 use super::push::differing;
+use super::repo::parents;
 
 /// Comparing whole seconds and sizes only lets `git status` trust the index that came with the tar;
 /// with inode numbers and change times it would read every file first.

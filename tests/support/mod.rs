@@ -1,3 +1,4 @@
 //! Servers and worlds that the tests share. Each is real where it matters and small.
 
 pub(crate) mod git_http;
+pub(crate) mod git_repo;
