@@ -54,7 +54,9 @@ fn the_users_git_configuration_is_not_read() {
     fs_err::write(home.path().join(".gitconfig"), config).unwrap();
     fs_err::create_dir_all(home.path().join(".config/git")).unwrap();
     fs_err::write(home.path().join(".config/git/config"), config).unwrap();
-    for test in ["git::pushes_one_commit_to_one_branch", "git::many_runs_share_one_mirror"] {
+    for test in
+        ["git::push::pushes_one_commit_to_one_branch", "git::clone::many_runs_share_one_mirror"]
+    {
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact"])
             .env("HOME", home.path())
