@@ -21,7 +21,7 @@ use patchwright::git::tree::{ArchiveOptions, archive};
 const ROUNDS: usize = 5;
 
 fn main() {
-    let files = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(20_000);
+    let files = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(20_000);
     tokio::runtime::Runtime::new().unwrap().block_on(run(files));
 }
 

@@ -162,10 +162,8 @@ pub(crate) fn summary(change: &Change) -> String {
         let mode = |entry: &Option<patchwright::git::tree::Entry>| {
             entry.map_or("-".to_owned(), |entry| format!("{:o}", entry.mode.bits()))
         };
-        let lines = match file.binary {
-            true => "binary".to_owned(),
-            false => format!("+{} -{}", file.added_lines, file.removed_lines),
-        };
+        let counts = format!("+{} -{}", file.added_lines, file.removed_lines);
+        let lines = if file.binary { "binary".to_owned() } else { counts };
         format!("{} {} {} {lines}\n", mode(&file.old), mode(&file.new), file.path)
     };
     let refused = change.refused.iter().map(|(path, reason)| format!("refused {path}: {reason}\n"));
@@ -196,9 +194,10 @@ pub(crate) fn walk(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() && !path.is_symlink() {
-            true => found.extend(walk(&path)),
-            false => found.push(path),
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(walk(&path));
+        } else {
+            found.push(path);
         }
     }
     found
@@ -218,7 +217,7 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
 
 /// A tree with everything that trees may contain.
 pub(crate) fn all_kinds() -> Vec<Entry> {
-    let long = format!("{}/deep.txt", vec!["a-rather-long-folder-name"; 8].join("/"));
+    let long = format!("{}/deep.txt", ["a-rather-long-folder-name"; 8].join("/"));
     vec![
         file("README.md", "# App\n"),
         executable("bin/run", "#!/bin/sh\n"),

@@ -302,9 +302,9 @@ fn compare(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<FileC
             Some(patch) if !binary => patch.line_stats()?,
             _ => (0, 0, 0),
         };
-        let path = delta.new_file().path_bytes().unwrap_or_default();
         files.push(FileChange {
-            path: String::from_utf8_lossy(path).into_owned(),
+            path: String::from_utf8_lossy(delta.new_file().path_bytes().unwrap_or_default())
+                .into_owned(),
             old: old.map(|file| entry(git, &file)).transpose()?,
             new: new.map(|file| entry(git, &file)).transpose()?,
             added_lines: added as u64,

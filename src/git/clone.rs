@@ -269,8 +269,8 @@ fn mirror_path(state: &Path, clone_url: &str) -> Result<PathBuf, GitError> {
         let path = fs_err::canonicalize(clone_url)
             .map_err(|_| GitError::NotFound(clone_url.to_owned()))?;
         let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        return Ok(mirrors.join("local").join(format!("{name}.git")));
+        let name = u128::from_be_bytes(*digest.first_chunk().unwrap_or(&[0; 16]));
+        return Ok(mirrors.join("local").join(format!("{name:032x}.git")));
     };
     let host = url.host_str().unwrap_or("local");
     let port = url.port().map(|port| format!("_{port}")).unwrap_or_default();

@@ -86,7 +86,7 @@ impl Lease {
             if let Some(outcome) = self.check(actual.map(|head| Oid(head.oid())))? {
                 return Ok(outcome);
             }
-            let answer = receive_pack(self.request(pack))?;
+            let answer = receive_pack(&self.request(pack))?;
             self.read(&answer)?;
             Ok(PushOutcome::Pushed)
         })

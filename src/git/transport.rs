@@ -164,21 +164,19 @@ impl Remote {
 
 /// Posts to `git-receive-pack` of the remote that this thread talks to and returns the whole answer.
 /// Only inside [`Remote::run`].
-pub(super) fn receive_pack(body: Vec<u8>) -> Result<Vec<u8>, GitError> {
+pub(super) fn receive_pack(body: &[u8]) -> Result<Vec<u8>, GitError> {
     const MAX_ANSWER: u64 = 4 << 20;
     let session = SESSION.with_borrow(Clone::clone);
     let session = session.ok_or_else(|| GitError::Machine("no connection is open".to_owned()))?;
     let mut answer = Vec::new();
     let mut exchange = Exchange::new(session.clone(), Service::ReceivePack);
-    exchange.write_all(&body)?;
+    exchange.write_all(body)?;
     let read = exchange.take(MAX_ANSWER).read_to_end(&mut answer);
-    match session.take_failure() {
-        Some(failure) => Err(failure),
-        None => {
-            read?;
-            Ok(answer)
-        }
+    if let Some(failure) = session.take_failure() {
+        return Err(failure);
     }
+    read?;
+    Ok(answer)
 }
 
 /// libgit2's own words for a connection that broke without an HTTP error.

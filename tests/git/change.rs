@@ -27,23 +27,11 @@ async fn builds_a_change_from_what_came_out() {
             executable,
             binary,
             linked("new/link", "../README.md"),
-            added("vendor/lib/x", "in a submodule"),
-            added("data.bin", "not a pointer"),
-            added(".git/hooks/pre-push", "#!/bin/sh"),
-            added("sub/.GIT/config", "x"),
-            added("../escape", "x"),
-            added("a\nb", "x"),
-            added("outside/x", "through a link"),
-            added("readme.md", "case twin"),
-            added("he\u{301}llo wörld", "unicode twin"),
-            linked("evil", "/etc/passwd"),
-            linked("new/evil", "../../x"),
-            linked(".gitmodules", "README.md"),
         ],
-        &["bin/run", "sub/one", "sub/two", "vendor/lib", "not-there", "../x"],
+        &["bin/run", "sub/one", "sub/two", "not-there"],
     );
     let change = build(&repo, base, &collected).unwrap();
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         100644 100644 README.md +2 -0
         100755 - bin/run +0 -1
         100644 100755 empty +0 -0
@@ -53,55 +41,80 @@ async fn builds_a_change_from_what_came_out() {
         - 100644 sub +1 -0
         100644 - sub/one +0 -1
         100644 - sub/two +0 -1
-        refused ../escape: a name that means another folder
-        refused .git/hooks/pre-push: a name that some systems take for `.git`
-        refused .gitmodules: a file of git's own as a symlink
-        refused a\nb: a path with control or invisible characters
-        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
-        refused evil: a symlink with an absolute target
-        refused héllo wörld: its name differs from another one only in case or Unicode form
-        refused new/evil: a symlink that leaves the repository
-        refused outside/x: a path through a file or symlink of the base
-        refused readme.md: its name differs from another one only in case or Unicode form
-        refused sub/.GIT/config: a name that some systems take for `.git`
-        refused vendor/lib: a submodule, which cannot be changed
-        refused vendor/lib/x: part of a submodule, which cannot be changed
-    "#]]
+    "]]
     .assert_eq(&summary(&change));
 
     let kept = restrict(&repo, &change, |file| file.path.starts_with("new/")).unwrap();
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         - 100644 new/image.png binary
         - 120000 new/link +1 -0
+    "]]
+    .assert_eq(&summary(&kept));
+    let nothing = restrict(&repo, &change, |_| false).unwrap();
+    assert_eq!(nothing.tree, tree_of(&repo, base).unwrap());
+    assert_eq!(restrict(&repo, &change, |_| true).unwrap(), change);
+    let error = restrict(&repo, &change, |file| file.path == "sub").unwrap_err();
+    assert!(error.to_string().contains("`sub/one` cannot be held back"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_what_cannot_be_part_of_a_change() {
+    let mut files = all_kinds();
+    files.push(file("kept/Makefile", "all:\n"));
+    files.push(file("kept/lfs/.gitattributes", "*.psd filter=lfs\nsmall.psd -filter\n"));
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let collected = collected(
+        &[
+            added("vendor/lib", "in the place of a submodule"),
+            added("vendor/lib/x", "in a submodule"),
+            added("data.bin", "not a pointer"),
+            added("kept/lfs/a.psd", "not a pointer"),
+            added("kept/lfs/small.psd", "allowed"),
+            added(".git/hooks/pre-push", "#!/bin/sh"),
+            added("sub/.GIT/config", "x"),
+            added("../escape", "x"),
+            added("a\nb", "x"),
+            added("outside/x", "through a link"),
+            added("readme.md", "case twin"),
+            added("KEPT/new", "case twin of a folder"),
+            added("he\u{301}llo wörld", "unicode twin"),
+            added("twice", "1"),
+            added("twice", "2"),
+            added("file-and-folder", "1"),
+            added("file-and-folder/x", "2"),
+            linked("evil", "/etc/passwd"),
+            linked("new/evil", "../../x"),
+            linked(".gitmodules", "README.md"),
+        ],
+        &["vendor/lib", "../x", "kept"],
+    );
+    let change = build(&repo, base, &collected).unwrap();
+    expect_test::expect![[r"
+        - 100644 file-and-folder +1 -0
+        - 100644 kept/lfs/small.psd +1 -0
+        - 100644 twice +1 -0
         refused ../escape: a name that means another folder
         refused .git/hooks/pre-push: a name that some systems take for `.git`
         refused .gitmodules: a file of git's own as a symlink
+        refused KEPT/new: its name differs from another one only in case or Unicode form
         refused a\nb: a path with control or invisible characters
         refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
         refused evil: a symlink with an absolute target
-        refused héllo wörld: its name differs from another one only in case or Unicode form
+        refused file-and-folder/x: a path that is also a folder or was sent twice
+        refused he(acute)llo wörld: its name differs from another one only in case or Unicode form
+        refused kept/lfs/a.psd: git LFS keeps this file, and LFS objects cannot be uploaded
         refused new/evil: a symlink that leaves the repository
         refused outside/x: a path through a file or symlink of the base
         refused readme.md: its name differs from another one only in case or Unicode form
         refused sub/.GIT/config: a name that some systems take for `.git`
+        refused twice: a path that is also a folder or was sent twice
         refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib: part of a submodule, which cannot be changed
         refused vendor/lib/x: part of a submodule, which cannot be changed
-    "#]]
-    .assert_eq(&summary(&kept));
-    let nothing = restrict(&repo, &change, |_| false).unwrap();
-    assert_eq!(nothing.tree, tree_of(&repo, base).unwrap());
-    let error = restrict(&repo, &change, |file| file.path == "sub").unwrap_err();
-    assert!(error.to_string().contains("`sub/one` cannot be held back"), "{error}");
-    let everything = restrict(&repo, &change, |_| true).unwrap();
-    assert_eq!(everything, change);
-    assert_eq!(
-        change
-            .files
-            .iter()
-            .filter(|file| file.new.is_some_and(|new| new.mode == Mode::Gitlink))
-            .count(),
-        0
-    );
+    "]]
+    .assert_eq(&summary(&change).replace('\u{301}', "(acute)"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! The tar that goes into a sandbox, opened with the real git.
 
+use std::fmt::Write as _;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,10 +83,10 @@ async fn the_upload_has_the_bytes_modes_and_owner_of_the_tree() {
                 String::from_utf8_lossy(&target).replace("a-rather-long-folder-name/", "~")
             )
         });
-        listing +=
-            &format!("{:o} {} {path}{target}\n", header.mode().unwrap(), header.size().unwrap());
+        let (mode, size) = (header.mode().unwrap(), header.size().unwrap());
+        writeln!(listing, "{mode:o} {size} {path}{target}").unwrap();
     }
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         644 5 $Id$.txt
         644 58 .gitattributes
         644 6 README.md
@@ -100,7 +102,7 @@ async fn the_upload_has_the_bytes_modes_and_owner_of_the_tree() {
         644 70000 raw.dat
         755 0 vendor/
         755 0 vendor/lib/
-    "#]]
+    "]]
     .assert_eq(&listing);
 }
 

@@ -350,7 +350,7 @@ async fn backend(
     let write = async move {
         let _ = stdin.write_all(&body).await;
     };
-    let (_, read) = tokio::join!(write, stdout.read_to_end(&mut output));
+    let ((), read) = tokio::join!(write, stdout.read_to_end(&mut output));
     read.unwrap();
     child.wait().await.unwrap();
     output
@@ -377,13 +377,11 @@ fn from_cgi(output: &[u8], cut: Option<usize>) -> Response {
             let then_break = futures_util::stream::unfold(0, move |at| {
                 let part = part.clone();
                 async move {
-                    match at {
-                        0 => Some((Ok(part), 1)),
-                        _ => {
-                            tokio::time::sleep(Duration::from_millis(20)).await;
-                            Some((Err(std::io::Error::other("cut")), 2))
-                        }
+                    if at == 0 {
+                        return Some((Ok(part), 1));
                     }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Some((Err(std::io::Error::other("cut")), 2))
                 }
             });
             Body::from_stream(then_break)
