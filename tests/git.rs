@@ -18,7 +18,7 @@ use patchwright::git::diff::{DiffSpec, tree_of, unified};
 use patchwright::git::push::push;
 use patchwright::git::transport::{Credentials, Limits, Remote};
 use patchwright::git::tree::{
-    ArchiveOptions, Change, FileChange, Mode, archive, build, file_at, list_at, restrict,
+    ArchiveOptions, Change, FileChange, archive, build, file_at, list_at, restrict,
 };
 use patchwright::git::{GitError, Oid, PushOutcome, blocking};
 use patchwright::guest::client::{CollectedFile, CollectedKind, CollectedTree};
