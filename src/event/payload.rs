@@ -1,1 +1,262 @@
-//! event/payload
+//! Webhook payloads: the only place that sees their JSON.
+//!
+//! Called by `patchwright action` with the file at `GITHUB_EVENT_PATH`, and by the webhook server.
+//! Payloads are hostile in their texts (titles, bodies, inputs), so those are bounded here; the
+//! fields that decide anything are checked for what they must be.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Dispatch, Event, IssueLabeled};
+use crate::error::{Failure, Result};
+use crate::forge::{Account, RepositoryId};
+use crate::task::IssueSnapshot;
+
+/// GitHub's own limits are 256 and 65,536 characters; these bound what other servers send.
+const LONGEST_TITLE: usize = 1024;
+const LONGEST_BODY: usize = 256 * 1024;
+const MOST_INPUTS: usize = 50;
+const LONGEST_INPUT: usize = 64 * 1024;
+
+/// What the environment of the workflow says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionEnv {
+    /// `GITHUB_REPOSITORY`: `owner/name`.
+    pub repository: Option<String>,
+    /// `GITHUB_ACTOR`: who caused the event.
+    pub actor: Option<String>,
+    /// `GITHUB_TRIGGERING_ACTOR`: who started this attempt; another person on a re-run.
+    pub triggering_actor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    #[serde(default)]
+    action: Option<String>,
+    #[serde(default)]
+    issue: Option<Issue>,
+    #[serde(default)]
+    label: Option<Label>,
+    #[serde(default)]
+    repository: Option<Repository>,
+    #[serde(default)]
+    sender: Option<User>,
+    #[serde(default)]
+    inputs: Option<Map<String, Value>>,
+    #[serde(default, rename = "client_payload")]
+    client: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct Issue {
+    number: u64,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    locked: Option<bool>,
+    #[serde(default)]
+    updated_at: Option<DateTime<Utc>>,
+    #[serde(default)]
+    pull_request: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    full_name: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    login: String,
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+}
+
+/// Parses the payload of the event `name` (`GITHUB_EVENT_NAME`, or the `X-GitHub-Event` header).
+///
+/// # Errors
+/// When the payload is not what GitHub sends for this event, belongs to another repository than the
+/// environment says, or a dispatch names no issue.
+pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
+    let kind = match name {
+        "issues" | "workflow_dispatch" | "repository_dispatch" => name,
+        _ => return Ok(Event::Other { name: short(name), action: action_of(json) }),
+    };
+    let payload: Payload = serde_json::from_slice(json).map_err(|err| {
+        Failure::usage(format!("the payload of event `{kind}` is not what GitHub sends"))
+            .caused_by(err)
+            .hint("`GITHUB_EVENT_PATH` names the file that it was read from")
+    })?;
+    let repository = repository(&payload, env)?;
+    if kind == "issues" {
+        issue_event(payload, repository, env)
+    } else {
+        dispatch(kind, payload, repository, env)
+    }
+}
+
+fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> Result<Event> {
+    let missing =
+        |what: &str| Failure::usage(format!("the payload of event `issues` has no `{what}`"));
+    let other =
+        Event::Other { name: "issues".to_owned(), action: payload.action.as_deref().map(short) };
+    if payload.action.as_deref() != Some("labeled") {
+        return Ok(other);
+    }
+    let issue = payload.issue.ok_or_else(|| missing("issue"))?;
+    if issue.pull_request.is_some() {
+        return Ok(other);
+    }
+    let label = payload.label.ok_or_else(|| missing("label"))?.name;
+    let sender = account(payload.sender);
+    let rerun_by = rerun_by(env);
+    Ok(Event::IssueLabeled(IssueLabeled {
+        repository,
+        number: issue.number,
+        label: bounded(label, LONGEST_TITLE),
+        sender,
+        rerun_by,
+        open: issue.state.as_deref() == Some("open"),
+        locked: issue.locked.unwrap_or(false),
+        snapshot: IssueSnapshot {
+            title: bounded(issue.title.unwrap_or_default(), LONGEST_TITLE),
+            body: bounded(issue.body.unwrap_or_default(), LONGEST_BODY),
+        },
+        at: issue.updated_at,
+    }))
+}
+
+fn dispatch(
+    name: &str,
+    payload: Payload,
+    repository: RepositoryId,
+    env: &ActionEnv,
+) -> Result<Event> {
+    let (values, place) = if name == "workflow_dispatch" {
+        (payload.inputs, "inputs")
+    } else {
+        (payload.client, "client_payload")
+    };
+    let inputs = inputs(values.unwrap_or_default());
+    let asked = ["number", "issue"].iter().find_map(|key| inputs.get(*key));
+    let asked = asked.map(|text| text.trim()).filter(|text| !text.is_empty());
+    let number = asked.ok_or_else(|| {
+        Failure::usage(format!("the event `{name}` names no issue"))
+            .hint(format!("give its number in `{place}.number`"))
+    })?;
+    let digits = number.strip_prefix('#').unwrap_or(number);
+    let number = digits.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| {
+        Failure::usage(format!(
+            "`{place}` of event `{name}` has no issue number: `{}`",
+            short(number)
+        ))
+        .hint("an issue number looks like `7` or `#7`")
+    })?;
+    Ok(Event::Dispatch(Dispatch {
+        repository,
+        number,
+        actor: account(payload.sender),
+        rerun_by: rerun_by(env),
+        inputs,
+    }))
+}
+
+/// The repository, which payload and environment have to agree on.
+fn repository(payload: &Payload, env: &ActionEnv) -> Result<RepositoryId> {
+    let said = payload.repository.as_ref().map(|repository| repository.full_name.as_str());
+    let around = env.repository.as_deref().filter(|name| !name.is_empty());
+    if let (Some(said), Some(around)) = (said, around)
+        && !said.eq_ignore_ascii_case(around)
+    {
+        return Err(Failure::usage(format!(
+            "the event belongs to `{}`, but `GITHUB_REPOSITORY` is `{}`",
+            short(said),
+            short(around)
+        )));
+    }
+    let name = said.or(around).ok_or_else(|| {
+        Failure::usage("the event names no repository")
+            .hint("set `GITHUB_REPOSITORY` to `owner/name`")
+    })?;
+    let part = |text: &str| {
+        let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !text.is_empty()
+            && text.len() <= 100
+            && text.chars().all(fine)
+            && text != "."
+            && text != ".."
+    };
+    match name.split_once('/') {
+        Some((owner, name)) if part(owner) && part(name) => {
+            Ok(RepositoryId { owner: owner.to_owned(), name: name.to_owned() })
+        }
+        _ => Err(Failure::usage(format!("`{}` is not `owner/name`", short(name)))),
+    }
+}
+
+/// Who started the workflow again, when it was not the one who caused the event.
+fn rerun_by(env: &ActionEnv) -> Option<Account> {
+    let again = env.triggering_actor.as_deref().filter(|login| !login.is_empty())?;
+    let first = env.actor.as_deref()?;
+    (!again.eq_ignore_ascii_case(first)).then(|| Account {
+        login: bounded(again.to_owned(), 100),
+        is_bot: again.ends_with("[bot]"),
+    })
+}
+
+/// `ghost`, as GitHub shows it, when there is no account behind it any more.
+fn account(user: Option<User>) -> Account {
+    user.map_or_else(
+        || Account { login: "ghost".to_owned(), is_bot: false },
+        |user| Account {
+            is_bot: user.kind.as_deref() == Some("Bot") || user.login.ends_with("[bot]"),
+            login: bounded(user.login, 100),
+        },
+    )
+}
+
+/// The plain values among the inputs, as text.
+fn inputs(values: Map<String, Value>) -> BTreeMap<String, String> {
+    let texts = values.into_iter().filter_map(|(key, value)| {
+        let text = match value {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Bool(yes) => yes.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return None,
+        };
+        Some((bounded(key, 100), bounded(text, LONGEST_INPUT)))
+    });
+    texts.take(MOST_INPUTS).collect()
+}
+
+/// The action of an event that we do not read further; it may be anything, even no JSON.
+fn action_of(json: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Action {
+        action: String,
+    }
+    serde_json::from_slice::<Action>(json).ok().map(|json| short(&json.action))
+}
+
+/// At most `most` bytes, whole characters.
+fn bounded(mut text: String, most: usize) -> String {
+    text.truncate(text.floor_char_boundary(most));
+    text
+}
+
+/// Foreign text fit for a message: one short line.
+fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(60).collect()
+}

@@ -1,1 +1,381 @@
-//! forge/local
+//! A forge in a folder: a bare repository, issues, comments and pull requests as files that people
+//! can open. Used by `demo`, by tests, and by whoever wants to try things without GitHub.
+//!
+//! ```text
+//! repository.json     its name and default branch, who may what
+//! repository.git/     bare
+//! issues/7.json       the issue;        issues/7.md  the same with its comments, to read
+//! comments/7.json     its comments, oldest first;  reactions/7.json
+//! pull-requests/8.json                  pull-requests/8.md
+//! ```
+//! Issues and pull requests share their numbers, as on GitHub. There is no access control beyond the
+//! table in `repository.json`: whoever can write to the folder can do everything.
+
+mod store;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use self::store::{About, Store};
+use super::{
+    Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
+    Repository, RepositoryId, Role, transfer,
+};
+use crate::git::transport::Remote;
+use crate::git::{Oid, PushOutcome};
+use crate::world::Clock;
+
+/// The account that we are here.
+const OURSELVES: &str = "patchwright[bot]";
+
+/// What a new folder starts with.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub id: RepositoryId,
+    /// Path and content of the files of the first commit.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Number, title and body.
+    pub issues: Vec<(u64, String, String)>,
+    /// Who wrote the issues; may do everything.
+    pub owner: String,
+}
+
+/// A forge in a folder.
+#[derive(Debug)]
+pub struct LocalForge {
+    store: Store,
+    dir: PathBuf,
+}
+
+impl LocalForge {
+    /// Makes the folder with one commit on `main` and the issues.
+    pub fn create(dir: &Path, seed: &Seed, clock: Clock) -> Result<LocalForge, ForgeError> {
+        let about = About {
+            id: seed.id.clone(),
+            default_branch: "main".to_owned(),
+            archived: false,
+            roles: BTreeMap::from([(seed.owner.clone(), Role::Admin)]),
+        };
+        let store = Store::create(dir, &about, clock)?;
+        store::first_commit(&dir.join("repository.git"), &seed.files, clock.now())?;
+        let now = clock.now();
+        for (number, title, body) in &seed.issues {
+            store.write_issue(&Issue {
+                number: *number,
+                title: title.clone(),
+                body: body.clone(),
+                author: Account { login: seed.owner.clone(), is_bot: false },
+                open: true,
+                locked: false,
+                is_pull_request: false,
+                labels: Vec::new(),
+                html_url: store.page("issues", *number),
+                created_at: now,
+                updated_at: now,
+            })?;
+        }
+        Ok(LocalForge { store, dir: dir.to_owned() })
+    }
+
+    /// Opens a folder that [`LocalForge::create`] made.
+    pub fn open(dir: &Path, clock: Clock) -> Result<LocalForge, ForgeError> {
+        Ok(LocalForge { store: Store::open(dir, clock)?, dir: dir.to_owned() })
+    }
+
+    /// Changes who may what.
+    pub fn set_role(&self, login: &str, role: Role) -> Result<(), ForgeError> {
+        let mut about = self.store.about()?;
+        about.roles.insert(login.to_owned(), role);
+        self.store.write_about(&about)
+    }
+
+    /// The bare repository.
+    pub fn repository_path(&self) -> PathBuf {
+        self.dir.join("repository.git")
+    }
+
+    fn about(&self, id: &RepositoryId) -> Result<About, ForgeError> {
+        let about = self.store.about()?;
+        if about.id == *id {
+            Ok(about)
+        } else {
+            Err(ForgeError::NotFound { what: format!("repository `{id}`") })
+        }
+    }
+
+    fn writable(&self, id: &RepositoryId, action: &str) -> Result<About, ForgeError> {
+        let about = self.about(id)?;
+        if about.archived {
+            let message = format!("cannot {action}: the repository is archived and read-only");
+            return Err(ForgeError::State { message });
+        }
+        Ok(about)
+    }
+
+    /// The issue, for a write to it.
+    fn open_conversation(
+        &self,
+        id: &RepositoryId,
+        number: u64,
+        action: &str,
+    ) -> Result<Issue, ForgeError> {
+        self.writable(id, action)?;
+        let issue = self.store.issue(number)?;
+        if issue.locked {
+            let message = format!("cannot {action}: the conversation is locked");
+            return Err(ForgeError::State { message });
+        }
+        Ok(issue)
+    }
+
+    fn update(
+        &self,
+        mut pull: PullRequest,
+        draft: &PullRequestDraft,
+    ) -> Result<(PullRequest, Operation), ForgeError> {
+        let mut wanted = pull.clone();
+        wanted.title.clone_from(&draft.title);
+        wanted.body.clone_from(&draft.body);
+        wanted.base_branch.clone_from(&draft.base_branch);
+        if wanted == pull {
+            return Ok((pull, Operation::Unchanged));
+        }
+        pull = wanted;
+        self.store.write_pull(&pull)?;
+        Ok((pull, Operation::Updated))
+    }
+}
+
+/// `marker` stands on a line of its own in `body`.
+fn carries(body: &str, marker: &str) -> bool {
+    body.lines().any(|line| line.trim() == marker.trim())
+}
+
+fn marked(body: &str, marker: &str) -> String {
+    if carries(body, marker) { body.to_owned() } else { format!("{body}\n\n{marker}") }
+}
+
+fn ourselves() -> Account {
+    Account { login: OURSELVES.to_owned(), is_bot: true }
+}
+
+#[async_trait]
+impl Forge for LocalForge {
+    async fn viewer(&self) -> Result<Option<Account>, ForgeError> {
+        Ok(Some(ourselves()))
+    }
+
+    async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
+        let about = self.about(id)?;
+        Ok(Repository {
+            id: about.id,
+            default_branch: about.default_branch,
+            archived: about.archived,
+            private: true,
+            clone_url: self.repository_path().display().to_string(),
+            html_url: self.dir.display().to_string(),
+        })
+    }
+
+    async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError> {
+        let about = self.about(repository)?;
+        about
+            .roles
+            .get(login)
+            .copied()
+            .ok_or_else(|| ForgeError::NotFound { what: format!("account `{login}`") })
+    }
+
+    async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError> {
+        self.about(repository)?;
+        self.store.issue(number)
+    }
+
+    async fn comments(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        limit: usize,
+    ) -> Result<Vec<Comment>, ForgeError> {
+        self.about(repository)?;
+        self.store.issue(issue)?;
+        let mut comments = self.store.comments(issue)?;
+        let surplus = comments.len().saturating_sub(limit);
+        comments.drain(..surplus);
+        Ok(comments)
+    }
+
+    async fn react(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        content: &str,
+    ) -> Result<u64, ForgeError> {
+        let _guard = self.store.lock();
+        self.open_conversation(repository, issue, "react")?;
+        self.store.react(issue, content)
+    }
+
+    async fn remove_label(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        label: &str,
+    ) -> Result<bool, ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "remove a label")?;
+        let mut found = self.store.issue(issue)?;
+        let before = found.labels.len();
+        found.labels.retain(|other| !other.eq_ignore_ascii_case(label));
+        let removed = found.labels.len() < before;
+        if removed {
+            self.store.write_issue(&found)?;
+        }
+        Ok(removed)
+    }
+
+    async fn upsert_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        known: Option<u64>,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let _guard = self.store.lock();
+        self.open_conversation(repository, issue, "comment")?;
+        let body = marked(body, marker);
+        let mut comments = self.store.comments(issue)?;
+        let ours =
+            |comment: &Comment| comment.author.login == OURSELVES && carries(&comment.body, marker);
+        let place = comments
+            .iter()
+            .position(|comment| Some(comment.id) == known && ours(comment))
+            .or_else(|| comments.iter().position(ours));
+        let place = place.unwrap_or(comments.len());
+        if place == comments.len() {
+            comments.push(self.store.new_comment(issue, ourselves(), String::new())?);
+        }
+        if comments[place].body != body {
+            comments[place].body = body;
+            comments[place].updated_at = self.store.now();
+            self.store.write_comments(issue, &comments)?;
+        }
+        Ok(comments.swap_remove(place))
+    }
+
+    async fn pull_requests_from(
+        &self,
+        repository: &RepositoryId,
+        head_branch: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        self.about(repository)?;
+        let mut pulls = self.store.pulls()?;
+        pulls.retain(|pull| pull.head_branch == head_branch);
+        pulls.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
+        Ok(pulls)
+    }
+
+    async fn open_or_update(
+        &self,
+        repository: &RepositoryId,
+        draft: &PullRequestDraft,
+        marker: &str,
+    ) -> Result<(PullRequest, Operation), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "open a pull request")?;
+        let draft = PullRequestDraft { body: marked(&draft.body, marker), ..draft.clone() };
+        let path = self.repository_path();
+        let head = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
+        let open = self.store.pulls()?.into_iter();
+        let open = open
+            .filter(|pull| pull.open && pull.head_branch == draft.head_branch)
+            .max_by_key(|pull| pull.number);
+        if let Some(pull) = open {
+            return self.update(pull, &draft);
+        }
+        let number = self.store.next_number()?;
+        let pull = PullRequest {
+            number,
+            title: draft.title,
+            body: draft.body,
+            html_url: self.store.page("pull-requests", number),
+            open: true,
+            merged: false,
+            draft: draft.draft,
+            head_branch: draft.head_branch,
+            head_sha: head.to_string(),
+            base_branch: draft.base_branch,
+            author: ourselves(),
+        };
+        self.store.write_pull(&pull)?;
+        Ok((pull, Operation::Created))
+    }
+
+    async fn add_labels(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        labels: &[String],
+    ) -> Result<(), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "add labels")?;
+        let mut issue = self.store.issue(number)?;
+        for label in labels {
+            if !issue.labels.iter().any(|other| other.eq_ignore_ascii_case(label)) {
+                issue.labels.push(label.clone());
+            }
+        }
+        self.store.write_issue(&issue)
+    }
+
+    async fn request_reviewers(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        let about = self.writable(repository, "ask for reviews")?;
+        self.store.pull(number)?;
+        let unknown = |login: &&String| !about.roles.contains_key(*login);
+        Ok(reviewers.iter().filter(unknown).cloned().collect())
+    }
+
+    async fn branch_tip(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<Oid>, ForgeError> {
+        self.about(repository)?;
+        store::tip(&self.repository_path(), branch)
+    }
+
+    async fn fetch(
+        &self,
+        _repository: &Repository,
+        into: &Path,
+        refs: &[String],
+        depth: u32,
+    ) -> Result<(), ForgeError> {
+        transfer::fetch(Remote::local(&self.repository_path()), into, refs, depth).await
+    }
+
+    async fn push(
+        &self,
+        repository: &Repository,
+        from: &Path,
+        commit: Oid,
+        branch: &str,
+        expected: Option<Oid>,
+    ) -> Result<PushOutcome, ForgeError> {
+        self.writable(&repository.id, "push")?;
+        let remote = Remote::local(&self.repository_path());
+        transfer::push(remote, from, commit, branch, expected).await
+    }
+
+    fn compare_url(&self, _repository: &Repository, base: &str, branch: &str) -> String {
+        format!("git -C {} diff {base}...{branch}", self.repository_path().display())
+    }
+}

@@ -6,6 +6,7 @@
 
 pub mod github;
 pub mod local;
+mod transfer;
 
 use std::fmt;
 use std::path::Path;

@@ -21,7 +21,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::git_repo::{Entry, commit, git, sealed};
+#[allow(unused_imports, reason = "whoever has the server also wants these")]
+pub(crate) use super::git_repo::{
+    Entry, command, commit, executable, file, git, git_with_input, submodule, symlink,
+};
+
+use super::git_repo::sealed;
 
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

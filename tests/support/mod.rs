@@ -2,3 +2,4 @@
 
 pub(crate) mod git_http;
 pub(crate) mod git_repo;
+pub(crate) mod github;

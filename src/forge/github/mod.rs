@@ -1,1 +1,271 @@
-//! forge/github/mod
+//! GitHub, github.com and Enterprise Server, over its REST API and git's smart HTTP.
+//!
+//! [`GitHubForge`] is made once per process from [`GitHubOptions`] and shared. One file per
+//! resource; [`http`] is the only one that sends, [`wire`] the only one that knows JSON shapes. Plain
+//! HTTP rather than a client library, because the promises are about exactly what a library hides:
+//! which request may be sent twice, whose limit everybody waits for, where a page link may lead.
+
+mod body;
+mod comments;
+mod http;
+mod issues;
+mod limits;
+mod pages;
+mod people;
+mod pulls;
+mod refusal;
+mod wire;
+
+use std::fmt;
+use std::path::Path;
+
+use async_trait::async_trait;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::OnceCell;
+use url::Url;
+
+pub use self::limits::Pace;
+
+use self::http::{Api, Call, segment};
+use self::limits::Limiter;
+use super::{
+    Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
+    Repository, RepositoryId, Role, transfer,
+};
+use crate::git::transport::{Credentials, Remote};
+use crate::git::{Oid, PushOutcome};
+
+const ISSUES_WRITE: &str = "issues: write";
+const PULLS_WRITE: &str = "pull-requests: write";
+
+/// Which GitHub, as whom, and how fast.
+pub struct GitHubOptions {
+    /// `https://api.github.com`, or `https://HOST/api/v3` on Enterprise Server.
+    pub api_url: Url,
+    /// `https://github.com`: where people look and git clones.
+    pub server_url: Url,
+    pub token: SecretString,
+    /// The client that everything shares. It should not follow redirects by itself.
+    pub http: reqwest::Client,
+    pub pace: Pace,
+}
+
+impl fmt::Debug for GitHubOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitHubOptions")
+            .field("api_url", &self.api_url.as_str())
+            .field("server_url", &self.server_url.as_str())
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// GitHub.
+pub struct GitHubForge {
+    api: Api,
+    server_url: Url,
+    http: reqwest::Client,
+    token: SecretString,
+    viewer: OnceCell<Option<Account>>,
+}
+
+impl GitHubForge {
+    /// Does not ask GitHub anything yet.
+    ///
+    /// # Errors
+    /// When an address is not `http` or `https`, or has credentials in it.
+    pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
+        for url in [&options.api_url, &options.server_url] {
+            let plain = url.username().is_empty() && url.password().is_none();
+            if !matches!(url.scheme(), "http" | "https") || !plain {
+                return Err(ForgeError::Invalid {
+                    action: "the address of GitHub".to_owned(),
+                    message: "it has to be `http` or `https`, without credentials".to_owned(),
+                });
+            }
+        }
+        let GitHubOptions { api_url, server_url, token, http, pace } = options;
+        let api = Api::new(http.clone(), api_url, token.clone(), Limiter::new(pace));
+        Ok(GitHubForge { api, server_url, http, token, viewer: OnceCell::new() })
+    }
+
+    /// Where git finds it, with our token when there is one.
+    fn remote(&self, repository: &Repository, verb: &str) -> Result<Remote, ForgeError> {
+        let url = format!("{}.git", self.page_of(&repository.id));
+        let token = (!self.token.expose_secret().is_empty()).then(|| self.token.clone());
+        Remote::http(&self.http, &url, token.map(Credentials::token))
+            .map_err(|err| transfer::in_our_words(&url, verb, err))
+    }
+
+    fn page_of(&self, repository: &RepositoryId) -> String {
+        let server = self.server_url.as_str().trim_end_matches('/');
+        format!("{server}/{}/{}", segment(&repository.owner), segment(&repository.name))
+    }
+}
+
+/// A path below `repos/OWNER/NAME`; `rest` is already encoded.
+fn route(repository: &RepositoryId, rest: &str) -> String {
+    let slash = if rest.is_empty() { "" } else { "/" };
+    format!("repos/{}/{}{slash}{rest}", segment(&repository.owner), segment(&repository.name))
+}
+
+#[async_trait]
+impl Forge for GitHubForge {
+    async fn viewer(&self) -> Result<Option<Account>, ForgeError> {
+        self.who_we_are().await
+    }
+
+    async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
+        let call = Call::get(route(id, ""), format!("repository `{id}`"));
+        let json: wire::Repository = self.api.read_json(&call).await?;
+        let (owner, name) =
+            json.full_name.split_once('/').ok_or_else(|| ForgeError::Malformed {
+                host: self.api.host(),
+                message: "a repository without an owner".to_owned(),
+            })?;
+        let id = RepositoryId { owner: owner.to_owned(), name: name.to_owned() };
+        let page = self.page_of(&id);
+        Ok(Repository {
+            id,
+            default_branch: json.default_branch,
+            archived: json.archived || json.disabled,
+            private: json.private,
+            // Made here rather than read: the token goes to this address.
+            clone_url: format!("{page}.git"),
+            html_url: json.html_url.unwrap_or(page),
+        })
+    }
+
+    async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError> {
+        self.permission_of(repository, login).await
+    }
+
+    async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError> {
+        self.read_issue(repository, number).await
+    }
+
+    async fn comments(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        limit: usize,
+    ) -> Result<Vec<Comment>, ForgeError> {
+        self.list_comments(repository, issue, limit).await
+    }
+
+    async fn react(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        content: &str,
+    ) -> Result<u64, ForgeError> {
+        self.add_reaction(repository, issue, content).await
+    }
+
+    async fn remove_label(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        label: &str,
+    ) -> Result<bool, ForgeError> {
+        self.take_label_off(repository, issue, label).await
+    }
+
+    async fn upsert_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        known: Option<u64>,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        self.write_comment(repository, issue, marker, known, body).await
+    }
+
+    async fn pull_requests_from(
+        &self,
+        repository: &RepositoryId,
+        head_branch: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        self.pulls_from(repository, head_branch, "all").await
+    }
+
+    async fn open_or_update(
+        &self,
+        repository: &RepositoryId,
+        draft: &PullRequestDraft,
+        marker: &str,
+    ) -> Result<(PullRequest, Operation), ForgeError> {
+        self.publish_pull(repository, draft, marker).await
+    }
+
+    async fn add_labels(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        labels: &[String],
+    ) -> Result<(), ForgeError> {
+        self.put_labels_on(repository, number, labels).await
+    }
+
+    async fn request_reviewers(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        self.ask_reviewers(repository, number, reviewers).await
+    }
+
+    async fn branch_tip(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<Oid>, ForgeError> {
+        let branch_path: Vec<String> = branch.split('/').map(segment).collect();
+        let call = Call::get(
+            route(repository, &format!("git/ref/heads/{}", branch_path.join("/"))),
+            format!("branch `{branch}` of `{repository}`"),
+        );
+        match self.api.read_json::<wire::Reference>(&call).await {
+            Ok(reference) => {
+                let oid = reference.object.sha.parse().map_err(|_| ForgeError::Malformed {
+                    host: self.api.host(),
+                    message: format!("branch `{branch}` points to something that is no commit id"),
+                })?;
+                Ok(Some(oid))
+            }
+            // An empty repository has no branches either.
+            Err(ForgeError::NotFound { .. } | ForgeError::State { .. }) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        repository: &Repository,
+        into: &Path,
+        refs: &[String],
+        depth: u32,
+    ) -> Result<(), ForgeError> {
+        transfer::fetch(self.remote(repository, "read")?, into, refs, depth).await
+    }
+
+    async fn push(
+        &self,
+        repository: &Repository,
+        from: &Path,
+        commit: Oid,
+        branch: &str,
+        expected: Option<Oid>,
+    ) -> Result<PushOutcome, ForgeError> {
+        let remote = self.remote(repository, "push to")?;
+        transfer::push(remote, from, commit, branch, expected).await
+    }
+
+    fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String {
+        let path = |name: &str| name.split('/').map(segment).collect::<Vec<_>>().join("/");
+        let page = repository.html_url.trim_end_matches('/');
+        format!("{page}/compare/{}...{}?expand=1", path(base), path(branch))
+    }
+}

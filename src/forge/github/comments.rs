@@ -1,0 +1,173 @@
+//! Issue comments: all of them, and the one of ours that carries a marker.
+//!
+//! A comment is ours when it carries the marker *and* we wrote it: anybody can copy the marker.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+
+use super::body::{LONGEST_BODY, carries, fit, same};
+use super::http::{Call, Written};
+use super::wire::CommentJson;
+use super::{GitHubForge, ISSUES_WRITE, route};
+use crate::forge::{Comment, ForgeError, RepositoryId};
+
+/// Pauses between looks for something that was perhaps written: lists lag behind writes.
+pub(super) const LOOKS: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
+/// How often a lost write is made again, each time after looking for it in vain.
+pub(super) const WRITES: u32 = 3;
+/// Comments that are searched for ours.
+const SEARCHED: usize = 10_000;
+
+impl GitHubForge {
+    pub(super) async fn list_comments(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        limit: usize,
+    ) -> Result<Vec<Comment>, ForgeError> {
+        let call = Call::get(
+            route(repository, &format!("issues/{issue}/comments?per_page=100")),
+            format!("the comments of `{repository}#{issue}`"),
+        );
+        let mut comments: Vec<CommentJson> = self.api.list(&call, limit.min(SEARCHED)).await?;
+        // A comment deleted or added between two pages moves the others over the edge.
+        comments.sort_by_key(|comment| (comment.created_at(), comment.id));
+        comments.dedup_by_key(|comment| comment.id);
+        Ok(comments.into_iter().map(Comment::from).collect())
+    }
+
+    pub(super) async fn write_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        known: Option<u64>,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let body = fit(body, marker);
+        debug_assert!(body.chars().count() <= LONGEST_BODY);
+        let existing = match known {
+            Some(id) => self.known_comment(repository, issue, id, marker).await?,
+            None => None,
+        };
+        let existing = match existing {
+            Some(comment) => Some(comment),
+            None => self.find_comment(repository, issue, marker).await?,
+        };
+        let Some(existing) = existing else {
+            return self.create_comment(repository, issue, marker, &body).await;
+        };
+        if same(&existing.body, &body) {
+            return Ok(existing);
+        }
+        match self.edit_comment(repository, issue, existing.id, &body).await {
+            // Deleted since we looked.
+            Err(ForgeError::NotFound { .. }) => {
+                self.create_comment(repository, issue, marker, &body).await
+            }
+            result => result,
+        }
+    }
+
+    /// The comment with this id when it is still there, on this issue and ours.
+    async fn known_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        id: u64,
+        marker: &str,
+    ) -> Result<Option<Comment>, ForgeError> {
+        let call = Call::get(
+            route(repository, &format!("issues/comments/{id}")),
+            format!("comment {id} of `{repository}`"),
+        );
+        let found: CommentJson = match self.api.read_json(&call).await {
+            Ok(found) => found,
+            Err(ForgeError::NotFound { .. }) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let elsewhere = found
+            .issue_url
+            .as_deref()
+            .is_some_and(|url| url.rsplit('/').next() != Some(issue.to_string().as_str()));
+        let comment = Comment::from(found);
+        let ours = !elsewhere && self.is_ours(&comment.author).await?;
+        Ok((ours && carries(&comment.body, marker)).then_some(comment))
+    }
+
+    /// The oldest comment of ours with the marker.
+    async fn find_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+    ) -> Result<Option<Comment>, ForgeError> {
+        for comment in self.list_comments(repository, issue, SEARCHED).await? {
+            if carries(&comment.body, marker) && self.is_ours(&comment.author).await? {
+                return Ok(Some(comment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Creates the comment. When the answer is lost, looks for it before writing it again.
+    async fn create_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let call = Call::write(
+            Method::POST,
+            route(repository, &format!("issues/{issue}/comments")),
+            format!("issue `{repository}#{issue}`"),
+        )
+        .in_order_to(format!("comment on `{repository}#{issue}`"), ISSUES_WRITE)
+        .json(json!({ "body": body }));
+        let mut lost = None;
+        for _ in 0..WRITES {
+            match self.api.write(&call).await? {
+                Written::Answered(reply) => {
+                    let reply = self.api.good(&call, reply)?;
+                    return Ok(self.api.parse::<CommentJson>(&call, &reply)?.into());
+                }
+                Written::Lost(err) => lost = Some(err),
+            }
+            for pause in LOOKS {
+                self.api.limiter.sleep(pause).await;
+                if let Some(found) = self.find_comment(repository, issue, marker).await? {
+                    return Ok(found);
+                }
+            }
+        }
+        Err(lost.unwrap_or_else(|| self.api.unavailable("the comment was not written")))
+    }
+
+    async fn edit_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        id: u64,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let call = Call::write(
+            Method::PATCH,
+            route(repository, &format!("issues/comments/{id}")),
+            format!("comment {id} of `{repository}`"),
+        )
+        .in_order_to(format!("edit our comment on `{repository}#{issue}`"), ISSUES_WRITE)
+        .json(json!({ "body": body }));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        let reply = self.api.good(&call, reply)?;
+        Ok(self.api.parse::<CommentJson>(&call, &reply)?.into())
+    }
+}

@@ -1,0 +1,375 @@
+//! One request to GitHub and its answer: headers, redirects within the API, bounded bodies, rate
+//! limits and the repetition of reads.
+//!
+//! Called by the other files of this folder. It does not know what the answers mean; what a refusal
+//! means is in [`super::refusal`]. Writes are never repeated here once they may have taken effect:
+//! they come back as [`Written::Lost`], and the caller looks before it writes again.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
+use http::{Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use super::limits::{Limit, Limiter, limit};
+use super::refusal;
+use crate::forge::ForgeError;
+
+/// Attempts at a read, or at a write that may be repeated.
+const ATTEMPTS: u32 = 5;
+/// How often one call waits for a rate limit before it gives up.
+const LIMIT_WAITS: u32 = 6;
+/// The largest answer that is read.
+const LARGEST_BODY: usize = 32 * 1024 * 1024;
+const API_VERSION: &str = "2022-11-28";
+
+/// The API of one GitHub, and who we are there.
+pub(super) struct Api {
+    http: reqwest::Client,
+    /// Ends in `/`, for example `https://ghe.example.com/api/v3/`.
+    root: Url,
+    token: SecretString,
+    pub(super) limiter: Limiter,
+}
+
+/// One request, and the words for its failure.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// Below the API root, without a leading slash, encoded, with the query.
+    pub(super) path: String,
+    pub(super) body: Option<Value>,
+    /// What is read or written, for people: "issue `acme/app#7`".
+    pub(super) thing: String,
+    /// What is being done, for people: "comment on `acme/app#7`".
+    pub(super) action: String,
+    /// The permission that it takes: `issues: write`.
+    pub(super) need: &'static str,
+}
+
+impl Call {
+    pub(super) fn get(path: impl Into<String>, thing: impl Into<String>) -> Call {
+        let thing = thing.into();
+        let action = format!("read {thing}");
+        let path = path.into();
+        Call { method: Method::GET, path, body: None, thing, action, need: "" }
+    }
+
+    pub(super) fn write(method: Method, path: impl Into<String>, thing: impl Into<String>) -> Call {
+        Call { method, ..Call::get(path, thing) }
+    }
+
+    pub(super) fn json(mut self, body: Value) -> Call {
+        self.body = Some(body);
+        self
+    }
+
+    /// Words for the failure: what was being done, and the permission that it takes.
+    pub(super) fn in_order_to(mut self, action: impl Into<String>, need: &'static str) -> Call {
+        self.action = action.into();
+        self.need = need;
+        self
+    }
+
+    pub(super) fn needs(mut self, need: &'static str) -> Call {
+        self.need = need;
+        self
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+    /// The answer came from another place than asked: a renamed or transferred thing.
+    pub(super) redirected: bool,
+}
+
+/// What became of a write.
+pub(super) enum Written {
+    Answered(Reply),
+    /// No answer, or a 5xx: it may or may not have taken effect.
+    Lost(ForgeError),
+}
+
+impl Api {
+    pub(super) fn new(
+        http: reqwest::Client,
+        mut root: Url,
+        token: SecretString,
+        limiter: Limiter,
+    ) -> Api {
+        if !root.path().ends_with('/') {
+            root.set_path(&format!("{}/", root.path()));
+        }
+        root.set_query(None);
+        root.set_fragment(None);
+        Api { http, root, token, limiter }
+    }
+
+    pub(super) fn host(&self) -> String {
+        let host = self.root.host_str().unwrap_or("GitHub");
+        self.root.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Reads, with repetitions; an answer other than 2xx is an error.
+    pub(super) async fn read(&self, call: &Call) -> Result<Reply, ForgeError> {
+        let reply = self.repeat(call).await?;
+        self.good(call, reply)
+    }
+
+    /// Writes something that may be written twice without harm, so it is repeated like a read. The
+    /// second value says that an earlier attempt may have taken effect.
+    pub(super) async fn write_repeatable(&self, call: &Call) -> Result<(Reply, bool), ForgeError> {
+        let mut lost = None;
+        for attempt in 1..=ATTEMPTS {
+            match self.write(call).await? {
+                Written::Answered(reply) => return Ok((reply, lost.is_some())),
+                Written::Lost(err) => lost = Some(err),
+            }
+            if attempt < ATTEMPTS {
+                self.limiter.back_off(attempt).await;
+            }
+        }
+        Err(lost.unwrap_or_else(|| self.unavailable("no attempt was made")))
+    }
+
+    /// Writes once. Rate limits are waited for, because a refused write had no effect.
+    pub(super) async fn write(&self, call: &Call) -> Result<Written, ForgeError> {
+        for _ in 0..LIMIT_WAITS {
+            let turn = self.limiter.write_turn().await;
+            let answer = self.send(call).await;
+            Limiter::written(turn);
+            let reply = match answer {
+                Ok(reply) => reply,
+                Err(message) => return Ok(Written::Lost(self.unavailable(message))),
+            };
+            if self.wait_for_limit(&reply)? {
+                continue;
+            }
+            return Ok(if reply.status.is_server_error() {
+                Written::Lost(self.broken(&reply))
+            } else {
+                Written::Answered(reply)
+            });
+        }
+        Err(still_limited())
+    }
+
+    /// The reply when it is 2xx, the refusal otherwise.
+    pub(super) fn good(&self, call: &Call, reply: Reply) -> Result<Reply, ForgeError> {
+        if reply.status.is_success() {
+            Ok(reply)
+        } else {
+            Err(refusal::explain(&self.host(), call, &reply, &self.secrets()))
+        }
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        reply: &Reply,
+    ) -> Result<T, ForgeError> {
+        serde_json::from_slice(&reply.body).map_err(|err| ForgeError::Malformed {
+            host: self.host(),
+            message: format!(
+                "{} could not be read: {}",
+                call.thing,
+                refusal::clean(&err.to_string(), &self.secrets())
+            ),
+        })
+    }
+
+    pub(super) async fn read_json<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+    ) -> Result<T, ForgeError> {
+        let reply = self.read(call).await?;
+        self.parse(call, &reply)
+    }
+
+    /// The path below the API root of an address that the API gave us. It has to be the API's own:
+    /// the token goes nowhere else.
+    pub(super) fn below_root(&self, address: &str) -> Result<String, ForgeError> {
+        let foreign = |why: &str| ForgeError::Malformed {
+            host: self.host(),
+            message: format!("it points {why}"),
+        };
+        let url = self.root.join(address).map_err(|_| foreign("to an address that is none"))?;
+        if url.origin() != self.root.origin() {
+            return Err(foreign("to another host; the token is not sent there"));
+        }
+        let path = url.path().strip_prefix(self.root.path());
+        let path = path.ok_or_else(|| foreign("outside its own API"))?;
+        Ok(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+    }
+
+    /// Sends until there is an answer that is neither a 5xx nor a rate limit.
+    async fn repeat(&self, call: &Call) -> Result<Reply, ForgeError> {
+        let mut failures = 0;
+        let mut limits = 0;
+        loop {
+            let err = match self.send(call).await {
+                Ok(reply) if self.wait_for_limit(&reply)? => {
+                    limits += 1;
+                    if limits >= LIMIT_WAITS {
+                        return Err(still_limited());
+                    }
+                    continue;
+                }
+                Ok(reply) if !reply.status.is_server_error() => return Ok(reply),
+                Ok(reply) => self.broken(&reply),
+                Err(message) => self.unavailable(message),
+            };
+            failures += 1;
+            if failures >= ATTEMPTS {
+                return Err(err);
+            }
+            self.limiter.back_off(failures).await;
+        }
+    }
+
+    /// True when the answer was a rate limit: everybody waits now, and the caller asks again.
+    fn wait_for_limit(&self, reply: &Reply) -> Result<bool, ForgeError> {
+        let wait = match limit(reply.status, &reply.headers, &reply.body) {
+            None => {
+                self.limiter.answered();
+                return Ok(false);
+            }
+            Some(Limit::For(wait)) => wait,
+            Some(Limit::Unexplained) => self.limiter.unexplained_wait(),
+        };
+        if wait > self.limiter.pace().patience {
+            return Err(ForgeError::RateLimited { until: in_words(wait) });
+        }
+        self.limiter.close_for(wait);
+        Ok(true)
+    }
+
+    /// One request and, within the API, one redirect. `Err` is what went wrong on the way.
+    async fn send(&self, call: &Call) -> Result<Reply, String> {
+        self.limiter.open().await;
+        let reply = self.exchange(call, &call.path).await?;
+        let moved = matches!(reply.status.as_u16(), 301 | 302 | 307 | 308);
+        let target = reply.headers.get(LOCATION).and_then(|to| to.to_str().ok());
+        match target.map(|to| self.below_root(to)) {
+            Some(Ok(path)) if moved => {
+                let reply = self.exchange(call, &path).await?;
+                Ok(Reply { redirected: true, ..reply })
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    async fn exchange(&self, call: &Call, path: &str) -> Result<Reply, String> {
+        let url = self.root.join(path).map_err(|err| err.to_string())?;
+        let mut request = self
+            .http
+            .request(call.method.clone(), url)
+            .headers(self.headers()?)
+            .timeout(self.limiter.pace().timeout);
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(transport_words)?;
+        // A shared client may follow redirects by itself; the answer still has to be the API's.
+        if response.url().origin() != self.root.origin() {
+            return Err("it redirected to another host".to_owned());
+        }
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            body.extend_from_slice(&chunk.map_err(transport_words)?);
+            if body.len() > LARGEST_BODY {
+                return Err(format!("its answer has more than {LARGEST_BODY} bytes"));
+            }
+        }
+        Ok(Reply { status, headers, body, redirected: false })
+    }
+
+    fn headers(&self) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("patchwright/", env!("CARGO_PKG_VERSION"))),
+        );
+        headers.insert("x-github-api-version", HeaderValue::from_static(API_VERSION));
+        let token = self.token.expose_secret();
+        if !token.is_empty() {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| "the token has characters that no token has".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(headers)
+    }
+
+    /// What must not be in any message.
+    fn secrets(&self) -> Vec<&str> {
+        vec![self.token.expose_secret()]
+    }
+
+    pub(super) fn unavailable(&self, message: impl Into<String>) -> ForgeError {
+        ForgeError::Unavailable { host: self.host(), message: message.into() }
+    }
+
+    fn broken(&self, reply: &Reply) -> ForgeError {
+        let message = refusal::message(reply, &self.secrets());
+        self.unavailable(format!("{}: {message}", reply.status.as_u16()))
+    }
+}
+
+/// The error without the address, with its deepest cause.
+fn transport_words(err: reqwest::Error) -> String {
+    let word = if err.is_timeout() {
+        "no answer in time"
+    } else if err.is_connect() {
+        "no connection"
+    } else {
+        "the connection broke"
+    };
+    let err = err.without_url();
+    let mut cause = std::error::Error::source(&err);
+    while let Some(deeper) = cause.and_then(std::error::Error::source) {
+        cause = Some(deeper);
+    }
+    match cause {
+        Some(cause) => format!("{word}: {}", refusal::clean(&cause.to_string(), &[])),
+        None => word.to_owned(),
+    }
+}
+
+fn still_limited() -> ForgeError {
+    ForgeError::RateLimited { until: format!("later; {LIMIT_WAITS} waits were not enough") }
+}
+
+fn in_words(wait: Duration) -> String {
+    format!("{} minutes from now", wait.as_secs().div_ceil(60))
+}
+
+/// One path segment, everything but unreserved characters escaped.
+pub(super) fn segment(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    // `.` and `..` would be taken away by every URL parser on the way.
+    match escaped.as_str() {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => escaped,
+    }
+}

@@ -1,0 +1,177 @@
+//! GitHub's limits on how often: one [`Limiter`] for all requests of a process, so that when one
+//! caller is told to wait, every caller waits; and writes go one at a time with a gap between them.
+//!
+//! Called by [`super::http`] only. It knows when to wait, not what is being asked.
+
+use std::sync::Mutex as Lock;
+use std::time::{Duration, Instant};
+
+use chrono::DateTime;
+use http::{HeaderMap, StatusCode};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Waits for a secondary limit that names no time: the first one, doubled each time.
+const SECONDARY_WAIT: Duration = Duration::from_mins(1);
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+
+/// How patient and how fast we are.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Time between two writes; GitHub asks for a second.
+    pub write_gap: Duration,
+    /// The longest single wait for a rate limit; beyond it the call fails with the time in the error.
+    pub patience: Duration,
+    /// The longest that one request may take.
+    pub timeout: Duration,
+    /// Multiplies every wait. 1.0 except in tests, which have no minutes to lose.
+    pub scale: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            write_gap: Duration::from_secs(1),
+            patience: Duration::from_mins(15),
+            timeout: Duration::from_secs(30),
+            scale: 1.0,
+        }
+    }
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    pace: Pace,
+    state: Lock<State>,
+    /// Held during a write; remembers when the last one ended.
+    last_write: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Nobody asks anything before this.
+    closed_until: Option<Instant>,
+    /// Unexplained secondary limits since the last good answer.
+    streak: u32,
+}
+
+/// The turn to write; the next write waits until it is dropped through [`Limiter::written`].
+pub(super) struct WriteTurn<'a>(MutexGuard<'a, Option<Instant>>);
+
+impl Limiter {
+    pub(super) fn new(pace: Pace) -> Limiter {
+        Limiter { pace, state: Lock::default(), last_write: Mutex::new(None) }
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Returns when nobody has been told to wait any more.
+    pub(super) async fn open(&self) {
+        loop {
+            let closed_until = self.lock().closed_until;
+            match closed_until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(left) if !left.is_zero() => tokio::time::sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+
+    /// Everybody waits for at least `wait` (unscaled) from now.
+    pub(super) fn close_for(&self, wait: Duration) {
+        let until = Instant::now() + self.scaled(wait);
+        let mut state = self.lock();
+        state.closed_until = Some(state.closed_until.map_or(until, |other| other.max(until)));
+    }
+
+    /// A request went through: the next unexplained limit starts at a minute again.
+    pub(super) fn answered(&self) {
+        self.lock().streak = 0;
+    }
+
+    /// The wait for a secondary limit that does not say how long it lasts.
+    pub(super) fn unexplained_wait(&self) -> Duration {
+        let mut state = self.lock();
+        let wait = SECONDARY_WAIT.saturating_mul(1 << state.streak.min(6));
+        state.streak += 1;
+        wait
+    }
+
+    /// Waits for the turn to write, at least the gap after the last write.
+    pub(super) async fn write_turn(&self) -> WriteTurn<'_> {
+        let turn = self.last_write.lock().await;
+        if let Some(last) = *turn {
+            let gap = self.scaled(self.pace.write_gap);
+            tokio::time::sleep(gap.saturating_sub(last.elapsed())).await;
+        }
+        WriteTurn(turn)
+    }
+
+    /// Ends the turn; the gap counts from here.
+    pub(super) fn written(mut turn: WriteTurn<'_>) {
+        *turn.0 = Some(Instant::now());
+    }
+
+    /// Sleeps before attempt number `attempt` (1 is the first repetition), with jitter.
+    pub(super) async fn back_off(&self, attempt: u32) {
+        let wait = FIRST_BACKOFF.saturating_mul(1 << (attempt - 1).min(8)).min(LONGEST_BACKOFF);
+        self.sleep(wait.mul_f64(rand::random_range(0.75..1.25))).await;
+    }
+
+    /// Sleeps for `wait`, scaled.
+    pub(super) async fn sleep(&self, wait: Duration) {
+        tokio::time::sleep(self.scaled(wait)).await;
+    }
+
+    fn scaled(&self, wait: Duration) -> Duration {
+        wait.mul_f64(self.pace.scale.max(0.0))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A refusal that is about how often, not about what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Wait this long.
+    For(Duration),
+    /// A secondary limit that names no time.
+    Unexplained,
+}
+
+/// Reads the rate limit out of an answer. `None`: this answer is about something else, for example
+/// a missing permission, which no waiting repairs.
+pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Limit> {
+    if status != StatusCode::FORBIDDEN && status != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    if let Some(seconds) = number(headers, "retry-after") {
+        return Some(Limit::For(Duration::from_secs(seconds)));
+    }
+    if number(headers, "x-ratelimit-remaining") == Some(0) {
+        let wait = number(headers, "x-ratelimit-reset").map_or(SECONDARY_WAIT.as_secs(), |reset| {
+            reset.saturating_sub(server_time(headers)) + 1
+        });
+        return Some(Limit::For(Duration::from_secs(wait)));
+    }
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    let secondary = text.contains("secondary rate limit") || text.contains("abuse detection");
+    (secondary || status == StatusCode::TOO_MANY_REQUESTS).then_some(Limit::Unexplained)
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// Seconds since 1970 by the server's own clock, so that a wrong clock here does no harm. Without
+/// a `Date` the reset time counts as passed, and the answer to the next request decides.
+fn server_time(headers: &HeaderMap) -> u64 {
+    let date = headers.get(http::header::DATE).and_then(|date| date.to_str().ok());
+    date.and_then(|date| DateTime::parse_from_rfc2822(date).ok())
+        .and_then(|date| u64::try_from(date.timestamp()).ok())
+        .unwrap_or(u64::MAX)
+}

@@ -1,0 +1,279 @@
+//! GitHub's own description of its API, as the judge of every request and answer, and as the mould
+//! of answers: [`Description::skeleton`] has every required field of a schema.
+//!
+//! The file is a trimmed copy; `trim_openapi.py` beside this file made it and says how.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, OnceLock};
+
+use serde_json::{Map, Value, json};
+
+static TEXT: &str = include_str!("../../fixtures/github-openapi.json");
+
+pub(crate) struct Description {
+    components: Value,
+    routes: Vec<Route>,
+    validators: Mutex<HashMap<String, jsonschema::Validator>>,
+    skeletons: Mutex<HashMap<String, Value>>,
+}
+
+struct Route {
+    segments: Vec<String>,
+    methods: Map<String, Value>,
+}
+
+/// A described operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// `post /repos/{owner}/{repo}/pulls`
+    pub(crate) name: String,
+    value: Value,
+}
+
+pub(crate) fn description() -> &'static Description {
+    static DESCRIPTION: OnceLock<Description> = OnceLock::new();
+    DESCRIPTION.get_or_init(Description::read)
+}
+
+impl Description {
+    fn read() -> Description {
+        let mut doc: Value = serde_json::from_str(TEXT).expect("the description is JSON");
+        nullable_to_null_type(&mut doc);
+        let mut routes: Vec<Route> = doc["paths"]
+            .as_object()
+            .expect("paths")
+            .iter()
+            .map(|(path, methods)| Route {
+                segments: path.trim_start_matches('/').split('/').map(str::to_owned).collect(),
+                methods: methods.as_object().expect("methods").clone(),
+            })
+            .collect();
+        routes.sort_by_key(|route| route.segments.iter().filter(|s| s.starts_with('{')).count());
+        Description {
+            components: doc["components"].take(),
+            routes,
+            validators: Mutex::default(),
+            skeletons: Mutex::default(),
+        }
+    }
+
+    /// The operation of a request, or what is wrong with the request.
+    pub(crate) fn check_request(
+        &self,
+        method: &str,
+        segments: &[String],
+        query: &[(String, String)],
+        body: Option<&Value>,
+    ) -> Result<Operation, String> {
+        let shown = format!("{method} /{}", segments.join("/"));
+        let route = self.routes.iter().find(|route| matches(&route.segments, segments));
+        let route =
+            route.ok_or_else(|| format!("{shown}: no such path in GitHub's description"))?;
+        let key = method.to_lowercase();
+        let value = route.methods.get(&key).ok_or_else(|| format!("{shown}: no such method"))?;
+        let operation = Operation {
+            name: format!("{key} /{}", route.segments.join("/")),
+            value: value.clone(),
+        };
+        self.check_query(&operation, query).map_err(|err| format!("{shown}: {err}"))?;
+        self.check_body(&operation, body).map_err(|err| format!("{shown}: {err}"))?;
+        Ok(operation)
+    }
+
+    fn check_query(&self, operation: &Operation, query: &[(String, String)]) -> Result<(), String> {
+        let parameters: Vec<&Value> = operation.value["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|parameter| self.resolve(parameter))
+            .filter(|parameter| parameter["in"] == "query")
+            .collect();
+        for (name, text) in query {
+            let parameter = parameters
+                .iter()
+                .find(|parameter| parameter["name"] == **name)
+                .ok_or_else(|| format!("no query parameter `{name}`"))?;
+            let schema = self.resolve(&parameter["schema"]);
+            if schema["type"] == "integer" && text.parse::<i64>().is_err() {
+                return Err(format!("query parameter `{name}` is not a number: `{text}`"));
+            }
+            let allowed = schema["enum"].as_array();
+            if allowed.is_some_and(|allowed| !allowed.iter().any(|value| value == &json!(text))) {
+                return Err(format!("query parameter `{name}` may not be `{text}`"));
+            }
+        }
+        for parameter in parameters.iter().filter(|parameter| parameter["required"] == true) {
+            if !query.iter().any(|(name, _)| parameter["name"] == **name) {
+                return Err(format!("query parameter {} is missing", parameter["name"]));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_body(&self, operation: &Operation, body: Option<&Value>) -> Result<(), String> {
+        let described = &operation.value["requestBody"];
+        let schema = &described["content"]["application/json"]["schema"];
+        match body {
+            None if described["required"] == true && schema["required"].is_array() => {
+                Err("the body is missing".to_owned())
+            }
+            None => Ok(()),
+            Some(_) if schema.is_null() => Err("it takes no body".to_owned()),
+            Some(body) => {
+                // GitHub ignores what it does not know; here it is a mistake of ours.
+                let known = self.resolve(schema)["properties"].as_object();
+                if let (Some(known), Some(given)) = (known, body.as_object())
+                    && let Some(stranger) = given.keys().find(|key| !known.contains_key(*key))
+                {
+                    return Err(format!("the body has an unknown field `{stranger}`"));
+                }
+                self.check_value(&format!("{} request", operation.name), schema, body)
+            }
+        }
+    }
+
+    /// What is wrong with an answer; answers of a status that is not described are not judged.
+    pub(crate) fn check_answer(
+        &self,
+        operation: &Operation,
+        status: u16,
+        body: &Value,
+    ) -> Result<(), String> {
+        let answer = self.resolve(&operation.value["responses"][status.to_string()]);
+        let schema = &answer["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            return Ok(());
+        }
+        self.check_value(&format!("{} {status}", operation.name), schema, body)
+            .map_err(|err| format!("answer {status} to {}: {err}", operation.name))
+    }
+
+    fn check_value(&self, name: &str, schema: &Value, value: &Value) -> Result<(), String> {
+        let mut validators = self.validators.lock().unwrap();
+        let validator = validators.entry(name.to_owned()).or_insert_with(|| {
+            let mut whole = schema.clone();
+            whole["components"] = self.components.clone();
+            jsonschema::validator_for(&whole).expect("the description's schemas are valid")
+        });
+        match validator.iter_errors(value).next() {
+            None => Ok(()),
+            Some(err) => Err(format!("{err} at `{}`", err.instance_path())),
+        }
+    }
+
+    /// A value with every required field of the schema, empty where it may be empty.
+    pub(crate) fn skeleton(&self, schema: &str) -> Value {
+        if let Some(known) = self.skeletons.lock().unwrap().get(schema) {
+            return known.clone();
+        }
+        let made = self.mould(&self.components["schemas"][schema], 0);
+        self.skeletons.lock().unwrap().insert(schema.to_owned(), made.clone());
+        made
+    }
+
+    fn mould(&self, schema: &Value, depth: usize) -> Value {
+        let schema = self.resolve(schema);
+        for either in ["anyOf", "oneOf", "allOf"] {
+            if let Some(first) = schema[either].as_array().and_then(|all| all.first()) {
+                let nullable = schema[either]
+                    .as_array()
+                    .is_some_and(|all| all.contains(&json!({"type": "null"})));
+                return if nullable { Value::Null } else { self.mould(first, depth) };
+            }
+        }
+        if let Some(value) = schema["enum"].as_array().and_then(|values| values.first()) {
+            return value.clone();
+        }
+        let kind = match &schema["type"] {
+            Value::String(kind) => kind.as_str(),
+            Value::Array(kinds) if kinds.iter().any(|kind| kind == "null") => return Value::Null,
+            Value::Array(kinds) => kinds.first().and_then(Value::as_str).unwrap_or("object"),
+            _ => "object",
+        };
+        match kind {
+            "string" => match schema["format"].as_str() {
+                Some("uri") => json!("https://example.com/"),
+                Some("date-time") => json!("2026-01-01T00:00:00Z"),
+                _ => json!(""),
+            },
+            "integer" | "number" => json!(0),
+            "boolean" => json!(false),
+            "array" => json!([]),
+            _ => {
+                let mut object = Map::new();
+                let required = schema["required"].as_array().into_iter().flatten();
+                for name in required.filter_map(Value::as_str).filter(|_| depth < 12) {
+                    object.insert(
+                        name.to_owned(),
+                        self.mould(&schema["properties"][name], depth + 1),
+                    );
+                }
+                Value::Object(object)
+            }
+        }
+    }
+
+    fn resolve<'a>(&'a self, mut value: &'a Value) -> &'a Value {
+        while let Some(reference) = value["$ref"].as_str() {
+            let pointer = reference.trim_start_matches("#/components");
+            value = self.components.pointer(pointer).expect("references lead somewhere");
+        }
+        value
+    }
+}
+
+fn matches(template: &[String], segments: &[String]) -> bool {
+    let many = ["{ref}", "{path}", "{basehead}"];
+    let open_end = template.last().is_some_and(|last| many.contains(&last.as_str()));
+    if open_end && segments.len() > template.len() {
+        return matches(template, &segments[..template.len()]);
+    }
+    template.len() == segments.len()
+        && template.iter().zip(segments).all(|(one, other)| one.starts_with('{') || one == other)
+}
+
+/// OpenAPI 3.0 says `nullable: true` where JSON Schema has the type `null`.
+fn nullable_to_null_type(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(nullable_to_null_type),
+        Value::Object(object) => {
+            object.values_mut().for_each(nullable_to_null_type);
+            if object.get("nullable") != Some(&Value::Bool(true)) {
+                return;
+            }
+            object.remove("nullable");
+            if let Some(Value::String(kind)) = object.get("type") {
+                let kinds = json!([kind, "null"]);
+                object.insert("type".to_owned(), kinds);
+                if let Some(Value::Array(values)) = object.get_mut("enum") {
+                    values.push(Value::Null);
+                }
+            } else {
+                let inner = Value::Object(std::mem::take(object));
+                object.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Lays `over` on `base`: objects field by field, everything else whole.
+pub(crate) fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// The fields of a query or form, decoded.
+pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
+    url::form_urlencoded::parse(text.as_bytes())
+        .into_owned()
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .collect()
+}

@@ -1,0 +1,250 @@
+//! What GitHub does: one function per resource, from a request to an answer and a changed world.
+
+use serde_json::{Value, json};
+
+use super::git;
+use super::server::message;
+use super::shape::{self, Base};
+use super::world::{Issue, Pull, Reaction, Repository, World};
+
+mod issues;
+mod pulls;
+mod repositories;
+
+/// A request that the description knows.
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) segments: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Option<Value>,
+    /// Whose token; empty without one.
+    pub(crate) login: String,
+    pub(crate) base: Base,
+    /// A list leaves out its newest item.
+    pub(crate) stale: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) text: Option<String>,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Answer {
+    pub(crate) fn new(status: u16, body: Value) -> Answer {
+        Answer { status, body, text: None, headers: Vec::new() }
+    }
+
+    pub(crate) fn text(status: u16, text: &str) -> Answer {
+        Answer { text: Some(text.to_owned()), ..Answer::new(status, Value::Null) }
+    }
+
+    pub(crate) fn problem(status: u16, text: &str) -> Answer {
+        Answer::new(status, message(text, status))
+    }
+
+    /// GitHub's 422 with its list of errors.
+    pub(crate) fn invalid(resource: &str, errors: &[Value]) -> Answer {
+        let errors: Vec<Value> = errors
+            .iter()
+            .map(|error| {
+                let mut error = error.clone();
+                error["resource"] = json!(resource);
+                error
+            })
+            .collect();
+        let mut body = message("Validation Failed", 422);
+        body["errors"] = json!(errors);
+        Answer::new(422, body)
+    }
+
+    /// The page with the unicorn, which is HTML.
+    pub(crate) fn unicorn(status: u16) -> Answer {
+        Answer::text(
+            status,
+            "<!DOCTYPE html>\n<html><title>Unicorn! &middot; GitHub</title></html>",
+        )
+    }
+
+    pub(crate) fn primary(reset_in: u64) -> Answer {
+        let now = chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::UNIX_EPOCH)
+            + std::time::UNIX_EPOCH.elapsed().unwrap();
+        let reset = now.timestamp().unsigned_abs() + reset_in;
+        Answer::problem(403, "API rate limit exceeded for user ID 1.")
+            .header("x-ratelimit-remaining", "0".to_owned())
+            .header("x-ratelimit-reset", reset.to_string())
+    }
+
+    pub(crate) fn secondary(retry_after: Option<u64>) -> Answer {
+        let answer = Answer::problem(
+            403,
+            "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
+        );
+        match retry_after {
+            Some(seconds) => answer.header("retry-after", seconds.to_string()),
+            None => answer,
+        }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: String) -> Answer {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl Request {
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn field(&self, name: &str) -> &Value {
+        self.body.as_ref().map_or(&Value::Null, |body| &body[name])
+    }
+
+    /// One page of a list, with links that go by the repository's id.
+    pub(crate) fn page(&self, repository: Option<&Repository>, mut items: Vec<Value>) -> Answer {
+        if self.stale {
+            items.pop();
+        }
+        let number = |name: &str| self.query(name).and_then(|text| text.parse::<usize>().ok());
+        let size = number("per_page").unwrap_or(30).clamp(1, 100);
+        let page = number("page").unwrap_or(1).max(1);
+        if page * size > 10_000 {
+            return Answer::problem(
+                422,
+                "In order to keep the API fast, pagination is limited for this resource.",
+            );
+        }
+        let last = items.len().div_ceil(size).max(1);
+        let path = match repository {
+            Some(repository) => {
+                format!("repositories/{}/{}", repository.id, self.segments[3..].join("/"))
+            }
+            None => self.segments.join("/"),
+        };
+        let link = |to: usize, rel: &str| {
+            let mut query: Vec<(String, String)> =
+                self.query.iter().filter(|(key, _)| key != "page").cloned().collect();
+            query.push(("page".to_owned(), to.to_string()));
+            let query =
+                url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+            format!("<{}?{query}>; rel=\"{rel}\"", self.base.api(&path))
+        };
+        let mut links = Vec::new();
+        if page > 1 {
+            links.extend([link(page - 1, "prev"), link(1, "first")]);
+        }
+        if page < last {
+            links.extend([link(page + 1, "next"), link(last, "last")]);
+        }
+        let shown = items.into_iter().skip((page - 1) * size).take(size).collect();
+        let answer = Answer::new(200, Value::Array(shown));
+        if links.is_empty() { answer } else { answer.header("link", links.join(", ")) }
+    }
+}
+
+/// `repositories/{id}/…` as `repos/{owner}/{name}/…`, which is how it is described.
+pub(crate) fn by_name(world: &World, segments: &[String]) -> Vec<String> {
+    let id = segments.get(1).and_then(|id| id.parse::<u64>().ok());
+    let found = world.repositories.iter().find(|repository| Some(repository.id) == id);
+    match found {
+        Some(repository) if segments[0] == "repositories" => {
+            let mut named =
+                vec!["repos".to_owned(), repository.owner.clone(), repository.name.clone()];
+            named.extend(segments[2..].iter().cloned());
+            named
+        }
+        _ => segments.to_vec(),
+    }
+}
+
+/// Does what the request asks.
+pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
+    let parts: Vec<&str> = request.segments.iter().map(String::as_str).collect();
+    match (request.method.as_str(), parts.as_slice()) {
+        ("GET", ["user"]) => own_account(world, request),
+        ("GET", ["users", login]) => {
+            let login = (*login).to_owned();
+            match shape::user(world, Some(&login)) {
+                Value::Null => Answer::problem(404, "Not Found"),
+                user => Answer::new(200, shape::made_of("public-user", user)),
+            }
+        }
+        ("GET", ["rate_limit"]) => {
+            Answer::new(200, shape::made_of("rate-limit-overview", json!({})))
+        }
+        (_, ["repos", owner, name, rest @ ..]) => {
+            let full_name = format!("{owner}/{name}");
+            in_repository(world, request, &full_name, rest)
+        }
+        _ => Answer::problem(404, "Not Found"),
+    }
+}
+
+fn own_account(world: &World, request: &Request) -> Answer {
+    if request.login.is_empty() {
+        return Answer::problem(401, "Requires authentication");
+    }
+    if request.login.ends_with("[bot]") {
+        return Answer::problem(403, "Resource not accessible by integration");
+    }
+    Answer::new(200, shape::made_of("public-user", shape::user(world, Some(&request.login))))
+}
+
+fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[&str]) -> Answer {
+    let moved = world
+        .repositories
+        .iter()
+        .find(|r| r.former_names.iter().any(|old| old.eq_ignore_ascii_case(full_name)));
+    if let Some(moved) = moved {
+        let rest = if rest.is_empty() { String::new() } else { format!("/{}", rest.join("/")) };
+        let query = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(&request.query)
+            .finish();
+        let query = if query.is_empty() { query } else { format!("?{query}") };
+        let to = request.base.api(&format!("repositories/{}{rest}{query}", moved.id));
+        let status = if request.method == "GET" { 301 } else { 307 };
+        return Answer::problem(status, "Moved Permanently").header("location", to);
+    }
+    let place =
+        world.repositories.iter().position(|r| r.full_name().eq_ignore_ascii_case(full_name));
+    let Some(place) = place else { return Answer::problem(404, "Not Found") };
+    let repository = &world.repositories[place];
+    let role = repository.roles.get(&request.login).map(|(_, permission)| permission.clone());
+    let role = role.unwrap_or_else(|| "none".to_owned());
+    if repository.private && role == "none" {
+        return Answer::problem(404, "Not Found");
+    }
+    let own = |answer: Option<Answer>| answer.unwrap_or_else(|| Answer::problem(404, "Not Found"));
+    let writes = request.method != "GET";
+    if writes && request.login.is_empty() {
+        return Answer::problem(401, "Requires authentication");
+    }
+    let need = match rest.first() {
+        Some(&("issues" | "labels")) => "issues",
+        Some(&"pulls") => "pull_requests",
+        Some(&"statuses") => "statuses",
+        Some(&"check-runs") => "checks",
+        _ => "contents",
+    };
+    if writes && world.tokens.values().any(|t| t.login == request.login && t.lacks.contains(need)) {
+        let by =
+            if request.login.ends_with("[bot]") { "integration" } else { "personal access token" };
+        return Answer::problem(403, &format!("Resource not accessible by {by}"))
+            .header("x-accepted-github-permissions", format!("{need}=write"));
+    }
+    if writes && world.repositories[place].archived {
+        return Answer::problem(403, "Repository was archived so is read-only.");
+    }
+    match rest {
+        ["issues" | "labels", ..] => own(issues::answer(world, request, place, rest)),
+        ["pulls", ..] => own(pulls::answer(world, request, place, rest)),
+        _ => own(repositories::answer(world, request, place, rest)),
+    }
+}
+
+fn too_long(body: &Value) -> bool {
+    body.as_str().is_some_and(|body| body.chars().count() > 65_536)
+}

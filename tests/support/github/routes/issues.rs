@@ -1,0 +1,207 @@
+//! Issues, comments, labels and reactions.
+
+use super::{Answer, Issue, Reaction, Request, Value, World, json, shape, too_long};
+
+pub(super) fn answer(
+    world: &mut World,
+    request: &Request,
+    place: usize,
+    rest: &[&str],
+) -> Option<Answer> {
+    if !world.repositories[place].has_issues && rest[0] == "issues" {
+        return Some(Answer::problem(410, "Issues has been disabled in this repository."));
+    }
+    Some(match (request.method.as_str(), rest) {
+        ("GET", ["labels"]) => {
+            let repository = &world.repositories[place];
+            request.page(
+                Some(repository),
+                repository.labels.iter().map(|name| shape::label(name)).collect(),
+            )
+        }
+        ("GET", ["labels", name]) => {
+            let found =
+                world.repositories[place].labels.iter().find(|l| l.eq_ignore_ascii_case(name))?;
+            Answer::new(200, shape::label(found))
+        }
+        ("GET", ["issues"]) => list(world, request, place),
+        ("GET", ["issues", "comments", id]) => {
+            let (repository, id): (_, u64) = (&world.repositories[place], id.parse().ok()?);
+            let comment = repository.comments.iter().find(|comment| comment.id == id)?;
+            Answer::new(200, shape::comment(world, &request.base, repository, comment))
+        }
+        ("PATCH", ["issues", "comments", id]) => {
+            edit_comment(world, request, place, id.parse().ok()?)?
+        }
+        ("DELETE", ["issues", "comments", id]) => {
+            let id: u64 = id.parse().ok()?;
+            let comments = &mut world.repositories[place].comments;
+            let at = comments.iter().position(|comment| comment.id == id)?;
+            comments.remove(at);
+            Answer::new(204, Value::Null)
+        }
+        (_, ["issues", number, rest @ ..]) => {
+            one(world, request, place, number.parse().ok()?, rest)?
+        }
+        _ => return None,
+    })
+}
+
+fn list(world: &World, request: &Request, place: usize) -> Answer {
+    let repository = &world.repositories[place];
+    let wanted = request.query("state").unwrap_or("open");
+    let mut shown: Vec<&Issue> = repository
+        .issues
+        .values()
+        .filter(|issue| !issue.deleted && issue.transferred_to.is_none())
+        .filter(|issue| wanted == "all" || issue.open == (wanted == "open"))
+        .collect();
+    shown.reverse();
+    let items =
+        shown.into_iter().map(|issue| shape::issue(world, &request.base, repository, issue));
+    request.page(Some(repository), items.collect())
+}
+
+fn one(
+    world: &mut World,
+    request: &Request,
+    place: usize,
+    number: u64,
+    rest: &[&str],
+) -> Option<Answer> {
+    let issue = world.repositories[place].issues.get(&number)?.clone();
+    if issue.deleted {
+        return Some(Answer::problem(410, "This issue was deleted"));
+    }
+    if let Some((repository, number)) = issue.transferred_to {
+        let rest = if rest.is_empty() { String::new() } else { format!("/{}", rest.join("/")) };
+        let to = request.base.api(&format!("repositories/{repository}/issues/{number}{rest}"));
+        let status = if request.method == "GET" { 301 } else { 307 };
+        return Some(Answer::problem(status, "Moved Permanently").header("location", to));
+    }
+    let repository = &world.repositories[place];
+    match (request.method.as_str(), rest) {
+        ("GET", []) => {
+            Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue)))
+        }
+        ("PATCH", []) => edit(world, request, place, number),
+        ("GET", ["comments"]) => {
+            let comments = repository.comments.iter().filter(|comment| comment.issue == number);
+            let items =
+                comments.map(|comment| shape::comment(world, &request.base, repository, comment));
+            Some(request.page(Some(repository), items.collect()))
+        }
+        ("POST", ["comments"]) => Some(comment(world, request, place, &issue)),
+        ("GET", ["labels"]) => {
+            let labels = issue.labels.iter().map(|name| shape::label(name)).collect();
+            Some(request.page(Some(repository), labels))
+        }
+        ("POST", ["labels"]) => Some(add_labels(world, request, place, number)),
+        ("DELETE", ["labels", name]) => remove_label(world, place, number, name),
+        ("GET", ["reactions"]) => {
+            let items = issue.reactions.iter().map(|reaction| shape::reaction(world, reaction));
+            Some(request.page(Some(repository), items.collect()))
+        }
+        ("POST", ["reactions"]) => Some(react(world, request, place, &issue)),
+        ("DELETE", ["reactions", id]) => {
+            let id: u64 = id.parse().ok()?;
+            let issue = world.repositories[place].issues.get_mut(&number)?;
+            let at = issue.reactions.iter().position(|reaction| reaction.id == id)?;
+            issue.reactions.remove(at);
+            Some(Answer::new(204, Value::Null))
+        }
+        _ => None,
+    }
+}
+
+fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let now = world.tick();
+    let issue = world.repositories[place].issues.get_mut(&number)?;
+    if let Some(title) = request.field("title").as_str() {
+        title.clone_into(&mut issue.title);
+    }
+    if let Some(body) = request.field("body").as_str() {
+        issue.body = Some(body.to_owned());
+    }
+    if let Some(state) = request.field("state").as_str() {
+        issue.open = state == "open";
+    }
+    issue.updated = now;
+    let issue = issue.clone();
+    let repository = &world.repositories[place];
+    Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue)))
+}
+
+fn comment(world: &mut World, request: &Request, place: usize, issue: &Issue) -> Answer {
+    if issue.locked {
+        return Answer::problem(403, "Unable to create comment because issue is locked.");
+    }
+    let body = request.field("body");
+    if too_long(body) {
+        let error = json!({"code": "custom", "field": "body", "message": "body is too long (maximum is 65536 characters)"});
+        return Answer::invalid("IssueComment", &[error]);
+    }
+    let name = world.repositories[place].full_name();
+    let text = body.as_str().unwrap_or_default().to_owned();
+    let id = world.add_comment(&name, issue.number, Some(&request.login.clone()), &text);
+    let repository = &world.repositories[place];
+    let comment = repository.comments.iter().find(|comment| comment.id == id).unwrap();
+    Answer::new(201, shape::comment(world, &request.base, repository, comment))
+}
+
+fn edit_comment(world: &mut World, request: &Request, place: usize, id: u64) -> Option<Answer> {
+    let now = world.tick();
+    if too_long(request.field("body")) {
+        let error = json!({"code": "custom", "field": "body", "message": "body is too long (maximum is 65536 characters)"});
+        return Some(Answer::invalid("IssueComment", &[error]));
+    }
+    let comment = world.repositories[place].comments.iter_mut().find(|comment| comment.id == id)?;
+    request.field("body").as_str().unwrap_or_default().clone_into(&mut comment.body);
+    comment.updated = now;
+    let comment = comment.clone();
+    let repository = &world.repositories[place];
+    Some(Answer::new(200, shape::comment(world, &request.base, repository, &comment)))
+}
+
+fn add_labels(world: &mut World, request: &Request, place: usize, number: u64) -> Answer {
+    let body = request.body.clone().unwrap_or_default();
+    let names = body["labels"].as_array().or(body.as_array()).cloned().unwrap_or_default();
+    world.tick();
+    let repository = &mut world.repositories[place];
+    let issue = repository.issues.get_mut(&number).unwrap();
+    for name in names.iter().filter_map(|name| name.as_str().or(name["name"].as_str())) {
+        let known =
+            repository.labels.iter().find(|other| other.eq_ignore_ascii_case(name)).cloned();
+        let name = known.unwrap_or_else(|| name.to_owned());
+        repository.labels.insert(name.clone());
+        if !issue.labels.contains(&name) {
+            issue.labels.push(name);
+        }
+    }
+    Answer::new(200, issue.labels.iter().map(|name| shape::label(name)).collect())
+}
+
+fn remove_label(world: &mut World, place: usize, number: u64, name: &str) -> Option<Answer> {
+    world.tick();
+    let issue = world.repositories[place].issues.get_mut(&number)?;
+    let at = issue.labels.iter().position(|label| label.eq_ignore_ascii_case(name));
+    let Some(at) = at else { return Some(Answer::problem(404, "Label does not exist")) };
+    issue.labels.remove(at);
+    Some(Answer::new(200, issue.labels.iter().map(|name| shape::label(name)).collect()))
+}
+
+fn react(world: &mut World, request: &Request, place: usize, issue: &Issue) -> Answer {
+    let content = request.field("content").as_str().unwrap_or_default().to_owned();
+    let mine =
+        |reaction: &&Reaction| reaction.login == request.login && reaction.content == content;
+    if let Some(known) = issue.reactions.iter().find(mine) {
+        return Answer::new(200, shape::reaction(world, known));
+    }
+    if issue.locked {
+        return Answer::problem(403, "Unable to create reaction because issue is locked.");
+    }
+    let reaction = Reaction { id: world.id(), login: request.login.clone(), content };
+    let answer = Answer::new(201, shape::reaction(world, &reaction));
+    world.repositories[place].issues.get_mut(&issue.number).unwrap().reactions.push(reaction);
+    answer
+}

@@ -1,0 +1,169 @@
+//! Pull requests, as far as they are not issues.
+
+use super::{Answer, Pull, Request, Value, World, git, json, shape, too_long};
+
+pub(super) fn answer(
+    world: &mut World,
+    request: &Request,
+    place: usize,
+    rest: &[&str],
+) -> Option<Answer> {
+    Some(match (request.method.as_str(), rest) {
+        ("GET", ["pulls"]) => list(world, request, place),
+        ("POST", ["pulls"]) => create(world, request, place),
+        ("GET", ["pulls", number]) => {
+            let (repository, number) = (&world.repositories[place], number.parse().ok()?);
+            repository.pulls.get(&number)?;
+            Answer::new(200, shape::pull(world, &request.base, repository, number, "pull-request"))
+        }
+        ("PATCH", ["pulls", number]) => edit(world, request, place, number.parse().ok()?)?,
+        ("POST", ["pulls", number, "requested_reviewers"]) => {
+            ask(world, request, place, number.parse().ok()?)?
+        }
+        ("GET", ["pulls", number, "commits" | "files" | "reviews" | "comments"]) => {
+            let repository = &world.repositories[place];
+            repository.pulls.get(&number.parse().ok()?)?;
+            request.page(Some(repository), Vec::new())
+        }
+        _ => return None,
+    })
+}
+
+fn list(world: &World, request: &Request, place: usize) -> Answer {
+    let repository = &world.repositories[place];
+    let wanted = request.query("state").unwrap_or("open");
+    // Without `owner:` the filter is ignored.
+    let head = request.query("head").filter(|head| head.contains(':'));
+    let base = request.query("base");
+    let mut numbers: Vec<u64> = repository
+        .pulls
+        .iter()
+        .filter(|(number, pull)| {
+            let open = repository.issues[number].open;
+            let owner = pull.head_repository.split('/').next().unwrap_or_default();
+            (wanted == "all" || open == (wanted == "open"))
+                && head.is_none_or(|head| head == format!("{owner}:{}", pull.head))
+                && base.is_none_or(|base| base == pull.base)
+        })
+        .map(|(number, _)| *number)
+        .collect();
+    if request.query("direction") != Some("asc") && !request.stale {
+        numbers.reverse();
+    }
+    let shown = numbers.into_iter();
+    let items = shown
+        .map(|number| shape::pull(world, &request.base, repository, number, "pull-request-simple"));
+    request.page(Some(repository), items.collect())
+}
+
+fn custom(text: &str) -> Answer {
+    Answer::invalid("PullRequest", &[json!({"code": "custom", "message": text})])
+}
+
+fn wrong(field: &str) -> Answer {
+    Answer::invalid("PullRequest", &[json!({"code": "invalid", "field": field})])
+}
+
+fn create(world: &mut World, request: &Request, place: usize) -> Answer {
+    let text = |name: &str| request.field(name).as_str().unwrap_or_default().to_owned();
+    let (title, base, draft) = (text("title"), text("base"), request.field("draft") == true);
+    let repository = &world.repositories[place];
+    if request.login == "github-actions[bot]" && !repository.actions_may_open_pulls {
+        let message = "GitHub Actions is not permitted to create or approve pull requests.";
+        return Answer::problem(403, message);
+    }
+    let named = text("head");
+    let (owner, head) = match named.split_once(':') {
+        Some((owner, head)) => (owner.to_owned(), head.to_owned()),
+        None => (repository.owner.clone(), named),
+    };
+    let Some(head_sha) = git::tip(&repository.path, &head) else { return wrong("head") };
+    if git::tip(&repository.path, &base).is_none() {
+        return wrong("base");
+    }
+    if draft && !repository.has_drafts {
+        return Answer::problem(422, "Draft pull requests are not supported in this repository.");
+    }
+    if title.chars().count() > 256 {
+        return custom("title is too long (maximum is 256 characters)");
+    }
+    if too_long(request.field("body")) {
+        return custom("body is too long (maximum is 65536 characters)");
+    }
+    let there = repository.pulls.iter().any(|(number, pull)| {
+        pull.head == head && pull.base == base && repository.issues[number].open
+    });
+    if there {
+        return custom(&format!("A pull request already exists for {owner}:{head}."));
+    }
+    if git::ahead(&repository.path, &base, &head) == 0 {
+        return custom(&format!("No commits between {base} and {head}"));
+    }
+    let number = repository.issues.keys().max().unwrap_or(&0) + 1;
+    let name = repository.full_name();
+    let body = request.field("body").as_str().map(str::to_owned);
+    world.add_issue(&name, number, &title, body.as_deref(), Some(&request.login.clone()));
+    let pull = Pull {
+        head,
+        head_repository: name,
+        base,
+        draft,
+        merged: false,
+        reviewers: Vec::new(),
+        last_head: head_sha,
+    };
+    world.repositories[place].pulls.insert(number, pull);
+    let repository = &world.repositories[place];
+    Answer::new(201, shape::pull(world, &request.base, repository, number, "pull-request"))
+}
+
+fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let now = world.tick();
+    let repository = &mut world.repositories[place];
+    let pull = repository.pulls.get_mut(&number)?;
+    if let Some(base) = request.field("base").as_str() {
+        if git::tip(&repository.path, base).is_none() {
+            return Some(wrong("base"));
+        }
+        base.clone_into(&mut pull.base);
+    }
+    if too_long(request.field("body")) {
+        return Some(custom("body is too long (maximum is 65536 characters)"));
+    }
+    let issue = repository.issues.get_mut(&number)?;
+    if let Some(title) = request.field("title").as_str() {
+        title.clone_into(&mut issue.title);
+    }
+    if let Some(body) = request.field("body").as_str() {
+        issue.body = Some(body.to_owned());
+    }
+    if let Some(state) = request.field("state").as_str() {
+        issue.open = state == "open";
+    }
+    issue.updated = now;
+    let repository = &world.repositories[place];
+    Some(Answer::new(200, shape::pull(world, &request.base, repository, number, "pull-request")))
+}
+
+fn ask(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let names = request.field("reviewers").as_array().cloned().unwrap_or_default();
+    let names: Vec<String> = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let repository = &mut world.repositories[place];
+    let author = repository.issues.get(&number)?.author.clone();
+    let pull = repository.pulls.get_mut(&number)?;
+    if names.iter().any(|name| author.as_ref() == Some(name)) {
+        return Some(Answer::problem(422, "Review cannot be requested from pull request author."));
+    }
+    if names.iter().any(|name| !repository.roles.contains_key(name)) {
+        let text = "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a collaborator of the repository.";
+        return Some(Answer::problem(422, text));
+    }
+    for name in names {
+        if !pull.reviewers.contains(&name) {
+            pull.reviewers.push(name);
+        }
+    }
+    let repository = &world.repositories[place];
+    let pull = shape::pull(world, &request.base, repository, number, "pull-request-simple");
+    Some(Answer::new(201, pull))
+}

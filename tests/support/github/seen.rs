@@ -1,0 +1,121 @@
+//! What tests do to a running GitHub, as people would, and what they see there.
+
+use std::sync::Arc;
+
+use super::fault::Fault;
+use super::git;
+use super::server::{Recorded, Server};
+use super::world::{CommentSeen, PullSeen, Repository, entries};
+use crate::support::git_http::GitState;
+
+impl Server {
+    /// Changes the first repository, as people do while we work.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Repository) -> T) -> T {
+        let mut world = self.world();
+        let value = change(&mut world.repositories[0]);
+        world.sync_git();
+        value
+    }
+
+    /// The git side: its repositories, hooks, faults and requests.
+    pub(crate) fn git(&self) -> Arc<GitState> {
+        self.world().git.clone()
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.world().faults.push(fault);
+    }
+
+    /// Somebody comments on an issue of the first repository.
+    pub(crate) fn post_comment(&self, issue: u64, login: &str, body: &str) -> u64 {
+        let mut world = self.world();
+        world.add_user(login);
+        let repository = world.repositories[0].full_name();
+        world.add_comment(&repository, issue, Some(login), body)
+    }
+
+    /// Somebody pushes a commit to a branch of the first repository.
+    pub(crate) fn push(&self, branch: &str, files: &[(&str, &str)]) -> String {
+        let (git, name) = (self.git(), self.change(|repository| repository.full_name()));
+        git.commit(&name, branch, "Somebody's commit", &entries(files))
+    }
+
+    /// Renames the first repository; the old name redirects.
+    pub(crate) fn rename(&self, name: &str) {
+        let git = self.git();
+        self.change(|repository| {
+            let old = repository.full_name();
+            name.clone_into(&mut repository.name);
+            git.rename(&old, &repository.full_name());
+            repository.path = git.path(&repository.full_name());
+            repository.former_names.push(old);
+        });
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.world().requests.clone()
+    }
+
+    /// `METHOD path` of every request that may change something.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let all = self.requests().into_iter().filter(|request| request.method != "GET");
+        all.map(|request| format!("{} {} {}", request.method, request.path, request.status))
+            .collect()
+    }
+
+    pub(crate) fn pulls(&self) -> Vec<PullSeen> {
+        self.change(|repository| {
+            let seen = repository.pulls.iter().map(|(number, pull)| {
+                let issue = &repository.issues[number];
+                PullSeen {
+                    number: *number,
+                    title: issue.title.clone(),
+                    body: issue.body.clone().unwrap_or_default(),
+                    head: pull.head.clone(),
+                    base: pull.base.clone(),
+                    head_sha: git::tip(&repository.path, &pull.head).unwrap_or_default(),
+                    draft: pull.draft,
+                    open: issue.open,
+                    author: issue.author.clone().unwrap_or_default(),
+                    labels: issue.labels.clone(),
+                    reviewers: pull.reviewers.clone(),
+                }
+            });
+            seen.collect()
+        })
+    }
+
+    pub(crate) fn comments(&self, issue: u64) -> Vec<CommentSeen> {
+        self.change(|repository| {
+            let comments = repository.comments.iter().filter(|comment| comment.issue == issue);
+            let seen = comments.map(|comment| CommentSeen {
+                id: comment.id,
+                author: comment.author.clone().unwrap_or_else(|| "ghost".to_owned()),
+                body: comment.body.clone(),
+            });
+            seen.collect()
+        })
+    }
+
+    pub(crate) fn labels(&self, issue: u64) -> Vec<String> {
+        self.change(|repository| repository.issues[&issue].labels.clone())
+    }
+
+    /// Login and content.
+    pub(crate) fn reactions(&self, issue: u64) -> Vec<(String, String)> {
+        self.change(|repository| {
+            let reactions = repository.issues[&issue].reactions.iter();
+            reactions.map(|reaction| (reaction.login.clone(), reaction.content.clone())).collect()
+        })
+    }
+
+    /// Branches of the first repository and their commits.
+    pub(crate) fn branches(&self) -> Vec<(String, String)> {
+        git::branches(&self.change(|repository| repository.path.clone()))
+    }
+
+    /// Where the first repository lies on disk.
+    pub(crate) fn repository_path(&self) -> std::path::PathBuf {
+        self.change(|repository| repository.path.clone())
+    }
+}

@@ -1,0 +1,310 @@
+//! The port: counts and records requests, applies limits and faults, checks them and their answers
+//! against the description, and leaves the rest to [`super::routes`] and git.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use sha1::{Digest, Sha1};
+
+use super::builder::TOKEN;
+use super::fault::{Fault, Kind};
+use super::openapi::{description, pairs};
+use super::routes::{self, Answer, Request};
+use super::shape::Base;
+use super::world::World;
+use crate::support::git_http;
+
+/// A request that arrived, and what was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Recorded {
+    pub(crate) method: String,
+    /// With the query.
+    pub(crate) path: String,
+    pub(crate) body: Option<Value>,
+    pub(crate) status: u16,
+}
+
+type Shared = Arc<Mutex<World>>;
+
+/// GitHub, running. Dropping it checks that nothing impossible was asked.
+pub(crate) struct Server {
+    pub(super) world: Shared,
+    address: SocketAddr,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves on threads of its own, so that tests may block.
+    pub(super) fn start(world: World) -> Server {
+        world.sync_git();
+        let git = git_http::router(world.git.clone());
+        let world: Shared = Arc::new(Mutex::new(world));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let shared = world.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let api = Router::new().fallback(serve).with_state((shared, address));
+                let app = git.merge(api);
+                tokio::select! {
+                    result = axum::serve(listener, app) => result.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+        });
+        Server { world, address, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn server_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn api_url(&self) -> String {
+        self.server_url()
+    }
+
+    /// The same API where Enterprise Server has it.
+    pub(crate) fn enterprise_api_url(&self) -> String {
+        format!("{}/api/v3", self.server_url())
+    }
+
+    pub(crate) fn token(&self) -> &'static str {
+        TOKEN
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What was asked and must not have been; for tests of the server itself. Empties the list.
+    pub(crate) fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.world().violations)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let violations = self.take_violations();
+        if !std::thread::panicking() {
+            assert!(violations.is_empty(), "GitHub would not have it:\n{}", violations.join("\n"));
+        }
+    }
+}
+
+async fn serve(
+    State((world, address)): State<(Shared, SocketAddr)>,
+    request: HttpRequest,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 1 << 30).await.unwrap_or_default();
+    let path = parts.uri.path().to_owned();
+    let delay = {
+        let mut world = lock(&world);
+        let delays = |fault: &Fault| matches!(fault.kind, Kind::Delay(_));
+        match take_fault(&mut world, parts.method.as_str(), &path, delays) {
+            Some(Kind::Delay(delay)) => Some(delay),
+            _ => None,
+        }
+    };
+    if let Some(delay) = delay {
+        tokio::time::sleep(delay).await;
+    }
+    let mut world = lock(&world);
+    let (answer, cut) = api(&mut world, address, &parts, &body);
+    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    world.requests.push(Recorded {
+        method: parts.method.to_string(),
+        path: format!("{path}{query}"),
+        body: serde_json::from_slice(&body).ok(),
+        status: if cut { 0 } else { answer.status },
+    });
+    drop(world);
+    if cut { cut_off() } else { respond(&parts.headers, answer) }
+}
+
+fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// An answer that never ends as it should.
+fn cut_off() -> Response<Body> {
+    let broken = std::io::Error::other("cut");
+    let pieces: Vec<Result<Bytes, std::io::Error>> =
+        vec![Ok(Bytes::from_static(b"{")), Err(broken)];
+    Body::from_stream(futures_util::stream::iter(pieces)).into_response()
+}
+
+fn respond(asked: &axum::http::HeaderMap, answer: Answer) -> Response<Body> {
+    let mut response = Response::builder()
+        .status(StatusCode::from_u16(answer.status).unwrap())
+        .header("x-github-media-type", "github.v3; format=json")
+        .header("x-ratelimit-limit", "5000")
+        .header("x-ratelimit-resource", "core");
+    for (name, value) in &answer.headers {
+        response = response.header(*name, value);
+    }
+    if !answer.headers.iter().any(|(name, _)| *name == "x-ratelimit-remaining") {
+        response = response.header("x-ratelimit-remaining", "4999");
+    }
+    if let Some(text) = answer.text {
+        return response.body(Body::from(text)).unwrap();
+    }
+    if answer.status == 204 {
+        return response.body(Body::empty()).unwrap();
+    }
+    let body = answer.body.to_string();
+    let etag = format!("W/\"{:x}\"", Sha1::digest(body.as_bytes()));
+    if asked.get("if-none-match").is_some_and(|seen| seen.as_bytes() == etag.as_bytes()) {
+        return response.status(304).body(Body::empty()).unwrap();
+    }
+    response
+        .header("etag", etag)
+        .header("content-type", "application/json; charset=utf-8")
+        .body(Body::from(body))
+        .unwrap()
+}
+
+/// The answer, and whether the connection breaks instead of giving it.
+fn api(
+    world: &mut World,
+    address: SocketAddr,
+    parts: &axum::http::request::Parts,
+    body: &Bytes,
+) -> (Answer, bool) {
+    let method = parts.method.to_string();
+    let path = parts.uri.path().to_owned();
+    if world.limited_until.is_some_and(|until| Instant::now() < until) {
+        world.violations.push(format!("{method} {path}: asked while told to wait"));
+    }
+    if !parts.headers.contains_key("user-agent") {
+        let text = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header";
+        return (Answer::text(403, text), false);
+    }
+    if let Some(version) = parts.headers.get("x-github-api-version")
+        && version != "2022-11-28"
+    {
+        return (Answer::problem(400, "The API version is not supported."), false);
+    }
+    let login = match viewer(world, &parts.headers) {
+        Ok(login) => login,
+        Err(answer) => return (answer, false),
+    };
+    let prefix = if path.starts_with("/api/v3") { "/api/v3" } else { "" };
+    let base = Base { server: format!("http://{address}"), prefix: prefix.to_owned() };
+    let segments = path[prefix.len()..].trim_start_matches('/').split('/').map(decode).collect();
+    let body: Option<Value> = if body.is_empty() {
+        None
+    } else {
+        match serde_json::from_slice(body) {
+            Ok(body) => Some(body),
+            Err(_) => return (Answer::problem(400, "Problems parsing JSON"), false),
+        }
+    };
+    let query = pairs(parts.uri.query().unwrap_or_default());
+    let request = Request { method, segments, query, body, login, base, stale: false };
+    checked(world, &path, request)
+}
+
+fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool) {
+    request.segments = routes::by_name(world, &request.segments);
+    let body = request.body.as_ref();
+    let operation =
+        match description().check_request(&request.method, &request.segments, &request.query, body)
+        {
+            Ok(operation) => operation,
+            Err(err) => {
+                world.violations.push(err);
+                return (Answer::problem(404, "Not Found"), false);
+            }
+        };
+    let fault = take_fault(world, &request.method.clone(), path, |fault| {
+        !matches!(fault.kind, Kind::Delay(_))
+    });
+    let mut answer = match &fault {
+        Some(Kind::ErrorBefore(status)) => return (Answer::unicorn(*status), false),
+        Some(Kind::Answer(status, body)) => {
+            return (Answer { body: body.clone(), ..Answer::new(*status, Value::Null) }, false);
+        }
+        Some(Kind::Text(status, text)) => return (Answer::text(*status, text), false),
+        Some(Kind::Redirect(to)) => {
+            return (Answer::problem(302, "Found").header("location", to.clone()), false);
+        }
+        Some(Kind::Primary { reset_in, window }) => {
+            world.limited_until = Some(Instant::now() + *window);
+            return (Answer::primary(*reset_in), false);
+        }
+        Some(Kind::Secondary { retry_after, window }) => {
+            world.limited_until = Some(Instant::now() + *window);
+            return (Answer::secondary(*retry_after), false);
+        }
+        _ => {
+            request.stale = matches!(fault, Some(Kind::StaleList));
+            routes::answer(world, &request)
+        }
+    };
+    if answer.text.is_none()
+        && let Err(err) = description().check_answer(&operation, answer.status, &answer.body)
+    {
+        world.violations.push(format!("the test server itself is wrong: {err}"));
+    }
+    match &fault {
+        Some(Kind::ErrorAfter(status)) => answer = Answer::unicorn(*status),
+        Some(Kind::NextPage(to)) => answer = answer.header("link", format!("<{to}>; rel=\"next\"")),
+        _ => {}
+    }
+    (answer, matches!(fault, Some(Kind::CutAfter)))
+}
+
+fn take_fault(
+    world: &mut World,
+    method: &str,
+    path: &str,
+    which: impl Fn(&Fault) -> bool,
+) -> Option<Kind> {
+    let place = world.faults.iter().position(|fault| {
+        fault.method == method && path.contains(fault.path) && fault.times > 0 && which(fault)
+    })?;
+    world.faults[place].times -= 1;
+    Some(world.faults[place].kind.clone())
+}
+
+/// Whose token it is. Without one, nobody's: anonymous reading is allowed.
+fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<String, Answer> {
+    let Some(header) = headers.get("authorization").and_then(|value| value.to_str().ok()) else {
+        return Ok(String::new());
+    };
+    let token = header.split_once(' ').map_or("", |(_, token)| token);
+    let known = world.tokens.get(token).map(|token| token.login.clone());
+    known.ok_or_else(|| Answer::problem(401, "Bad credentials"))
+}
+
+fn decode(segment: &str) -> String {
+    // A `+` in a path is a plus.
+    let text = format!("x={}", segment.replace('+', "%2B"));
+    url::form_urlencoded::parse(text.as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+/// `{"message": …}` as GitHub words it.
+pub(crate) fn message(text: &str, status: u16) -> Value {
+    json!({"message": text, "documentation_url": "https://docs.github.com/rest", "status": status.to_string()})
+}

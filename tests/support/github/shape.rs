@@ -1,0 +1,206 @@
+//! What GitHub's objects look like as JSON: every required field of the description, ours on top.
+
+use chrono::DateTime;
+use serde_json::{Value, json};
+
+use super::git;
+use super::openapi::{description, merge};
+use super::world::{Comment, Issue, Reaction, Repository, World};
+
+/// 2026-01-01T00:00:00Z
+const EPOCH: i64 = 1_767_225_600;
+
+pub(crate) fn time(seconds: i64) -> Value {
+    let time = DateTime::from_timestamp(EPOCH + seconds, 0).unwrap();
+    json!(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+fn made(schema: &str, fields: Value) -> Value {
+    let mut value = description().skeleton(schema);
+    merge(&mut value, fields);
+    value
+}
+
+/// Where the answers' addresses point.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    /// `http://127.0.0.1:1234`
+    pub(crate) server: String,
+    /// Empty, or `/api/v3`
+    pub(crate) prefix: String,
+}
+
+impl Base {
+    pub(crate) fn api(&self, path: &str) -> String {
+        format!("{}{}/{path}", self.server, self.prefix)
+    }
+}
+
+pub(crate) fn user(world: &World, login: Option<&str>) -> Value {
+    // A deleted account is null.
+    let Some(user) = login.and_then(|login| world.users.get(login)) else { return Value::Null };
+    made(
+        "simple-user",
+        json!({
+            "login": user.login, "id": user.id, "node_id": format!("U_{}", user.id),
+            "type": user.kind, "gravatar_id": "", "site_admin": false,
+        }),
+    )
+}
+
+pub(crate) fn repository(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    schema: &str,
+) -> Value {
+    let full_name = repository.full_name();
+    let page = format!("{}/{full_name}", base.server);
+    made(
+        schema,
+        json!({
+            "id": repository.id, "node_id": format!("R_{}", repository.id),
+            "name": repository.name, "full_name": full_name,
+            "owner": user(world, Some(&repository.owner)),
+            "private": repository.private, "archived": repository.archived, "disabled": false,
+            "default_branch": repository.default_branch, "fork": false,
+            "has_issues": repository.has_issues, "visibility": "public",
+            "html_url": page, "clone_url": format!("{page}.git"),
+            "url": base.api(&format!("repos/{full_name}")),
+            "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
+        }),
+    )
+}
+
+pub(crate) fn label(name: &str) -> Value {
+    made(
+        "label",
+        json!({"id": 1, "name": name, "color": "ededed", "default": false, "description": null}),
+    )
+}
+
+/// In pull requests the description says that labels are described, and in issues that they may not be.
+fn described(name: &str) -> Value {
+    let mut label = label(name);
+    label["description"] = json!("");
+    label
+}
+
+pub(crate) fn reaction(world: &World, reaction: &Reaction) -> Value {
+    made(
+        "reaction",
+        json!({
+            "id": reaction.id, "content": reaction.content,
+            "user": user(world, Some(&reaction.login)), "created_at": time(0),
+        }),
+    )
+}
+
+pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: &Issue) -> Value {
+    let full_name = repository.full_name();
+    let number = issue.number;
+    let kind = if repository.pulls.contains_key(&number) { "pull" } else { "issues" };
+    let mut value = made(
+        "issue",
+        json!({
+            "id": issue.id, "node_id": format!("I_{}", issue.id), "number": number,
+            "title": issue.title, "body": issue.body,
+            "user": user(world, issue.author.as_deref()),
+            "state": if issue.open { "open" } else { "closed" }, "state_reason": null,
+            "locked": issue.locked,
+            "labels": issue.labels.iter().map(|name| label(name)).collect::<Vec<_>>(),
+            "comments": repository.comments.iter().filter(|c| c.issue == number).count(),
+            "created_at": time(issue.created), "updated_at": time(issue.updated),
+            "closed_at": null,
+            "url": base.api(&format!("repos/{full_name}/issues/{number}")),
+            "repository_url": base.api(&format!("repos/{full_name}")),
+            "html_url": format!("{}/{full_name}/{kind}/{number}", base.server),
+            "author_association": "NONE",
+        }),
+    );
+    if kind == "pull" {
+        value["pull_request"] = json!({
+            "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
+            "html_url": value["html_url"], "diff_url": "https://example.com/",
+            "patch_url": "https://example.com/", "merged_at": null,
+        });
+    }
+    value
+}
+
+pub(crate) fn comment(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    comment: &Comment,
+) -> Value {
+    let full_name = repository.full_name();
+    let number = comment.issue;
+    made(
+        "issue-comment",
+        json!({
+            "id": comment.id, "node_id": format!("IC_{}", comment.id), "body": comment.body,
+            "user": user(world, comment.author.as_deref()),
+            "created_at": time(comment.created), "updated_at": time(comment.updated),
+            "url": base.api(&format!("repos/{full_name}/issues/comments/{}", comment.id)),
+            "issue_url": base.api(&format!("repos/{full_name}/issues/{number}")),
+            "html_url": format!("{}/{full_name}/issues/{number}#issuecomment-{}", base.server, comment.id),
+            "author_association": "NONE",
+        }),
+    )
+}
+
+pub(crate) fn pull(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    number: u64,
+    schema: &str,
+) -> Value {
+    let full_name = repository.full_name();
+    let (pull, issue) = (&repository.pulls[&number], &repository.issues[&number]);
+    let own = pull.head_repository == full_name;
+    let head_sha =
+        git::tip(&repository.path, &pull.head).filter(|_| own).unwrap_or(pull.last_head.clone());
+    let owner = pull.head_repository.split('/').next().unwrap_or_default().to_owned();
+    let side = |branch: &str, sha: String, owner: &str| {
+        json!({
+            "label": format!("{owner}:{branch}"), "ref": branch, "sha": sha,
+            "user": user(world, Some(owner)),
+            "repo": self::repository(world, base, repository, "repository"),
+        })
+    };
+    let mut head = side(&pull.head, head_sha, &owner);
+    if pull.head_repository.is_empty() {
+        head["repo"] = Value::Null;
+    } else if !own {
+        head["repo"]["full_name"] = json!(pull.head_repository);
+    }
+    let base_sha = git::tip(&repository.path, &pull.base).unwrap_or_default();
+    let mut fields = json!({
+        "id": issue.id, "node_id": format!("PR_{}", issue.id), "number": number,
+        "title": issue.title, "body": issue.body,
+        "user": user(world, issue.author.as_deref()),
+        "state": if issue.open { "open" } else { "closed" },
+        "locked": issue.locked, "draft": pull.draft,
+        "labels": issue.labels.iter().map(|name| described(name)).collect::<Vec<_>>(),
+        "created_at": time(issue.created), "updated_at": time(issue.updated),
+        "merged_at": if pull.merged { time(issue.updated) } else { Value::Null },
+        "head": head, "base": side(&pull.base, base_sha, &repository.owner),
+        "requested_reviewers": pull.reviewers.iter().map(|login| user(world, Some(login))).collect::<Vec<_>>(),
+        "html_url": format!("{}/{full_name}/pull/{number}", base.server),
+        "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
+        "author_association": "NONE",
+    });
+    if schema == "pull-request" {
+        fields["merged"] = json!(pull.merged);
+        fields["mergeable"] = Value::Null;
+        fields["mergeable_state"] = json!("unknown");
+        fields["commits"] = json!(git::ahead(&repository.path, &pull.base, &pull.head));
+    }
+    made(schema, fields)
+}
+
+pub(crate) fn made_of(schema: &str, fields: Value) -> Value {
+    made(schema, fields)
+}
