@@ -5,11 +5,14 @@
 
 #[path = "../tests/support/git_http.rs"]
 mod git_http;
+#[path = "../tests/support/git_repo.rs"]
+mod git_repo;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use git_http::{Entry, GitState, file, git, serve};
+use git_http::{GitState, serve};
+use git_repo::{Entry, file, git};
 use patchwright::git::blocking;
 use patchwright::git::clone::{Repo, fetch, mirror};
 use patchwright::git::transport::Remote;
@@ -18,7 +21,7 @@ use patchwright::git::tree::{ArchiveOptions, archive};
 const ROUNDS: usize = 5;
 
 fn main() {
-    let files = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(20_000);
+    let files = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(20_000);
     tokio::runtime::Runtime::new().unwrap().block_on(run(files));
 }
 

@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use git2::{ObjectType, Odb, Repository, Tree};
 use tar::{Builder, EntryType, Header};
 
-use super::clone::Repo;
 use super::names::{MAX_PATH, segment_problem};
+use super::repo::Repo;
 use super::{GitError, Oid, dotgit, shown};
 
 /// The account that owns the workspace in a sandbox.

@@ -77,13 +77,12 @@ impl<'a> Attributes<'a> {
             }
             return None;
         }
-        let is_lfs = attributes.split_whitespace().filter_map(|attribute| match attribute {
+        let is_lfs = attributes.split_whitespace().rev().find_map(|attribute| match attribute {
             "filter=lfs" => Some(true),
             "-filter" | "!filter" => Some(false),
             other if other.starts_with("filter=") => Some(false),
             other => self.macros.contains(other).then_some(true),
-        });
-        let is_lfs = is_lfs.last()?;
+        })?;
         let mut builder = GitignoreBuilder::new("");
         builder.add_line(None, pattern.trim_matches('"')).ok()?;
         Some(Rule { pattern: builder.build().ok()?, is_lfs })

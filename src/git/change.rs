@@ -10,8 +10,8 @@ use std::path::Path;
 use git2::{Delta, DiffFile, DiffOptions, FileMode, Patch, Repository, Tree};
 
 use super::attributes::Attributes;
-use super::clone::Repo;
 use super::names::{collision_key, path_problem, target_problem};
+use super::repo::Repo;
 use super::tree::{Change, Entry, FileChange, Mode};
 use super::{GitError, Oid, printable, shown};
 use crate::guest::client::{CollectedFile, CollectedKind, CollectedTree};
@@ -302,9 +302,9 @@ fn compare(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<FileC
             Some(patch) if !binary => patch.line_stats()?,
             _ => (0, 0, 0),
         };
-        let path = delta.new_file().path_bytes().unwrap_or_default();
         files.push(FileChange {
-            path: String::from_utf8_lossy(path).into_owned(),
+            path: String::from_utf8_lossy(delta.new_file().path_bytes().unwrap_or_default())
+                .into_owned(),
             old: old.map(|file| entry(git, &file)).transpose()?,
             new: new.map(|file| entry(git, &file)).transpose()?,
             added_lines: added as u64,

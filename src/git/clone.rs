@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,9 @@ use git2::{AutotagOption, Direction, FetchOptions, RemoteCallbacks, Repository};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::transport::{Limits, Remote, prepare};
+pub use super::repo::Repo;
+use super::repo::parents;
+use super::transport::{Limits, Remote};
 use super::{GitError, Oid, printable};
 
 /// How deep to fetch when nobody says otherwise: enough for `git log` and `git blame` to be useful.
@@ -26,115 +27,6 @@ const LOCK_WAIT: Duration = Duration::from_mins(20);
 
 /// How often a fetch or push is tried when the connection breaks.
 pub(super) const ATTEMPTS: u32 = 3;
-
-/// Our whole configuration of a bare repository. Packs that are made from it live for minutes, so
-/// no time goes into finding deltas: with this little memory libgit2 tries none.
-const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
-    [pack]\n\twindowMemory = 1\n";
-
-/// A bare repository of ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repo {
-    path: PathBuf,
-}
-
-impl Repo {
-    /// Opens a bare repository that exists.
-    pub fn open(path: &Path) -> Result<Repo, GitError> {
-        let repo = Repo { path: path.to_owned() };
-        repo.git()?;
-        Ok(repo)
-    }
-
-    /// Creates an empty one; it appears complete or not at all.
-    pub fn create(path: &Path) -> Result<Repo, GitError> {
-        prepare()?;
-        let parent = path.parent().unwrap_or(Path::new("."));
-        fs_err::create_dir_all(parent)?;
-        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
-        Repository::init_bare(fresh.path())?;
-        fs_err::write(fresh.path().join("config"), CONFIG)?;
-        for unused in ["hooks", "info", "description"] {
-            let unused = fresh.path().join(unused);
-            if unused.is_dir() {
-                fs_err::remove_dir_all(unused)?;
-            } else if unused.exists() {
-                fs_err::remove_file(unused)?;
-            }
-        }
-        let fresh = fresh.keep();
-        match fs_err::rename(&fresh, path) {
-            Ok(()) => {}
-            // Another run was faster; its repository is as good as ours.
-            Err(_) if path.join("objects").is_dir() => fs_err::remove_dir_all(&fresh)?,
-            Err(error) => {
-                fs_err::remove_dir_all(&fresh)?;
-                return Err(error.into());
-            }
-        }
-        Repo::open(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The commit that a fetched ref, a full ref name or a commit id stands for.
-    pub fn resolve(&self, reference: &str) -> Result<Oid, GitError> {
-        let git = self.git()?;
-        let missing = || GitError::NotFound(reference.to_owned());
-        let found = if is_commit_id(reference) {
-            git.find_commit(git2::Oid::from_str(reference)?).map_err(|_| missing())?
-        } else {
-            let name = kept_as(reference)?;
-            git.find_reference(&name)
-                .and_then(|found| found.peel_to_commit())
-                .map_err(|_| missing())?
-        };
-        Ok(Oid(found.id()))
-    }
-
-    /// A libgit2 handle. Cheap; one per operation and thread.
-    pub(super) fn git(&self) -> Result<Repository, GitError> {
-        prepare()?;
-        let git = Repository::open_bare(&self.path)?;
-        Ok(git)
-    }
-
-    /// Moves a broken repository out of the way and puts an empty one in its place. The broken one
-    /// stays beside it until the next time this happens.
-    pub fn set_aside(&self) -> Result<(), GitError> {
-        let broken = self.path.with_extension("broken");
-        if broken.exists() {
-            fs_err::remove_dir_all(&broken)?;
-        }
-        if self.path.exists() {
-            fs_err::rename(&self.path, &broken)?;
-        }
-        Repo::create(&self.path).map(|_| ())
-    }
-
-    /// Whether refs point to objects that can be read and every pack is as long as its index says.
-    fn is_healthy(&self) -> bool {
-        let Ok(git) = self.git() else { return false };
-        let packs = self.path.join("objects/pack");
-        let Ok(entries) = fs_err::read_dir(&packs) else { return false };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if path.extension().is_some_and(|extension| extension == "idx")
-                && !pack_matches_index(&path)
-            {
-                return false;
-            }
-        }
-        let Ok(references) = git.references() else { return false };
-        references.into_iter().all(|reference| {
-            reference.is_ok_and(|reference| {
-                reference.peel_to_commit().and_then(|commit| commit.tree()).is_ok()
-            })
-        })
-    }
-}
 
 /// Opens the mirror for a clone URL (or the path of a local repository), creating it empty when it
 /// is not there and replacing it when it is damaged.
@@ -147,9 +39,9 @@ pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
     if !path.exists() {
         return Repo::create(&path);
     }
-    let repo = Repo { path };
+    let repo = Repo::at(path);
     if !repo.is_healthy() {
-        tracing::warn!(mirror = %repo.path.display(), "the clone cache is damaged and is replaced");
+        tracing::warn!(mirror = %repo.path().display(), "the clone cache is damaged and is replaced");
         repo.set_aside()?;
     }
     Ok(repo)
@@ -319,7 +211,7 @@ fn advertised_as(reference: &str) -> String {
 }
 
 /// The name under which we keep a ref.
-fn kept_as(reference: &str) -> Result<String, GitError> {
+pub(super) fn kept_as(reference: &str) -> Result<String, GitError> {
     let name = if is_commit_id(reference) {
         format!("refs/patchwright/commits/{reference}")
     } else if reference.starts_with("refs/patchwright/") {
@@ -355,16 +247,6 @@ fn holds(git: &Repository, oid: git2::Oid, depth: u32) -> bool {
     true
 }
 
-/// The parents as the commit itself names them, whatever the list of shallow commits says.
-pub(super) fn parents(commit: &git2::Commit<'_>) -> Vec<git2::Oid> {
-    commit
-        .raw_header_bytes()
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.strip_prefix(b"parent "))
-        .filter_map(|id| git2::Oid::from_str(std::str::from_utf8(id).ok()?).ok())
-        .collect()
-}
-
 /// Lets the mirror of a local repository read that repository's objects instead of copying them.
 fn borrow_objects(repo: &Repo, source: &Path) -> Result<(), GitError> {
     let missing = |_| GitError::NotFound(source.display().to_string());
@@ -387,8 +269,8 @@ fn mirror_path(state: &Path, clone_url: &str) -> Result<PathBuf, GitError> {
         let path = fs_err::canonicalize(clone_url)
             .map_err(|_| GitError::NotFound(clone_url.to_owned()))?;
         let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        return Ok(mirrors.join("local").join(format!("{name}.git")));
+        let name = u128::from_be_bytes(*digest.first_chunk().unwrap_or(&[0; 16]));
+        return Ok(mirrors.join("local").join(format!("{name:032x}.git")));
     };
     let host = url.host_str().unwrap_or("local");
     let port = url.port().map(|port| format!("_{port}")).unwrap_or_default();
@@ -411,21 +293,6 @@ fn segment(text: &str) -> String {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     if name.starts_with('.') { format!("_{name}") } else { name }
-}
-
-/// Compares the checksum at the end of a pack with the one that its index recorded.
-fn pack_matches_index(index: &Path) -> bool {
-    let tail = |path: &Path, from_end: i64| -> std::io::Result<[u8; 20]> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::End(-from_end))?;
-        let mut checksum = [0; 20];
-        file.read_exact(&mut checksum)?;
-        Ok(checksum)
-    };
-    match (tail(index, 40), tail(&index.with_extension("pack"), 20)) {
-        (Ok(recorded), Ok(actual)) => recorded == actual,
-        _ => false,
-    }
 }
 
 /// Held while the mirror at `path` is created, replaced or fetched into.

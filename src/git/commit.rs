@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use git2::{Signature, Time};
 
-use super::clone::Repo;
+use super::repo::Repo;
 use super::{GitError, Oid, is_invisible};
 
 /// Longest message, in characters.

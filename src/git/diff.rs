@@ -3,7 +3,7 @@
 
 use git2::{DiffFormat, DiffOptions};
 
-use super::clone::Repo;
+use super::repo::Repo;
 use super::{GitError, Oid};
 
 /// Which part of a difference to write, and how much.

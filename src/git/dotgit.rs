@@ -12,8 +12,8 @@ use tar::EntryType;
 
 use super::GitError;
 use super::archive::{ArchiveOptions, IndexEntry, Tar};
-use super::clone::parents;
 use super::push::differing;
+use super::repo::parents;
 
 /// Comparing whole seconds and sizes only lets `git status` trust the index that came with the tar;
 /// with inode numbers and change times it would read every file first.
@@ -51,8 +51,8 @@ pub(super) fn append<W: Write>(
             .as_bytes(),
     )?;
     if !history.shallow.is_empty() {
-        let lines: String = history.shallow.iter().map(|oid| format!("{oid}\n")).collect();
-        tar.file(".git/shallow", lines.as_bytes())?;
+        let lines: Vec<String> = history.shallow.iter().map(git2::Oid::to_string).collect();
+        tar.file(".git/shallow", format!("{}\n", lines.join("\n")).as_bytes())?;
     }
     match packs(git)? {
         Some(packs) => copy_objects(git, commit, &packs, tar)?,

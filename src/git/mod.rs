@@ -4,15 +4,17 @@
 //! ever opened as a repository; there is never a working tree; no `git` program is started; tokens
 //! travel in a request header of our own HTTP client, never in a URL, an argument or a file.
 
-pub mod archive;
-pub mod attributes;
-pub mod change;
+mod archive;
+mod attributes;
+mod change;
 pub mod clone;
 pub mod commit;
 pub mod diff;
-pub mod dotgit;
-pub mod names;
+mod dotgit;
+mod http;
+mod names;
 pub mod push;
+pub mod repo;
 pub mod transport;
 pub mod tree;
 

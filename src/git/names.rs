@@ -6,10 +6,10 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use super::is_invisible;
 
 /// Longest path, in bytes.
-pub const MAX_PATH: usize = 4096;
+pub(super) const MAX_PATH: usize = 4096;
 
 /// Why one segment of a path from a git tree cannot be a file or folder name, if so.
-pub fn segment_problem(name: &[u8]) -> Option<&'static str> {
+pub(super) fn segment_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("an empty name"),
         b"." | b".." => Some("a name that means another folder"),
@@ -24,7 +24,7 @@ pub fn segment_problem(name: &[u8]) -> Option<&'static str> {
 
 /// Why a path from the sandbox cannot be part of a change, if so. Stricter than for paths that are
 /// in the base already.
-pub fn path_problem(path: &str) -> Option<String> {
+pub(super) fn path_problem(path: &str) -> Option<String> {
     if path.len() > MAX_PATH {
         return Some(format!("a path of more than {MAX_PATH} bytes"));
     }
@@ -36,7 +36,7 @@ pub fn path_problem(path: &str) -> Option<String> {
 
 /// Why a symlink at `path` may not point to `target`, if so. Decided by the text alone: `..` may
 /// only come first, so that no other link on the way can change what it means.
-pub fn target_problem(path: &str, target: &[u8]) -> Option<&'static str> {
+pub(super) fn target_problem(path: &str, target: &[u8]) -> Option<&'static str> {
     let Ok(target) = std::str::from_utf8(target) else {
         return Some("a symlink whose target is not UTF-8");
     };
@@ -65,7 +65,7 @@ pub fn target_problem(path: &str, target: &[u8]) -> Option<&'static str> {
 }
 
 /// Two names with the same key are one file on systems that ignore case or normalise Unicode.
-pub fn collision_key(name: &str) -> String {
+pub(super) fn collision_key(name: &str) -> String {
     let nfc = ComposingNormalizerBorrowed::new_nfc();
     nfc.normalize(&nfc.normalize(name).to_lowercase()).into_owned()
 }

@@ -8,7 +8,8 @@
 
 use git2::{Buf, Direction, Repository, Tree};
 
-use super::clone::{ATTEMPTS, Repo, parents, pause, remote_ref};
+use super::clone::{ATTEMPTS, pause, remote_ref};
+use super::repo::{Repo, parents};
 use super::transport::{Remote, receive_pack};
 use super::{GitError, Oid, PushOutcome, printable};
 
@@ -85,7 +86,7 @@ impl Lease {
             if let Some(outcome) = self.check(actual.map(|head| Oid(head.oid())))? {
                 return Ok(outcome);
             }
-            let answer = receive_pack(self.request(pack))?;
+            let answer = receive_pack(&self.request(pack))?;
             self.read(&answer)?;
             Ok(PushOutcome::Pushed)
         })

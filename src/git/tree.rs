@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::archive::{ArchiveOptions, OWNER, archive};
 pub use super::change::{build, restrict};
-use super::clone::Repo;
+use super::names::path_problem;
+use super::repo::Repo;
 use super::{GitError, Oid};
 
 /// Files read whole from the base (instructions, configuration, lock files) are at most this long.
@@ -108,6 +109,9 @@ pub fn read_blob(repo: &Repo, oid: Oid, cap: usize) -> Result<Vec<u8>, GitError>
 pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(commit.0)?.tree()?;
+    if path_problem(path).is_some() {
+        return Ok(None);
+    }
     match tree.get_path(Path::new(path)) {
         Ok(entry) if matches!(entry.filemode(), 0o100_644 | 0o100_755) => {
             read_blob(repo, Oid(entry.id()), MAX_READ).map(Some)
@@ -124,6 +128,9 @@ pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitE
     let git = repo.git()?;
     let mut tree = git.find_commit(commit.0)?.tree()?;
     if !path.is_empty() {
+        if path_problem(path).is_some() {
+            return Ok(Vec::new());
+        }
         let Ok(entry) = tree.get_path(Path::new(path)) else { return Ok(Vec::new()) };
         let Ok(folder) = git.find_tree(entry.id()) else { return Ok(Vec::new()) };
         tree = folder;

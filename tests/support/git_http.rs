@@ -5,9 +5,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +20,13 @@ use axum::routing::{get, post};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[allow(unused_imports, reason = "whoever has the server also wants these")]
+pub(crate) use super::git_repo::{
+    Entry, command, commit, executable, file, git, git_with_input, submodule, symlink,
+};
+
+use super::git_repo::sealed;
 
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,31 +80,6 @@ pub(crate) struct GitState {
     faults: Mutex<Vec<(Step, Fault)>>,
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
-}
-
-/// A file of a commit.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    path: String,
-    mode: &'static str,
-    content: Vec<u8>,
-}
-
-pub(crate) fn file(path: &str, content: impl Into<Vec<u8>>) -> Entry {
-    Entry { path: path.to_owned(), mode: "100644", content: content.into() }
-}
-
-pub(crate) fn executable(path: &str, content: &str) -> Entry {
-    Entry { path: path.to_owned(), mode: "100755", content: content.into() }
-}
-
-pub(crate) fn symlink(path: &str, target: &str) -> Entry {
-    Entry { path: path.to_owned(), mode: "120000", content: target.into() }
-}
-
-/// A submodule at a commit that is somewhere else.
-pub(crate) fn submodule(path: &str, commit: &str) -> Entry {
-    Entry { path: path.to_owned(), mode: "160000", content: commit.into() }
 }
 
 impl GitState {
@@ -374,7 +355,7 @@ async fn backend(
     let write = async move {
         let _ = stdin.write_all(&body).await;
     };
-    let (_, read) = tokio::join!(write, stdout.read_to_end(&mut output));
+    let ((), read) = tokio::join!(write, stdout.read_to_end(&mut output));
     read.unwrap();
     child.wait().await.unwrap();
     output
@@ -401,103 +382,15 @@ fn from_cgi(output: &[u8], cut: Option<usize>) -> Response {
             let then_break = futures_util::stream::unfold(0, move |at| {
                 let part = part.clone();
                 async move {
-                    match at {
-                        0 => Some((Ok(part), 1)),
-                        _ => {
-                            tokio::time::sleep(Duration::from_millis(20)).await;
-                            Some((Err(std::io::Error::other("cut")), 2))
-                        }
+                    if at == 0 {
+                        return Some((Ok(part), 1));
                     }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Some((Err(std::io::Error::other("cut")), 2))
                 }
             });
             Body::from_stream(then_break)
         }
     };
     response.body(body).unwrap()
-}
-
-/// The real git with nothing of the machine's configuration; returns its standard output.
-pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
-    let output = command(folder, args).output().unwrap();
-    assert!(
-        output.status.success(),
-        "git {args:?} in {}: {}{}",
-        folder.display(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Like [`git`], with standard input.
-pub(crate) fn git_with_input(folder: &Path, args: &[&str], input: &[u8]) -> String {
-    let mut child = command(folder, args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The real git, sealed, to be run by the caller.
-pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new("git");
-    command.args(args).current_dir(folder).env_clear().envs(sealed(folder)).stdin(Stdio::null());
-    command
-}
-
-fn sealed(home: &Path) -> [(&'static str, String); 10] {
-    let person = "Test".to_owned();
-    let address = "test@example.com".to_owned();
-    [
-        ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
-        ("HOME", home.display().to_string()),
-        ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
-        ("GIT_CONFIG_GLOBAL", "/dev/null".to_owned()),
-        ("GIT_TERMINAL_PROMPT", "0".to_owned()),
-        ("LC_ALL", "C".to_owned()),
-        ("GIT_AUTHOR_NAME", person.clone()),
-        ("GIT_AUTHOR_EMAIL", address.clone()),
-        ("GIT_COMMITTER_NAME", person),
-        ("GIT_COMMITTER_EMAIL", address),
-    ]
-}
-
-/// Adds a commit to a branch of a bare repository through `git fast-import`; returns its id.
-pub(crate) fn commit(
-    path: &Path,
-    branch: &str,
-    message: &str,
-    time: u64,
-    files: &[Entry],
-) -> String {
-    let reference = format!("refs/heads/{branch}");
-    let exists = !git(path, &["for-each-ref", &reference]).is_empty();
-    let mut stream = format!(
-        "commit {reference}\ncommitter Test <test@example.com> {time} +0000\ndata {}\n{message}\n",
-        message.len()
-    )
-    .into_bytes();
-    if exists {
-        stream.extend_from_slice(format!("from {reference}^0\n").as_bytes());
-    }
-    for entry in files {
-        let Entry { path, mode, content } = entry;
-        let quoted = path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        if *mode == "160000" {
-            let commit = String::from_utf8_lossy(content);
-            stream.extend_from_slice(format!("M {mode} {commit} \"{quoted}\"\n").as_bytes());
-        } else {
-            let head = format!("M {mode} inline \"{quoted}\"\ndata {}\n", content.len());
-            stream.extend_from_slice(head.as_bytes());
-            stream.extend_from_slice(content);
-            stream.push(b'\n');
-        }
-    }
-    git_with_input(path, &["fast-import", "--quiet", "--force"], &stream);
-    git(path, &["rev-parse", &reference]).trim().to_owned()
 }

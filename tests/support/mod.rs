@@ -7,4 +7,5 @@ pub(crate) mod git_http;
 pub(crate) mod transcript;
 //! Servers and worlds that the tests share.
 pub mod model;
+pub(crate) mod git_repo;
 pub(crate) mod github;

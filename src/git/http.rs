@@ -1,0 +1,320 @@
+//! One conversation with a git server over HTTP: requests, redirects, statuses and limits. Driven by
+//! libgit2 through [`super::transport`]; waits for the asynchronous client on the calling thread.
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
+use reqwest::{Client, Response, StatusCode};
+use tokio::runtime::Handle;
+use url::Url;
+
+use super::transport::Limits;
+use super::{GitError, printable};
+
+/// GitHub decides by this whether a URL without `.git` is meant for git.
+const AGENT: &str = concat!("git/2.0 (patchwright/", env!("CARGO_PKG_VERSION"), ")");
+
+/// Largest request body: a push is a bounded change, a negotiation is small.
+const MAX_REQUEST: usize = 1 << 30;
+
+/// One operation on one remote.
+pub(super) struct Session {
+    client: Client,
+    runtime: Handle,
+    /// Where the repository is; changes when the server says that it was renamed.
+    base: Mutex<Url>,
+    authorization: Option<HeaderValue>,
+    limits: Limits,
+    deadline: Instant,
+    received: AtomicU64,
+    /// The first thing that went wrong, in our terms.
+    failure: Mutex<Option<GitError>>,
+}
+
+impl Session {
+    pub(super) fn new(
+        client: Client,
+        runtime: Handle,
+        base: Url,
+        authorization: Option<HeaderValue>,
+        limits: Limits,
+    ) -> Session {
+        Session {
+            client,
+            runtime,
+            base: Mutex::new(base),
+            authorization,
+            limits,
+            deadline: Instant::now() + limits.total,
+            received: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// What went wrong first, once.
+    pub(super) fn take_failure(&self) -> Option<GitError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn base(&self) -> Url {
+        self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers the failure for [`Remote::run`] and gives libgit2 something to fail with.
+    fn fail(&self, failure: GitError) -> io::Error {
+        let text = failure.to_string();
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        io::Error::other(text.replace('\0', " "))
+    }
+
+    /// Waits for one step of the exchange, at most until the silence or the operation is too long.
+    fn wait<T>(
+        &self,
+        step: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, GitError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let wait = left.min(self.limits.idle);
+        match self.runtime.block_on(async { tokio::time::timeout(wait, step).await }) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(GitError::Transport(describe(error))),
+            Err(_) => Err(GitError::Transport(format!(
+                "`{}` did not answer within {} s",
+                host(&self.base()),
+                wait.as_secs()
+            ))),
+        }
+    }
+
+    fn send(&self, service: Service, body: Vec<u8>) -> Result<Response, GitError> {
+        let response = self.request(service, body)?;
+        if response.status().is_redirection() && is_advertisement(service) {
+            self.follow(&response)?;
+            return self.check(self.request(service, Vec::new())?, service);
+        }
+        self.check(response, service)
+    }
+
+    fn request(&self, service: Service, body: Vec<u8>) -> Result<Response, GitError> {
+        let url = endpoint(&self.base(), service);
+        let asked = url.clone();
+        let mut request = if is_advertisement(service) {
+            self.client.get(url)
+        } else {
+            let kind = format!("application/x-{}-request", program(service));
+            self.client.post(url).header(CONTENT_TYPE, kind).body(body)
+        };
+        request = request.header(USER_AGENT, AGENT).header(ACCEPT, content_type(service));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let response = self.wait(request.timeout(self.limits.total).send())?;
+        if response.url().origin() != self.base().origin() {
+            return Err(elsewhere(&self.base()));
+        }
+        if is_advertisement(service) && response.url().path() != asked.path() {
+            // The client followed a redirect itself.
+            self.move_to(response.url())?;
+        }
+        Ok(response)
+    }
+
+    /// Moves to where a renamed repository is now: the same scheme, host and port, or nowhere.
+    fn follow(&self, response: &Response) -> Result<(), GitError> {
+        let base = self.base();
+        let target = response
+            .headers()
+            .get(LOCATION)
+            .and_then(|location| location.to_str().ok())
+            .and_then(|location| response.url().join(location).ok())
+            .ok_or_else(|| elsewhere(&base))?;
+        self.move_to(&target)
+    }
+
+    fn move_to(&self, target: &Url) -> Result<(), GitError> {
+        let base = self.base();
+        let path = target.path().strip_suffix("/info/refs").unwrap_or_default();
+        if target.origin() != base.origin() || path.is_empty() {
+            return Err(elsewhere(&base));
+        }
+        let mut moved = base;
+        moved.set_path(path);
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+        Ok(())
+    }
+
+    /// Turns a status that is not a success into what it means for us.
+    fn check(&self, response: Response, service: Service) -> Result<Response, GitError> {
+        let url = self.base().to_string();
+        let status = response.status();
+        if status.is_success() {
+            let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            if kind == Some(content_type(service).as_str()) {
+                return Ok(response);
+            }
+            return Err(GitError::Unacceptable(format!("`{url}` does not answer as a git server")));
+        }
+        Err(match status {
+            StatusCode::UNAUTHORIZED => GitError::Authentication { url },
+            StatusCode::FORBIDDEN => {
+                GitError::Forbidden { url, message: self.explanation(response) }
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => GitError::NotFound(url),
+            _ if status.is_server_error()
+                || status == StatusCode::TOO_MANY_REQUESTS
+                || status == StatusCode::REQUEST_TIMEOUT =>
+            {
+                GitError::Transport(format!("`{url}` answered with status {}", status.as_u16()))
+            }
+            _ if status.is_redirection() => elsewhere(&self.base()),
+            _ => {
+                GitError::Unacceptable(format!("`{url}` answered with status {}", status.as_u16()))
+            }
+        })
+    }
+
+    /// The first words of an error body, for people.
+    fn explanation(&self, mut response: Response) -> String {
+        let mut body = Vec::new();
+        while body.len() < 2_000 {
+            match self.wait(response.chunk()) {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        printable(&String::from_utf8_lossy(&body), 300)
+    }
+}
+
+fn is_advertisement(service: Service) -> bool {
+    matches!(service, Service::UploadPackLs | Service::ReceivePackLs)
+}
+
+fn program(service: Service) -> &'static str {
+    match service {
+        Service::UploadPackLs | Service::UploadPack => "git-upload-pack",
+        Service::ReceivePackLs | Service::ReceivePack => "git-receive-pack",
+    }
+}
+
+fn content_type(service: Service) -> String {
+    let part = if is_advertisement(service) { "advertisement" } else { "result" };
+    format!("application/x-{}-{part}", program(service))
+}
+
+fn endpoint(base: &Url, service: Service) -> Url {
+    let mut url = base.clone();
+    let path = base.path().trim_end_matches('/');
+    if is_advertisement(service) {
+        url.set_path(&format!("{path}/info/refs"));
+        url.set_query(Some(&format!("service={}", program(service))));
+    } else {
+        url.set_path(&format!("{path}/{}", program(service)));
+    }
+    url
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default()
+}
+
+fn elsewhere(base: &Url) -> GitError {
+    GitError::Unacceptable(format!("`{base}` redirects to another place, which is not followed"))
+}
+
+/// The error with its causes, without the URL's query.
+fn describe(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    printable(&text, 500)
+}
+
+pub(super) struct Subtransport {
+    pub(super) session: Arc<Session>,
+}
+
+impl SmartSubtransport for Subtransport {
+    fn action(
+        &self,
+        _url: &str,
+        service: Service,
+    ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
+        Ok(Box::new(Exchange::new(self.session.clone(), service)))
+    }
+
+    fn close(&self) -> Result<(), git2::Error> {
+        Ok(())
+    }
+}
+
+/// One request and its answer: what is written becomes the body, the first read sends it.
+pub(super) struct Exchange {
+    session: Arc<Session>,
+    service: Service,
+    body: Vec<u8>,
+    response: Option<Response>,
+    chunk: Bytes,
+}
+
+impl Exchange {
+    pub(super) fn new(session: Arc<Session>, service: Service) -> Exchange {
+        Exchange { session, service, body: Vec::new(), response: None, chunk: Bytes::new() }
+    }
+
+    fn more(&mut self) -> Result<Option<Bytes>, GitError> {
+        let mut response = match self.response.take() {
+            Some(response) => response,
+            None => self.session.send(self.service, std::mem::take(&mut self.body))?,
+        };
+        let chunk = self.session.wait(response.chunk())?;
+        self.response = Some(response);
+        let size = chunk.as_ref().map_or(0, Bytes::len) as u64;
+        let total = self.session.received.fetch_add(size, Ordering::Relaxed) + size;
+        if total > self.session.limits.bytes {
+            return Err(GitError::Unacceptable(format!(
+                "the server sent more than {} bytes",
+                self.session.limits.bytes
+            )));
+        }
+        Ok(chunk)
+    }
+}
+
+impl Read for Exchange {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            match self.more() {
+                Ok(Some(chunk)) => self.chunk = chunk,
+                Ok(None) => return Ok(0),
+                Err(failure) => return Err(self.session.fail(failure)),
+            }
+        }
+        let count = buffer.len().min(self.chunk.len());
+        self.chunk.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl Write for Exchange {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.body.len() + bytes.len() > MAX_REQUEST {
+            let failure = GitError::Unacceptable("the push is larger than 1 GiB".to_owned());
+            return Err(self.session.fail(failure));
+        }
+        self.body.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

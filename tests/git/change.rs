@@ -1,0 +1,170 @@
+//! From collected files to trees and patches.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_a_change_from_what_came_out() {
+    let mut files = all_kinds();
+    files.push(file("sub/one", "1\n"));
+    files.push(file("sub/two", "2\n"));
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let executable = CollectedFile {
+        path: "empty".to_owned(),
+        kind: CollectedKind::File { executable: true, content: Bytes::new() },
+    };
+    let binary = CollectedFile {
+        path: "new/image.png".to_owned(),
+        kind: CollectedKind::File { executable: false, content: noise(3000).into() },
+    };
+    let collected = collected(
+        &[
+            added("README.md", "# App\n\nMore.\n"),
+            added("crlf.txt", "a\r\nb\r\n"),
+            added("sub", "now a file\n"),
+            added("link", "now a file\n"),
+            executable,
+            binary,
+            linked("new/link", "../README.md"),
+        ],
+        &["bin/run", "sub/one", "sub/two", "not-there"],
+    );
+    let change = build(&repo, base, &collected).unwrap();
+    expect_test::expect![[r"
+        100644 100644 README.md +2 -0
+        100755 - bin/run +0 -1
+        100644 100755 empty +0 -0
+        120000 100644 link +1 -1
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+        - 100644 sub +1 -0
+        100644 - sub/one +0 -1
+        100644 - sub/two +0 -1
+    "]]
+    .assert_eq(&summary(&change));
+
+    let kept = restrict(&repo, &change, |file| file.path.starts_with("new/")).unwrap();
+    expect_test::expect![[r"
+        - 100644 new/image.png binary
+        - 120000 new/link +1 -0
+    "]]
+    .assert_eq(&summary(&kept));
+    let nothing = restrict(&repo, &change, |_| false).unwrap();
+    assert_eq!(nothing.tree, tree_of(&repo, base).unwrap());
+    assert_eq!(restrict(&repo, &change, |_| true).unwrap(), change);
+    let error = restrict(&repo, &change, |file| file.path == "sub").unwrap_err();
+    assert!(error.to_string().contains("`sub/one` cannot be held back"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_what_cannot_be_part_of_a_change() {
+    let mut files = all_kinds();
+    files.push(file("kept/Makefile", "all:\n"));
+    files.push(file("kept/lfs/.gitattributes", "*.psd filter=lfs\nsmall.psd -filter\n"));
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let collected = collected(
+        &[
+            added("vendor/lib", "in the place of a submodule"),
+            added("vendor/lib/x", "in a submodule"),
+            added("data.bin", "not a pointer"),
+            added("kept/lfs/a.psd", "not a pointer"),
+            added("kept/lfs/small.psd", "allowed"),
+            added(".git/hooks/pre-push", "#!/bin/sh"),
+            added("sub/.GIT/config", "x"),
+            added("../escape", "x"),
+            added("a\nb", "x"),
+            added("outside/x", "through a link"),
+            added("readme.md", "case twin"),
+            added("KEPT/new", "case twin of a folder"),
+            added("he\u{301}llo wörld", "unicode twin"),
+            added("twice", "1"),
+            added("twice", "2"),
+            added("file-and-folder", "1"),
+            added("file-and-folder/x", "2"),
+            linked("evil", "/etc/passwd"),
+            linked("new/evil", "../../x"),
+            linked(".gitmodules", "README.md"),
+        ],
+        &["vendor/lib", "../x", "kept"],
+    );
+    let change = build(&repo, base, &collected).unwrap();
+    expect_test::expect![[r"
+        - 100644 file-and-folder +1 -0
+        - 100644 kept/lfs/small.psd +1 -0
+        - 100644 twice +1 -0
+        refused ../escape: a name that means another folder
+        refused .git/hooks/pre-push: a name that some systems take for `.git`
+        refused .gitmodules: a file of git's own as a symlink
+        refused KEPT/new: its name differs from another one only in case or Unicode form
+        refused a\nb: a path with control or invisible characters
+        refused data.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused evil: a symlink with an absolute target
+        refused file-and-folder/x: a path that is also a folder or was sent twice
+        refused he(acute)llo wörld: its name differs from another one only in case or Unicode form
+        refused kept/lfs/a.psd: git LFS keeps this file, and LFS objects cannot be uploaded
+        refused new/evil: a symlink that leaves the repository
+        refused outside/x: a path through a file or symlink of the base
+        refused readme.md: its name differs from another one only in case or Unicode form
+        refused sub/.GIT/config: a name that some systems take for `.git`
+        refused twice: a path that is also a folder or was sent twice
+        refused vendor/lib: a submodule, which cannot be changed
+        refused vendor/lib: part of a submodule, which cannot be changed
+        refused vendor/lib/x: part of a submodule, which cannot be changed
+    "]]
+    .assert_eq(&summary(&change).replace('\u{301}', "(acute)"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_everything_leaves_the_empty_tree() {
+    let world = World::with(&[file("a/b/c", "1\n"), file("d", "2\n")]).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let change = build(&repo, base, &collected(&[], &["a/b/c", "d"])).unwrap();
+    assert_eq!(change.tree.to_string(), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+    assert_eq!(summary(&change), "100644 - a/b/c +0 -1\n100644 - d +0 -1\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn patches_apply_with_the_real_git() {
+    let world = World::with(&all_kinds()).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let executable = CollectedFile {
+        path: "README.md".to_owned(),
+        kind: CollectedKind::File { executable: true, content: "no newline".into() },
+    };
+    let changed = |path: &str| CollectedFile {
+        path: path.to_owned(),
+        kind: CollectedKind::File { executable: false, content: noise(4000).into() },
+    };
+    let collected = collected(
+        &[
+            executable,
+            changed("raw.dat"),
+            changed("new.png"),
+            added("crlf.txt", "a\r\nc\r\n"),
+            added("é \"quoted\"", "x\n"),
+            added("with space/and\u{fc}", "x\n"),
+            linked("link", "crlf.txt"),
+        ],
+        &["bin/run", "empty"],
+    );
+    let change = build(&repo, base, &collected).unwrap();
+    assert_eq!(change.refused, []);
+    let old = tree_of(&repo, base).unwrap();
+    let patch = unified(&repo, old, change.tree, DiffSpec::all()).unwrap();
+    let copy = unpacked(&repo, base, 1);
+    git_with_input(copy.path(), &["apply", "--index", "--whitespace=nowarn"], &patch);
+    assert_eq!(git(copy.path(), &["write-tree"]).trim(), change.tree.to_string());
+
+    let one = DiffSpec { paths: &["crlf.txt"], max_bytes: 1000 };
+    let patch = unified(&repo, old, change.tree, one).unwrap();
+    let text = String::from_utf8(patch).unwrap();
+    assert_eq!(text.matches("diff --git").count(), 1, "{text}");
+    let small = DiffSpec { paths: &[], max_bytes: 100 };
+    let error = unified(&repo, old, change.tree, small).unwrap_err();
+    assert!(matches!(error, GitError::Unacceptable(_)), "{error}");
+}
