@@ -1,5 +1,10 @@
 //! All integration tests, one binary: it links once and shares `support`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-// The guest in the sandbox: commands, transfer, confinement, and hostile guests.
-mod guest;
+mod support;
+
+mod file_tools; // read_file, list_dir, grep_files on a real folder
+mod guest; // commands through the real guest: results, limits, survivors, confinement
+mod guest_hostile; // guests that lie to the client
+mod guest_transfer;
+mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary // the tree into the guest and the changes out of it

@@ -1,0 +1,3 @@
+//! Servers and worlds that the tests share. Each is real where it matters and small.
+
+pub(crate) mod guest;
