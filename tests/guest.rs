@@ -297,3 +297,98 @@ async fn ends_with_everything_when_the_host_leaves() {
     assert!(guest.process.wait().await.unwrap().success());
     assert_eq!(holders_of(&marker), Vec::<PathBuf>::new());
 }
+
+/// A call of a shell tool and what the model gets: exit code and output, or the refusal.
+type Told = Result<(i32, String), ToolError>;
+
+async fn tool(guest: &Guest, name: &str, args: serde_json::Value) -> Told {
+    let output = guest.client.tool(name, args, 1000, Duration::from_secs(20)).await?;
+    let command = output.command.unwrap();
+    assert_eq!((output.success, output.text.as_str()), (command.exit_code == 0, ""));
+    Ok((command.exit_code, command.output))
+}
+
+#[tokio::test]
+async fn shell_tools_run_in_the_workspace() {
+    let guest = Guest::start().await;
+    std::fs::create_dir(guest.workspace().join("sub")).unwrap();
+    let sub = format!("{}\n", guest.workspace().join("sub").display());
+    let cases = [
+        ("shell_command", serde_json::json!({"command": "echo $((1 + 1)); exit 4"}), (4, "2\n")),
+        (
+            "shell_command",
+            serde_json::json!({"command": "pwd", "workdir": "sub"}),
+            (0, sub.as_str()),
+        ),
+        ("shell_command", serde_json::json!({"command": "sleep 9", "timeout_ms": 100}), (124, "")),
+        ("shell", serde_json::json!({"command": ["printf", "%s|", "a b", "$x"]}), (0, "a b|$x|")),
+        (
+            "shell",
+            serde_json::json!({"command": ["bash", "-lc", "echo $PATH"]}),
+            (0, "/usr/local/bin:/usr/bin:/bin\n"),
+        ),
+        (
+            "shell",
+            serde_json::json!({"command": ["pwd"], "workdir": sub.trim()}),
+            (0, sub.as_str()),
+        ),
+    ];
+    for (name, args, (code, output)) in cases {
+        let expected = Ok((code, output.to_owned()));
+        assert_eq!(tool(&guest, name, args.clone()).await, expected, "{args}");
+    }
+}
+
+#[tokio::test]
+async fn shell_tools_refuse_what_nobody_can_approve() {
+    let guest = Guest::start().await;
+    let args = serde_json::json!({
+        "command": "touch ran", "sandbox_permissions": "require_escalated", "justification": "I want"
+    });
+    let ToolError::Tell(text) = tool(&guest, "shell_command", args).await.unwrap_err() else {
+        panic!("not for the model")
+    };
+    assert!(
+        text.starts_with("the command was not run: more permissions were asked for (“I want”)")
+    );
+    assert!(!guest.workspace().join("ran").exists());
+    for (name, args, refusal) in [
+        (
+            "shell",
+            serde_json::json!({"command": []}),
+            "`command` is empty: give a program and its arguments",
+        ),
+        (
+            "shell_command",
+            serde_json::json!({}),
+            "the arguments of `shell_command` do not fit: missing field `command`",
+        ),
+        (
+            "shell_command",
+            serde_json::json!({"command": "a\u{0}b"}),
+            "a command cannot contain NUL characters",
+        ),
+        ("no_such_tool", serde_json::json!({}), "there is no tool `no_such_tool`"),
+    ] {
+        assert_eq!(tool(&guest, name, args).await, Err(ToolError::Tell(refusal.to_owned())));
+    }
+}
+
+#[tokio::test]
+async fn shell_tools_give_patches_to_the_patch_engine() {
+    let guest = Guest::start().await;
+    std::fs::create_dir(guest.workspace().join("sub")).unwrap();
+    let patch = "*** Begin Patch\n*** Add File: new\n+text\n*** End Patch";
+    for (number, args) in [
+        serde_json::json!({"command": ["bash", "-lc", format!("apply_patch <<'EOF'\n{patch}\nEOF\n")]}),
+        serde_json::json!({"command": ["apply_patch", patch], "workdir": "sub"}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = guest.client.tool("shell", args, 1000, Duration::from_secs(20)).await.unwrap();
+        let path = ["new", "sub/new"][number];
+        assert_eq!((output.command, output.changed), (None, vec![path.to_owned()]));
+        assert_eq!(std::fs::read_to_string(guest.workspace().join(path)).unwrap(), "text\n");
+    }
+}
