@@ -90,6 +90,13 @@ const COMMANDS: &[Case] = &[
         )
     },
     Case { output: "", ..Case::sh("output closed", &["sh", "-c", "exec >&- 2>&-; sleep 0.05"]) },
+    Case {
+        exit_code: 137,
+        ..Case::sh(
+            "a command that kills its launcher",
+            &["sh", "-c", "setsid sleep 600 & sleep 600 & kill -9 $PPID; sleep 600"],
+        )
+    },
     Case { output: "4096\n0\n", ..Case::sh("limits", &["sh", "-c", "ulimit -n; ulimit -c"]) },
     Case {
         output: "caf\u{fffd}\u{fffd}\n",
@@ -161,17 +168,20 @@ fn holders_of(file: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn counts_all_output_and_keeps_both_ends() {
     let guest = Guest::start().await;
+    let exec = |script| Exec { timeout_ms: 180_000, ..sh(script) };
     let before = peak_kib(&guest);
     // One line of 1 GB, and then many.
     let out = guest
-        .sh("printf begin; head -c 1000000000 /dev/zero | tr '\\0' x; printf '\\nend\\n'")
-        .await;
+        .client
+        .exec(exec("printf begin; head -c 1000000000 /dev/zero | tr '\\0' x; printf '\\nend\\n'"))
+        .await
+        .unwrap();
     assert_eq!((out.total_bytes, out.total_lines), (1_000_000_010, 2));
     assert!(out.output.starts_with("beginxxx"), "{}", &out.output[..20]);
     assert!(out.output.ends_with("xxx\nend\n"));
     assert_eq!(out.omitted_bytes, 1_000_000_010 - 10_000);
     assert!(out.output.contains("\n[… 999990010 bytes left out …]\n"));
-    let out = guest.sh("seq 1 2000000").await;
+    let out = guest.client.exec(exec("seq 1 2000000")).await.unwrap();
     assert_eq!((out.total_bytes, out.total_lines), (14_888_896, 2_000_000));
     assert!(out.output.starts_with("1\n2\n") && out.output.ends_with("\n2000000\n"));
     let grown = peak_kib(&guest) - before;
