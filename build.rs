@@ -7,7 +7,6 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    clippy::print_stdout,
     reason = "a build script talks to cargo through its environment and its output"
 )]
 

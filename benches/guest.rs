@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,12 @@ async fn main() {
     }
     report("sh -c true", times);
 
+    transfer(&client, &workspace).await;
+    client.close().await;
+    process.wait().await.unwrap();
+}
+
+async fn transfer(client: &Client, workspace: &Path) {
     let mut tar = tar::Builder::new(Vec::new());
     for number in 0..FILES {
         let mut header = tar::Header::new_gnu();
@@ -68,7 +75,7 @@ async fn main() {
     let started = Instant::now();
     client.upload(tar.as_slice()).await.unwrap();
     println!("upload of {FILES} files, {} MB: {:?}", tar.len() >> 20, started.elapsed());
-    let limits = CollectLimits { files: 10_000, bytes: 1 << 30, timeout: Duration::from_secs(60) };
+    let limits = CollectLimits { files: 10_000, bytes: 1 << 30, timeout: Duration::from_mins(1) };
     let started = Instant::now();
     let none = client.collect(limits).await.unwrap();
     println!("collect, {} changed: {:?}", none.files.len(), started.elapsed());
@@ -79,8 +86,6 @@ async fn main() {
     let started = Instant::now();
     let all = client.collect(limits).await.unwrap();
     println!("collect, {} changed: {:?}", all.files.len(), started.elapsed());
-    client.close().await;
-    process.wait().await.unwrap();
 }
 
 fn report(name: &str, mut times: Vec<Duration>) {

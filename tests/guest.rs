@@ -245,7 +245,7 @@ async fn stops_a_command_when_the_call_is_dropped() {
         "shell_command",
         serde_json::json!({ "command": script }),
         1000,
-        Duration::from_secs(600),
+        Duration::from_mins(10),
     );
     let dropped = tokio::time::timeout(Duration::from_millis(500), call).await;
     assert!(dropped.is_err());
@@ -389,15 +389,15 @@ async fn shell_tools_give_patches_to_the_patch_engine() {
     let guest = Guest::start().await;
     std::fs::create_dir(guest.workspace().join("sub")).unwrap();
     let patch = "*** Begin Patch\n*** Add File: new\n+text\n*** End Patch";
-    for (number, args) in [
-        serde_json::json!({"command": ["bash", "-lc", format!("apply_patch <<'EOF'\n{patch}\nEOF\n")]}),
-        serde_json::json!({"command": ["apply_patch", patch], "workdir": "sub"}),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let output = guest.client.tool("shell", args, 1000, Duration::from_secs(20)).await.unwrap();
-        let path = ["new", "sub/new"][number];
+    for (path, arguments) in [
+        (
+            "new",
+            serde_json::json!({"command": ["bash", "-lc", format!("apply_patch <<'EOF'\n{patch}\nEOF\n")]}),
+        ),
+        ("sub/new", serde_json::json!({"command": ["apply_patch", patch], "workdir": "sub"})),
+    ] {
+        let output =
+            guest.client.tool("shell", arguments, 1000, Duration::from_secs(20)).await.unwrap();
         assert_eq!((output.command, output.changed), (None, vec![path.to_owned()]));
         assert_eq!(std::fs::read_to_string(guest.workspace().join(path)).unwrap(), "text\n");
     }

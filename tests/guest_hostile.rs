@@ -48,7 +48,7 @@ async fn refuses_bad_beginnings() {
         ),
         (
             "a huge hello",
-            frame(FrameKind::Hello, 0, &[b' '; 20_000]),
+            frame(FrameKind::Hello, 0, &vec![b' '; 20_000]),
             protocol("a frame of 20000 bytes"),
         ),
     ];
@@ -221,7 +221,7 @@ async fn believes_no_listing() {
 async fn stops_listening_to_a_flood() {
     let (client, mut theirs) = client(Vec::new()).await;
     let flood = tokio::spawn(async move {
-        let chunk = frame(FrameKind::Data, 1, &[0; 200_000]);
+        let chunk = frame(FrameKind::Data, 1, &vec![0; 200_000]);
         let mut sent = 0_u64;
         while theirs.write_all(&chunk).await.is_ok() {
             sent += chunk.len() as u64;

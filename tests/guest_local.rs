@@ -65,7 +65,6 @@ async fn local_sandbox_lets_commands_work() {
     let expected = format!("yes\n{workspace}\nx\nroot\n1\npair\n");
     assert_eq!(output(&running, script).await, (0, expected));
     assert!(running.enforced.iter().any(|line| line == "landlock: files fully enforced"));
-    eprintln!("enforced here: {:?}", running.enforced);
     running.stop().await.unwrap();
     assert_eq!(std::fs::read_dir(state.path().join("sandboxes")).unwrap().count(), 0);
 }

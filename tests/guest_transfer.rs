@@ -104,6 +104,7 @@ struct Case {
     refused: &'static [(&'static str, &'static str)],
 }
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn cases() -> Vec<Case> {
     let none = || Case { script: "", files: vec![], deleted: &[], refused: &[] };
     vec![

@@ -276,14 +276,11 @@ impl Running {
         while Instant::now() < until && matches!(self.step(kept, &mut buffer, GLANCE), Step::Going)
         {
         }
-        let status = match self.child.try_wait() {
-            Ok(Some(status)) => Some(status),
-            Ok(None) | Err(_) => {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                None
-            }
-        };
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
         let until = Instant::now() + AFTERMATH;
         while self.output.is_some() && Instant::now() < until {
             let Some(output) = &self.output else { break };

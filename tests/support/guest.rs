@@ -63,7 +63,7 @@ impl Guest {
 }
 
 pub(crate) const LIMITS: CollectLimits =
-    CollectLimits { files: 1000, bytes: 64 << 20, timeout: Duration::from_secs(60) };
+    CollectLimits { files: 1000, bytes: 64 << 20, timeout: Duration::from_mins(1) };
 
 pub(crate) fn sh(script: &str) -> Exec {
     Exec {

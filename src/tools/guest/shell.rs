@@ -82,8 +82,8 @@ fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput,
     }
     let shell = environment::default_shell(call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
-    let argv = [shell, flag.to_owned(), args.command.clone()];
-    run(call, &argv, args.workdir.as_deref(), args.timeout_ms)
+    let command = [shell, flag.to_owned(), args.command.clone()];
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
 }
 
 fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
@@ -94,7 +94,7 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
     if let Some(patch) = apply_patch::intercept(&args.command) {
         return run_patch(call, &patch, args.workdir.as_deref());
     }
-    let argv = match args.command.as_slice() {
+    let command = match args.command.as_slice() {
         // Models write `bash -lc` out of habit. A login shell would reset the `PATH` that the image
         // sets, and not every image has bash.
         [shell, flag, script]
@@ -106,7 +106,7 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
         }
         other => other.to_vec(),
     };
-    run(call, &argv, args.workdir.as_deref(), args.timeout_ms)
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
 }
 
 fn refuse_escalation(
