@@ -279,9 +279,9 @@ async fn reports_a_guest_that_was_killed() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     guest.process.start_kill().unwrap();
-    let gone = Err(GuestError::Gone("its stream ended".to_owned()));
-    assert_eq!(call.await.unwrap(), gone);
-    assert_eq!(guest.client.exec(sh("true")).await, gone);
+    for gone in [call.await.unwrap(), guest.client.exec(sh("true")).await] {
+        assert!(matches!(gone, Err(GuestError::Gone(_))), "{gone:?}");
+    }
     // The launcher noticed, too.
     for _ in 0..500 {
         if holders_of(&marker).is_empty() {

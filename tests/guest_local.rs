@@ -198,8 +198,8 @@ async fn local_sandbox_sweeps_what_the_dead_left() {
     assert_eq!(sandbox.sweep(None).await.unwrap(), ["r9-agent-1"]);
     assert_eq!(output(&running, "echo alive").await, (0, "alive\n".to_owned()));
     assert_eq!(sandbox.sweep(Some("r1")).await.unwrap(), ["r1-agent-1"]);
-    let gone = GuestError::Gone("its stream ended".to_owned());
-    assert_eq!(running.client.exec(sh("true")).await, Err(gone));
+    let gone = running.client.exec(sh("true")).await;
+    assert!(matches!(gone, Err(GuestError::Gone(_))), "{gone:?}");
     assert_eq!(sandbox.sweep(None).await.unwrap(), Vec::<String>::new());
     running.stop().await.unwrap();
 }
