@@ -4,6 +4,11 @@
 //! The nested build has a target folder of its own, so that the two builds never wait for each
 //! other's lock. `PATCHWRIGHT_GUEST_BIN` names a finished guest instead (other architectures, CI
 //! caches, editors).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a build script talks to cargo through its environment and its output"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +79,13 @@ fn build(out: &Path) -> PathBuf {
         .args(["--", "-C", "target-feature=+crt-static"]);
     for name in FOREIGN {
         cargo.env_remove(name);
+    }
+    // Cargo sets these but never unsets them: with one of them the nested build's script would start
+    // a build of its own, and so on for ever.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_FEATURE_")) {
+            cargo.env_remove(&name);
+        }
     }
     let output = cargo.output().expect("cargo can be started");
     if !output.status.success() {

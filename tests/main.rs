@@ -51,3 +51,8 @@ mod scripted;
 mod wires;
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
+mod guest; // commands through the real guest: results, limits, survivors, confinement
+mod guest_hostile; // guests that lie to the client
+mod guest_local;
+mod guest_transfer;
+mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary // the tree into the guest and the changes out of it // the local sandbox: its walls, setup, sweep

@@ -20,7 +20,8 @@ const USAGE: &str = "usage:
   patchwright-guest --version";
 
 fn main() -> ExitCode {
-    let args: Result<Vec<String>, _> = std::env::args_os().map(|arg| arg.into_string()).collect();
+    let args: Result<Vec<String>, _> =
+        std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "launch", "--", ..] => launch(&args[3..]),

@@ -26,7 +26,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(15);
 
 /// How long an upload may make no progress, and how long its end may take.
-const STALL: Duration = Duration::from_secs(120);
+const STALL: Duration = Duration::from_mins(2);
 
 /// Frames of a collection that wait to be parsed.
 const WAITING_DATA: usize = 8;
@@ -138,7 +138,7 @@ impl Client {
         })?;
         let answer = match within(timeout, call.answer()).await {
             Ok(answer) => answer.map_err(broken)?,
-            Err(_) => {
+            Err(_elapsed) => {
                 call.cancel();
                 let late = within(GRACE, call.answer()).await;
                 match late.map_err(|_| broken(GuestError::Timeout(timeout + GRACE)))? {

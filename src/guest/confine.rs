@@ -178,7 +178,7 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     };
     match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals)) {
         Ok(()) => {
-            report.push("seccomp: no sockets, no tracing, no kernel administration".to_owned())
+            report.push("seccomp: no sockets, no tracing, no kernel administration".to_owned());
         }
         Err(err) if bounds.when_unenforced == WhenUnenforced::Refuse => {
             return Err(format!("cannot confine: seccomp: {err}"));

@@ -240,8 +240,7 @@ impl Shared {
         let sender = {
             let mut state = self.lock();
             match state.waiting.get(&call) {
-                Some(Waiting { data: Some(sender), .. }) => Some(sender.clone()),
-                Some(Waiting { data: None, .. }) => None,
+                Some(waiting) => waiting.data.clone(),
                 None if state.abandoned.contains(&call) => {
                     state.stale_bytes += body.len() as u64 + HEADER as u64;
                     if state.stale_bytes > MAX_STALE_BYTES {

@@ -37,12 +37,11 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    #[expect(
+    #[allow(
         clippy::unnecessary_cast,
         clippy::cast_possible_wrap,
         clippy::cast_sign_loss,
         clippy::cast_lossless,
-        clippy::useless_conversion,
         reason = "the fields of `stat` have other types on other architectures"
     )]
     pub fn of(stat: &Stat) -> Stamp {

@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
-/// Runs `argv` to its end. Standard input is the lifeline; output goes where the launcher's goes.
-pub fn launch(argv: &[String]) -> ExitCode {
-    let Some((program, args)) = argv.split_first() else {
+/// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes.
+pub fn launch(command: &[String]) -> ExitCode {
+    let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
     let lifeline = match confine::detach_stdin() {

@@ -108,7 +108,10 @@ impl Processes {
     }
 
     fn start(&self, spec: &Spec<'_>) -> Result<Running, ToolError> {
-        let cwd = self.workspace.join(spec.cwd.unwrap_or(Path::new("")));
+        let cwd = match spec.cwd {
+            Some(cwd) => self.workspace.join(cwd),
+            None => self.workspace.clone(),
+        };
         if !cwd.is_dir() {
             return Err(ToolError::tell(format!("there is no folder `{}`", cwd.display())));
         }
@@ -273,14 +276,11 @@ impl Running {
         while Instant::now() < until && matches!(self.step(kept, &mut buffer, GLANCE), Step::Going)
         {
         }
-        let status = match self.child.try_wait() {
-            Ok(Some(status)) => Some(status),
-            Ok(None) | Err(_) => {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                None
-            }
-        };
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
         let until = Instant::now() + AFTERMATH;
         while self.output.is_some() && Instant::now() < until {
             let Some(output) = &self.output else { break };

@@ -175,14 +175,14 @@ pub fn encode_header(kind: FrameKind, call: u32, body: usize) -> Result<[u8; HEA
 
 /// Kind, call and length of the body.
 pub fn decode_header(header: [u8; HEADER]) -> Result<(FrameKind, u32, usize), FrameError> {
-    let [a, b, c, d, kind, e, f, g, h] = header;
-    let length = u32::from_be_bytes([a, b, c, d]);
+    let [length @ .., kind, call_0, call_1, call_2, call_3] = header;
+    let length = u32::from_be_bytes(length);
     let body = (length as usize).checked_sub(PREFIX).ok_or(FrameError::Length(length))?;
     if length as usize > MAX_FRAME {
         return Err(FrameError::Length(length));
     }
     let kind = FrameKind::from_byte(kind).ok_or(FrameError::Kind(kind))?;
-    Ok((kind, u32::from_be_bytes([e, f, g, h]), body))
+    Ok((kind, u32::from_be_bytes([call_0, call_1, call_2, call_3]), body))
 }
 
 /// Writes one frame and flushes.

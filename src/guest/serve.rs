@@ -75,7 +75,7 @@ fn open_root(workspace: &Path) -> Result<Root, String> {
     if !workspace.is_dir() {
         return Err(format!("there is no folder `{}`", workspace.display()));
     }
-    Ok(Root {})
+    Root::open(workspace).map_err(|err| format!("cannot open the workspace: {err}"))
 }
 
 struct Server {
@@ -124,7 +124,7 @@ impl Server {
             Ok(request) => request,
             Err(err) => {
                 let err = ToolError::Broken(format!("the request cannot be read: {err}"));
-                return self.answer(call, Err(err));
+                return self.answer(call, &Err(err));
             }
         };
         let (sender, receiver) = match request {
@@ -144,14 +144,14 @@ impl Server {
             full
         };
         if full {
-            return self.answer(call, Err(ToolError::tell("too many calls at the same time")));
+            return self.answer(call, &Err(ToolError::tell("too many calls at the same time")));
         }
         let server = Arc::clone(self);
         let work = Work { call, cancelled, data: receiver };
         let thread = std::thread::Builder::new().name(format!("call {call}"));
         if let Err(err) = thread.spawn(move || server.work(&work, request)) {
             lock(&self.calls).remove(&call);
-            self.answer(call, Err(ToolError::tell(format!("cannot start a thread: {err}"))));
+            self.answer(call, &Err(ToolError::tell(format!("cannot start a thread: {err}"))));
         }
     }
 
@@ -174,20 +174,16 @@ impl Server {
         let answer = catch_unwind(AssertUnwindSafe(|| self.run(work, request)))
             .unwrap_or_else(|_| Err(ToolError::tell("this call hit a defect in the tool")));
         lock(&self.calls).remove(&work.call);
-        self.answer(work.call, answer);
+        self.answer(work.call, &answer);
     }
 
-    fn answer(&self, call: u32, answer: Answer) {
-        let body = serde_json::to_vec(&answer).unwrap_or_default();
-        match self.send(FrameKind::Response, call, &body) {
-            Ok(()) => {}
-            Err(FrameError::Length(_)) => {
-                let short: Answer = Err(ToolError::tell("the answer is too large"));
-                let body = serde_json::to_vec(&short).unwrap_or_default();
-                let _ = self.send(FrameKind::Response, call, &body);
-            }
-            // The host is gone: the reader sees it too and ends the guest.
-            Err(FrameError::Io(_) | FrameError::Kind(_) | FrameError::Cut) => {}
+    fn answer(&self, call: u32, answer: &Answer) {
+        let body = serde_json::to_vec(answer).unwrap_or_default();
+        // Any other error means that the host is gone: the reader sees it too and ends the guest.
+        if let Err(FrameError::Length(_)) = self.send(FrameKind::Response, call, &body) {
+            let short: Answer = Err(ToolError::tell("the answer is too large"));
+            let body = serde_json::to_vec(&short).unwrap_or_default();
+            let _ = self.send(FrameKind::Response, call, &body);
         }
     }
 

@@ -9,3 +9,4 @@ pub(crate) mod transcript;
 pub mod model;
 pub(crate) mod git_repo;
 pub(crate) mod github;
+pub(crate) mod guest;
