@@ -1,11 +1,98 @@
 //! Builds the guest (static, without the `host` feature) and leaves it in `OUT_DIR` for
 //! `include_bytes!`.
+//!
+//! The nested build has a target folder of its own, so that the two builds never wait for each
+//! other's lock. `PATCHWRIGHT_GUEST_BIN` names a finished guest instead (other architectures, CI
+//! caches, editors).
 
-use std::{env, fs, path::Path};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// Everything that goes into the guest. A change elsewhere must not rebuild it.
+const SOURCES: &[&str] = &[
+    "src/guest",
+    "src/tools/mod.rs",
+    "src/tools/guest",
+    "src/patch",
+    "src/bin/patchwright-guest.rs",
+    "Cargo.toml",
+    "Cargo.lock",
+];
+
+/// Settings of the outer build that must not reach the nested one: the flag for a static binary
+/// goes to the last crate only, and a wrapper such as clippy's produces no binary.
+const FOREIGN: &[&str] = &[
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_BUILD_TARGET_DIR",
+    "CARGO_TARGET_DIR",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+];
 
 fn main() {
-    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    if env::var("CARGO_FEATURE_HOST").is_ok() {
-        fs::write(Path::new(&out).join("patchwright-guest"), b"").expect("OUT_DIR is writable");
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={source}");
     }
+    println!("cargo:rerun-if-env-changed=PATCHWRIGHT_GUEST_BIN");
+    // The nested build runs this script too.
+    if env::var_os("CARGO_FEATURE_HOST").is_none() {
+        return;
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let guest = match env::var_os("PATCHWRIGHT_GUEST_BIN").filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => build(&out),
+    };
+    let embedded = out.join("patchwright-guest");
+    fs::copy(&guest, &embedded)
+        .unwrap_or_else(|err| panic!("cannot copy the guest from `{}`: {err}", guest.display()));
+}
+
+/// Runs the nested build; returns the path of the binary.
+fn build(out: &Path) -> PathBuf {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let profile = if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        "guest-dev"
+    } else {
+        "guest"
+    };
+    let target = out.join("guest");
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets CARGO"));
+    cargo
+        .arg("rustc")
+        .arg("--manifest-path")
+        .arg(manifest.join("Cargo.toml"))
+        .args(["--bin", "patchwright-guest", "--no-default-features", "--locked"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(&target)
+        .args(["--", "-C", "target-feature=+crt-static"]);
+    for name in FOREIGN {
+        cargo.env_remove(name);
+    }
+    // Cargo sets these but never unsets them: with one of them the nested build's script would start
+    // a build of its own, and so on for ever.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_FEATURE_")) {
+            cargo.env_remove(&name);
+        }
+    }
+    let output = cargo.output().expect("cargo can be started");
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        eprintln!("{text}");
+        let hint = if text.contains("-lc") || text.contains("libc.a") {
+            "\nhint: the guest is linked statically and needs `libc.a`: install `libc6-dev` \
+             (Debian, Ubuntu), `glibc-static` (Fedora) or `musl-dev` (Alpine)"
+        } else {
+            ""
+        };
+        panic!("the guest does not build; see cargo's messages above{hint}");
+    }
+    target.join(profile).join("patchwright-guest")
 }

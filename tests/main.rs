@@ -6,3 +6,6 @@ mod support;
 
 // Real containers: what they enforce, how they start, end and are swept.
 mod sandboxes;
+
+// The guest in the sandbox: commands, transfer, confinement, and hostile guests.
+mod guest;

@@ -1,3 +1,98 @@
 //! The program that runs inside the sandbox.
+//!
+//! `serve` answers the host over standard input and output, `launch` runs one command below itself,
+//! `idle` is a container's main process. It knows nothing of forges, models or credentials.
 
-fn main() {}
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use patchwright::guest::confine::{Bounds, WhenUnenforced};
+use patchwright::guest::launch::launch;
+use patchwright::guest::serve::{Options, serve};
+use rustix::process::WaitOptions;
+
+const USAGE: &str = "usage:
+  patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
+                          [--confine [--read PATH]… [--private-tmp] [--unenforced]]
+  patchwright-guest launch -- COMMAND [ARGUMENT]…
+  patchwright-guest idle
+  patchwright-guest --version";
+
+fn main() -> ExitCode {
+    let args: Result<Vec<String>, _> = std::env::args_os().map(|arg| arg.into_string()).collect();
+    let Ok(args) = args else { return fail("the arguments are not UTF-8") };
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "launch", "--", ..] => launch(&args[3..]),
+        [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(err) => fail(&err),
+        },
+        [_, "idle"] => idle(),
+        [_, "--version"] => {
+            print(concat!("patchwright-guest ", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
+        _ => fail(USAGE),
+    }
+}
+
+/// Reads the options of `serve`.
+fn parse(args: &[&str]) -> Result<Options, String> {
+    let mut options = Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None };
+    let mut bounds = Bounds::default();
+    let mut args = args.iter();
+    let mut confined = false;
+    let mut private_tmp = false;
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().map(PathBuf::from).ok_or(format!("`{arg}` needs a value"));
+        match *arg {
+            "--workspace" => options.workspace = value()?,
+            "--home" => options.home = Some(value()?),
+            "--tmp" => options.tmp = Some(value()?),
+            "--read" => bounds.read.push(value()?),
+            "--confine" => confined = true,
+            "--private-tmp" => private_tmp = true,
+            "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
+            _ => return Err(format!("unknown option `{arg}`\n{USAGE}")),
+        }
+    }
+    if !options.workspace.is_absolute() {
+        return Err("`--workspace` must be an absolute path".to_owned());
+    }
+    if confined {
+        bounds.write.push(options.workspace.clone());
+        bounds.write.extend(options.home.clone());
+        bounds.write.extend(options.tmp.clone());
+        if private_tmp {
+            bounds.private_tmp.clone_from(&options.tmp);
+            bounds.write.push(PathBuf::from("/tmp"));
+        }
+        // Launchers run the same file.
+        bounds.read.extend(fs_err::read_link("/proc/self/exe"));
+        options.bounds = Some(bounds);
+    }
+    Ok(options)
+}
+
+/// Keeps a container alive and collects the dead until the container is stopped.
+fn idle() -> ExitCode {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(500)),
+        }
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    use std::io::Write;
+    // Nobody is left to tell when this fails.
+    let _ = writeln!(std::io::stderr(), "patchwright-guest: {message}");
+    ExitCode::from(2)
+}
+
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -1,19 +1,41 @@
 //! The host's side of the guest wire: sends requests, matches answers, bounds everything.
+//!
+//! One task reads, one writes ([`super::connection`]); calls wait for their answers here. Whatever
+//! the guest does — floods, lies about lengths, answers what nobody asked, falls silent — ends in a
+//! [`GuestError`] in bounded time and memory.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::timeout as within;
 
-use super::protocol::{Collected, Exec, Hello};
+use super::collected;
+use super::connection::{Call, Connection};
+use super::protocol::{Answer, Collected, DATA_CHUNK, Exec, Hello, Request, Response};
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
+
+/// How long the guest may take to answer what needs no work.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// How long it may take beyond the time limit of a command: it kills and collects in that time.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// How long an upload may make no progress, and how long its end may take.
+const STALL: Duration = Duration::from_secs(120);
+
+/// Frames of a collection that wait to be parsed.
+const WAITING_DATA: usize = 8;
 
 /// A connection to a serving guest. Clones share it; calls may overlap.
 #[derive(Clone)]
 pub struct Client {
     hello: Arc<Hello>,
+    connection: Arc<Connection>,
 }
 
 /// What came out of the sandbox: parsed, bounded, still untrusted.
@@ -24,14 +46,14 @@ pub struct CollectedTree {
 }
 
 /// A file that changed or was added.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct CollectedFile {
     /// Relative, `/` between segments, no `.`, `..`, empty or `.git` segments.
     pub path: String,
     pub kind: CollectedKind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub enum CollectedKind {
     File {
         executable: bool,
@@ -53,7 +75,7 @@ pub struct CollectLimits {
 }
 
 /// Why the guest gives no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuestError {
     /// The stream ended or broke: the guest or the container is gone.
     #[error("the guest is gone: {0}")]
@@ -75,15 +97,25 @@ impl Client {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let _ = (reader, writer);
-        Err(GuestError::Timeout(wait))
+        let opened = within(wait, Connection::open(reader, writer)).await;
+        let (hello, connection) = opened.map_err(|_| GuestError::Timeout(wait))??;
+        Ok(Client { hello: Arc::new(hello), connection: Arc::new(connection) })
     }
 
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Runs a guest tool. Dropping the future cancels the call in the guest.
+    /// Asks for a sign of life.
+    pub async fn ping(&self) -> Result<(), GuestError> {
+        match self.ask(&Request::Ping, PROMPT).await? {
+            Response::Pong => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Runs a guest tool. Dropping the future cancels the call in the guest. When `timeout` is over
+    /// the guest is told to stop the call and may still answer with what it has.
     pub async fn tool(
         &self,
         name: &str,
@@ -91,14 +123,39 @@ impl Client {
         output_cap: usize,
         timeout: Duration,
     ) -> Result<ToolOutput, ToolError> {
-        let _ = (name, args, output_cap, timeout);
-        Err(ToolError::Broken("not connected".to_owned()))
+        let broken = |err: GuestError| ToolError::Broken(err.to_string());
+        let request = Request::Tool { name: name.to_owned(), args, output_cap };
+        let mut call = self.connection.begin(&request, None).map_err(|err| match err {
+            GuestError::Failed(text) => ToolError::Tell(text),
+            other => broken(other),
+        })?;
+        let answer = match within(timeout, call.answer()).await {
+            Ok(answer) => answer.map_err(broken)?,
+            Err(_) => {
+                call.cancel();
+                let late = within(GRACE, call.answer()).await;
+                match late.map_err(|_| broken(GuestError::Timeout(timeout + GRACE)))? {
+                    Ok(Err(ToolError::Tell(_))) => Err(ToolError::tell(format!(
+                        "the call took longer than {timeout:?} and was stopped"
+                    ))),
+                    other => other.map_err(broken)?,
+                }
+            }
+        };
+        match answer? {
+            Response::Tool(output) => Ok(output),
+            other => Err(broken(unexpected(&other))),
+        }
     }
 
-    /// Runs a command of the harness.
+    /// Runs a command of the harness. Its time limit is enforced by the guest; the host waits a
+    /// little longer than that, not for ever.
     pub async fn exec(&self, exec: Exec) -> Result<CommandOutput, GuestError> {
-        let _ = exec;
-        Err(GuestError::Gone("not connected".to_owned()))
+        let limit = Duration::from_millis(exec.timeout_ms).saturating_add(GRACE);
+        match self.ask(&Request::Exec(exec), limit).await? {
+            Response::Exec(output) => Ok(output),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Unpacks a tar into the workspace; returns the number of files and bytes.
@@ -106,22 +163,162 @@ impl Client {
     where
         R: AsyncRead + Send + Unpin,
     {
-        let _ = tar;
-        Err(GuestError::Gone("not connected".to_owned()))
+        let mut call = self.connection.begin(&Request::Upload, None)?;
+        let stream = call.stream();
+        let mut tar = tar;
+        loop {
+            let mut chunk = Vec::with_capacity(DATA_CHUNK);
+            // Fills the chunk: a reader may give a few bytes at a time.
+            while chunk.len() < DATA_CHUNK {
+                let room = (DATA_CHUNK - chunk.len()) as u64;
+                let read = (&mut tar).take(room).read_buf(&mut chunk).await;
+                if read.map_err(|err| GuestError::Failed(format!("the tree: {err}")))? == 0 {
+                    break;
+                }
+            }
+            let ended = chunk.is_empty();
+            // An answer before the end is an error: sending on would be in vain.
+            let sent = within(STALL, async {
+                tokio::select! {
+                    biased;
+                    answer = call.answer() => Err(answer),
+                    sent = stream.send(chunk) => Ok(sent),
+                }
+            });
+            match sent.await.map_err(|_| GuestError::Timeout(STALL))? {
+                Ok(sent) => sent?,
+                Err(answer) => return uploaded(answer?),
+            }
+            if ended {
+                break;
+            }
+        }
+        let answer = within(STALL, call.answer()).await;
+        uploaded(answer.map_err(|_| GuestError::Timeout(STALL))??)
     }
 
     /// Fetches what changed since the upload.
     pub async fn collect(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
-        let _ = limits;
-        Err(GuestError::Gone("not connected".to_owned()))
+        let fetched = within(limits.timeout, self.fetch(limits)).await;
+        fetched.map_err(|_| GuestError::Timeout(limits.timeout))?
+    }
+
+    async fn fetch(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
+        let (sender, receiver) = mpsc::channel(WAITING_DATA);
+        let mut call = self.connection.begin(&Request::Collect, Some(sender))?;
+        // Parsing is work: it has a thread of its own, which ends when the stream or the call does.
+        let parsing = tokio::task::spawn_blocking(move || {
+            let mut stream = Stream { receiver, current: Bytes::new(), ended: false };
+            let files = collected::parse(&mut stream, limits)?;
+            stream.expect_end().map(|()| files)
+        });
+        let parsed = async { parsing.await.map_err(|err| GuestError::Failed(err.to_string())) };
+        tokio::pin!(parsed);
+        // Whatever comes first may be the error that makes the other one pointless.
+        let (files, answer) = tokio::select! {
+            files = &mut parsed => {
+                let files = files?;
+                match files {
+                    Ok(files) => (Ok(files), call.answer().await?),
+                    Err(reason) => match within(Duration::from_millis(200), call.answer()).await {
+                        // The guest gave up first: its reason is the better one.
+                        Ok(Ok(Err(err))) => (Err(reason), Err(err)),
+                        Ok(Err(gone)) => return Err(gone),
+                        _ => return Err(GuestError::Protocol(reason)),
+                    },
+                }
+            }
+            answer = call.answer() => {
+                let answer = answer?;
+                call.end_data();
+                match answer {
+                    Ok(answer) => (parsed.await?, Ok(answer)),
+                    Err(err) => return Err(GuestError::Failed(err.to_string())),
+                }
+            }
+        };
+        let answer = answer.map_err(|err| GuestError::Failed(err.to_string()))?;
+        let files = files.map_err(GuestError::Protocol)?;
+        let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
+        collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
+        Ok(CollectedTree { files, listing })
     }
 
     /// See [`super::protocol::Request::RemoveBase`].
     pub async fn remove_base(&self, chown: Option<(u32, u32)>) -> Result<(), GuestError> {
-        let _ = chown;
-        Err(GuestError::Gone("not connected".to_owned()))
+        match self.ask(&Request::RemoveBase { chown }, STALL).await? {
+            Response::Removed => Ok(()),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// Ends the guest.
-    pub async fn close(self) {}
+    /// Ends the guest: closes its input and waits a moment until it has closed its output. Other
+    /// clones fail from now on.
+    pub async fn close(self) {
+        self.connection.close(PROMPT).await;
+    }
+
+    async fn ask(&self, request: &Request, limit: Duration) -> Result<Response, GuestError> {
+        let mut call: Call<'_> = self.connection.begin(request, None)?;
+        let answer = within(limit, call.answer()).await;
+        let answer = answer.map_err(|_| GuestError::Timeout(limit))??;
+        answer.map_err(|err| GuestError::Failed(err.to_string()))
+    }
+}
+
+fn uploaded(answer: Answer) -> Result<(u64, u64), GuestError> {
+    match answer.map_err(|err| GuestError::Failed(err.to_string()))? {
+        Response::Uploaded { files, bytes } => Ok((files, bytes)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(response: &Response) -> GuestError {
+    let name = match response {
+        Response::Pong => "pong",
+        Response::Tool(_) => "tool",
+        Response::Exec(_) => "exec",
+        Response::Uploaded { .. } => "uploaded",
+        Response::Collected(_) => "collected",
+        Response::Removed => "removed",
+    };
+    GuestError::Protocol(format!("the answer `{name}` does not fit the request"))
+}
+
+/// The bytes of a collection, as a blocking reader.
+struct Stream {
+    receiver: mpsc::Receiver<Bytes>,
+    current: Bytes,
+    ended: bool,
+}
+
+impl Stream {
+    /// Takes the rest; there may be padding after the end of a tar, nothing more.
+    fn expect_end(&mut self) -> Result<(), String> {
+        let mut rest = Vec::new();
+        self.take(64 << 10).read_to_end(&mut rest).map_err(|err| err.to_string())?;
+        if self.ended && rest.iter().all(|byte| *byte == 0) {
+            Ok(())
+        } else {
+            Err("more bytes after the end of the tar".to_owned())
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.current.is_empty() && !self.ended {
+            match self.receiver.blocking_recv() {
+                Some(chunk) => {
+                    self.ended = chunk.is_empty();
+                    self.current = chunk;
+                }
+                None => return Err(std::io::Error::other("the stream was cut off")),
+            }
+        }
+        let count = buffer.len().min(self.current.len());
+        buffer[..count].copy_from_slice(&self.current[..count]);
+        self.current.advance(count);
+        Ok(count)
+    }
 }

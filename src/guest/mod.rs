@@ -3,13 +3,29 @@
 //! One `patchwright-guest` process per sandbox serves every tool call over its standard input and
 //! output in length-prefixed frames ([`protocol`]). [`serve`] is the guest's side, [`client`] the
 //! host's. Everything that comes from the guest is untrusted: the client bounds sizes, counts and
-//! times, and [`transfer`] parses what comes out as hostile.
+//! times, and [`collected`] parses what comes out as hostile.
+//!
+//! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
+//! ([`descendants`]) and within bounds of [`output`]; [`transfer`] unpacks the tree and [`collect`]
+//! finds what changed; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
+pub mod collect;
+#[cfg(feature = "host")]
+pub mod collected;
 pub mod confine;
+#[cfg(feature = "host")]
+mod connection;
+pub mod descendants;
+pub mod environment;
+pub mod folder;
+pub mod launch;
+pub mod output;
+pub mod paths;
 pub mod process;
 pub mod protocol;
+pub mod seccomp;
 pub mod serve;
 pub mod transfer;
 

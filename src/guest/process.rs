@@ -1,5 +1,308 @@
 //! Runs commands: process groups, time limits, output caps, and no survivors.
+//!
+//! Called by the shell tools and by [`super::serve`] for commands of the harness. Each command runs
+//! below a launcher ([`super::launch`]); the write end of the launcher's standard input is its
+//! lifeline: closing it kills the command with everything it started. Standard output and error
+//! share one pipe, so they stay in order; standard input is empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{PipeReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, WaitOptions};
+
+use super::descendants;
+use super::output::Kept;
+use super::protocol::{Exec, MAX_OUTPUT_CAP};
+use crate::tools::{CommandOutput, ToolError};
+
+/// The exit code of a command that ran out of time, as `timeout(1)` has it.
+pub const TIMED_OUT: i32 = 124;
+
+/// How often a running command looks for cancellation.
+const GLANCE: Duration = Duration::from_millis(25);
+
+/// How long the pipe may stay open after the launcher has ended.
+const AFTERMATH: Duration = Duration::from_millis(300);
+
+/// How long a launcher may take to kill its command.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Every process that the guest started, and their descendants.
 #[derive(Debug, Default)]
-pub struct Processes {}
+pub struct Processes {
+    workspace: PathBuf,
+    /// What every command has in its environment.
+    env: BTreeMap<String, String>,
+    launchers: Mutex<BTreeSet<i32>>,
+    stopping: AtomicBool,
+}
+
+/// A command to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec<'a> {
+    pub argv: &'a [String],
+    /// Relative to the workspace, or absolute inside the sandbox.
+    pub cwd: Option<&'a Path>,
+    /// Added to the environment that every command has.
+    pub env: &'a BTreeMap<String, String>,
+    pub timeout: Duration,
+    /// Bytes of output to keep, head and tail together.
+    pub output_cap: usize,
+}
+
+impl Processes {
+    /// Commands start in `workspace` with `env`, which is the whole environment.
+    pub fn new(workspace: PathBuf, env: BTreeMap<String, String>) -> Processes {
+        Processes { workspace, env, ..Processes::default() }
+    }
+
+    /// The environment of every command, before what a call adds.
+    pub fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    /// Runs a command of the harness.
+    pub fn exec(&self, exec: &Exec, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        let spec = Spec {
+            argv: &exec.argv,
+            cwd: exec.cwd.as_deref(),
+            env: &exec.env,
+            timeout: Duration::from_millis(exec.timeout_ms),
+            output_cap: exec.output_cap,
+        };
+        self.run(&spec, cancelled)
+    }
+
+    /// Runs a command to its end, its time limit or its cancellation. Nothing that it started is
+    /// alive when this returns.
+    pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        let started = Instant::now();
+        let mut running = self.start(spec)?;
+        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let ending = running.follow(&mut kept, started + spec.timeout, &|| {
+            cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed)
+        });
+        let status = running.finish(&mut kept);
+        self.forget(&running.child);
+        if status.is_none_or(|status| status.signal().is_some()) {
+            // The launcher did not do its work: its orphans are ours.
+            self.kill_strays();
+        }
+        let code = match ending {
+            Ending::TimedOut => TIMED_OUT,
+            Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
+            Ending::Ended => status.map_or(TIMED_OUT, |status| {
+                status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+            }),
+        };
+        let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(kept.finish(code, matches!(ending, Ending::TimedOut), duration))
+    }
+
+    fn start(&self, spec: &Spec<'_>) -> Result<Running, ToolError> {
+        let cwd = self.workspace.join(spec.cwd.unwrap_or(Path::new("")));
+        if !cwd.is_dir() {
+            return Err(ToolError::tell(format!("there is no folder `{}`", cwd.display())));
+        }
+        let bad = |text: &str| text.contains('\0');
+        if spec.argv.iter().any(|arg| bad(arg))
+            || spec.env.iter().any(|(name, value)| bad(name) || bad(value) || name.contains('='))
+        {
+            return Err(ToolError::tell("a command cannot contain NUL characters"));
+        }
+        let broken =
+            |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
+        let (reader, writer) = std::io::pipe().map_err(broken)?;
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
+        #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args(["launch", "--"])
+            .args(spec.argv)
+            .env_clear()
+            .envs(&self.env)
+            .env("PWD", &cwd)
+            .envs(spec.env)
+            .current_dir(&cwd)
+            .stdin(Stdio::from(lifeline_end))
+            .stdout(writer.try_clone().map_err(broken)?)
+            .stderr(writer);
+        let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = command.spawn().map_err(|err| match err.raw_os_error() {
+            Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
+            Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
+            _ => broken(err),
+        })?;
+        let pid = Pid::from_child(&child);
+        launchers.insert(pid.as_raw_nonzero().get());
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        Ok(Running { child, pidfd, output: Some(reader), lifeline: Some(lifeline) })
+    }
+
+    fn forget(&self, child: &Child) {
+        let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
+        launchers.remove(&Pid::from_child(child).as_raw_nonzero().get());
+    }
+
+    /// Kills and collects children that are no launcher: orphans of one that was killed.
+    fn kill_strays(&self) {
+        let launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = |pid: Pid| launchers.contains(&pid.as_raw_nonzero().get());
+        let me = rustix::process::getpid();
+        for _ in 0..200 {
+            descendants::kill_below(me, &spare);
+            let strays: Vec<Pid> =
+                descendants::children(me).into_iter().filter(|pid| !spare(*pid)).collect();
+            if strays.is_empty() {
+                return;
+            }
+            for stray in strays {
+                let _ = rustix::process::waitpid(Some(stray), WaitOptions::NOHANG);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends every running command; later ones end at once. Called when the host is gone.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self.launchers.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        descendants::leave_nobody(PATIENCE);
+    }
+}
+
+/// Why [`Running::follow`] stopped.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Ended,
+    TimedOut,
+    Cancelled,
+}
+
+/// A launcher with its command.
+struct Running {
+    child: Child,
+    /// Readable when the launcher has ended; absent on kernels without it.
+    pidfd: Option<OwnedFd>,
+    output: Option<PipeReader>,
+    lifeline: Option<PipeWriter>,
+}
+
+impl Running {
+    /// Reads output until the launcher has ended, the time is up or the call is cancelled.
+    fn follow(
+        &mut self,
+        kept: &mut Kept,
+        deadline: Instant,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Ending {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            if cancelled() {
+                return Ending::Cancelled;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Ending::TimedOut;
+            }
+            match self.step(kept, &mut buffer, GLANCE.min(deadline - now)) {
+                Step::Ended => return Ending::Ended,
+                Step::Going => {}
+            }
+        }
+    }
+
+    /// Waits a moment for output or the end, and takes what is there.
+    fn step(&mut self, kept: &mut Kept, buffer: &mut [u8], wait: Duration) -> Step {
+        let ready = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        let mut fds = Vec::with_capacity(2);
+        fds.extend(self.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        fds.extend(self.pidfd.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let mut results = [PollFlags::empty(); 2];
+        if fds.is_empty() {
+            std::thread::sleep(wait.min(Duration::from_millis(2)));
+        } else if rustix::event::poll(&mut fds, Some(&timespec(wait))).is_ok() {
+            for (result, fd) in results.iter_mut().zip(&fds) {
+                *result = fd.revents();
+            }
+        }
+        let output_first = self.output.is_some();
+        let [first, second] = results;
+        let (output_ready, ended) = if output_first { (first, second) } else { (second, first) };
+        if output_first && output_ready.intersects(ready) {
+            self.take(kept, buffer);
+        } else if ended.intersects(ready)
+            || (self.pidfd.is_none() && self.child.try_wait().is_ok_and(|status| status.is_some()))
+        {
+            return Step::Ended;
+        }
+        Step::Going
+    }
+
+    /// Reads once; forgets the pipe at its end.
+    fn take(&mut self, kept: &mut Kept, buffer: &mut [u8]) {
+        let Some(output) = &mut self.output else { return };
+        match output.read(buffer) {
+            Ok(0) => self.output = None,
+            Ok(count) => kept.push(&buffer[..count]),
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => self.output = None,
+        }
+    }
+
+    /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the
+    /// launcher had to be killed.
+    fn finish(&mut self, kept: &mut Kept) -> Option<ExitStatus> {
+        self.lifeline = None;
+        let mut buffer = vec![0; 64 << 10];
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && matches!(self.step(kept, &mut buffer, GLANCE), Step::Going)
+        {
+        }
+        let status = match self.child.try_wait() {
+            Ok(Some(status)) => Some(status),
+            Ok(None) | Err(_) => {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                None
+            }
+        };
+        let until = Instant::now() + AFTERMATH;
+        while self.output.is_some() && Instant::now() < until {
+            let Some(output) = &self.output else { break };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(until - Instant::now()))) {
+                Ok(0) => break,
+                Ok(_) => self.take(kept, &mut buffer),
+                Err(_) => {}
+            }
+        }
+        status
+    }
+}
+
+enum Step {
+    Going,
+    Ended,
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}

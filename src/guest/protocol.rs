@@ -4,8 +4,11 @@
 //! big-endian call id, and the body. `Request`, `Response` and `Hello` bodies are JSON; `Data` bodies
 //! are raw bytes of the stream that belongs to the call (a tar going in or coming out); an empty
 //! `Data` frame ends the stream. `Cancel` has no body.
+//!
+//! Reading never panics and never allocates more than what has really arrived, plus one buffer.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -104,3 +107,121 @@ pub struct Collected {
 
 /// The body of a `Response` frame.
 pub type Answer = Result<Response, ToolError>;
+
+/// Most changed files of one collection; beyond it the guest answers with an error.
+pub const MAX_CHANGED_FILES: usize = 100_000;
+
+/// Largest single file of a change, in bytes; larger ones are refused and reported.
+pub const MAX_CHANGED_FILE: u64 = 100 << 20;
+
+/// Bytes of all contents of one collection; beyond it the guest answers with an error.
+pub const MAX_CHANGED_BYTES: u64 = 1 << 30;
+
+/// Most output that one command can keep: its JSON form must fit into a frame.
+pub const MAX_OUTPUT_CAP: usize = 2 << 20;
+
+/// Bytes of length, kind and call id.
+pub const HEADER: usize = 9;
+
+/// Bytes that the length counts besides the body.
+const PREFIX: usize = 5;
+
+/// One frame without its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: FrameKind,
+    pub call: u32,
+    pub body: Vec<u8>,
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error("the stream broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("a frame of {0} bytes")]
+    Length(u32),
+    #[error("an unknown kind of frame: {0}")]
+    Kind(u8),
+    #[error("the stream ended inside a frame")]
+    Cut,
+}
+
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        Some(match byte {
+            1 => FrameKind::Hello,
+            2 => FrameKind::Request,
+            3 => FrameKind::Response,
+            4 => FrameKind::Data,
+            5 => FrameKind::Cancel,
+            _ => return None,
+        })
+    }
+}
+
+/// The bytes before the body. A body that does not fit into a frame is an error.
+pub fn encode_header(kind: FrameKind, call: u32, body: usize) -> Result<[u8; HEADER], FrameError> {
+    let length = u32::try_from(body + PREFIX).unwrap_or(u32::MAX);
+    if body + PREFIX > MAX_FRAME {
+        return Err(FrameError::Length(length));
+    }
+    let mut header = [0; HEADER];
+    header[..4].copy_from_slice(&length.to_be_bytes());
+    header[4] = kind as u8;
+    header[5..].copy_from_slice(&call.to_be_bytes());
+    Ok(header)
+}
+
+/// Kind, call and length of the body.
+pub fn decode_header(header: [u8; HEADER]) -> Result<(FrameKind, u32, usize), FrameError> {
+    let [a, b, c, d, kind, e, f, g, h] = header;
+    let length = u32::from_be_bytes([a, b, c, d]);
+    let body = (length as usize).checked_sub(PREFIX).ok_or(FrameError::Length(length))?;
+    if length as usize > MAX_FRAME {
+        return Err(FrameError::Length(length));
+    }
+    let kind = FrameKind::from_byte(kind).ok_or(FrameError::Kind(kind))?;
+    Ok((kind, u32::from_be_bytes([e, f, g, h]), body))
+}
+
+/// Writes one frame and flushes.
+pub fn write_frame(
+    to: &mut impl Write,
+    kind: FrameKind,
+    call: u32,
+    body: &[u8],
+) -> Result<(), FrameError> {
+    let header = encode_header(kind, call, body.len())?;
+    // Small frames go out in one write.
+    if body.len() <= DATA_CHUNK {
+        to.write_all(&[&header, body].concat())?;
+    } else {
+        to.write_all(&header)?;
+        to.write_all(body)?;
+    }
+    to.flush()?;
+    Ok(())
+}
+
+/// Reads one frame; `None` when the stream ended between frames.
+pub fn read_frame(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
+    let mut header = [0; HEADER];
+    let mut filled = 0;
+    while filled < HEADER {
+        match from.read(&mut header[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(FrameError::Cut),
+            Ok(count) => filled += count,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(err.into()),
+        }
+    }
+    let (kind, call, length) = decode_header(header)?;
+    let mut body = Vec::with_capacity(length.min(DATA_CHUNK));
+    from.by_ref().take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(FrameError::Cut);
+    }
+    Ok(Some(Frame { kind, call, body }))
+}

@@ -1,1 +1,329 @@
-//! guest/serve
+//! The guest's side of the wire: takes requests from the host, one thread each, until the stream
+//! ends; then kills everything that it started.
+//!
+//! No async runtime: a guest has a handful of calls at a time, and threads cost it nothing.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::confine::{self, Bounds};
+use super::process::Processes;
+use super::protocol::{
+    Answer, DATA_CHUNK, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response, VERSION,
+    read_frame, write_frame,
+};
+use super::transfer::{self, Base, Kind};
+use super::{collect, environment};
+use crate::tools::guest::root::Root;
+use crate::tools::guest::{Call, find};
+use crate::tools::{ToolError, ToolOutput};
+
+/// Calls that run at the same time; more are answered with an error.
+const MAX_CALLS: usize = 64;
+
+/// `Data` frames that wait for an upload to take them.
+const WAITING_DATA: usize = 16;
+
+/// How a guest is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub workspace: PathBuf,
+    /// `HOME` of every command; otherwise the guest's own.
+    pub home: Option<PathBuf>,
+    /// `TMPDIR` of every command.
+    pub tmp: Option<PathBuf>,
+    /// Confines itself when present.
+    pub bounds: Option<Bounds>,
+}
+
+/// Serves until standard input ends. The error is for whoever started the guest.
+pub fn serve(options: &Options) -> Result<(), String> {
+    let mut input = File::from(confine::detach_stdin().map_err(|err| format!("stdin: {err}"))?);
+    let output = confine::detach_stdout().map_err(|err| format!("stdout: {err}"))?;
+    confine::harden_process()?;
+    let confinement = match &options.bounds {
+        Some(bounds) => confine::restrict_guest(bounds)?,
+        None => confine::restrict_contained(),
+    };
+    let env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
+    let shell = environment::default_shell(&env);
+    let server = Arc::new(Server {
+        output: Mutex::new(output),
+        root: open_root(&options.workspace)?,
+        processes: Processes::new(options.workspace.clone(), env),
+        workspace: options.workspace.clone(),
+        base: Mutex::default(),
+        calls: Mutex::default(),
+    });
+    let pid = std::process::id();
+    let hello = Hello { version: VERSION, pid, shell, confinement };
+    let hello = serde_json::to_vec(&hello).map_err(|err| err.to_string())?;
+    server.send(FrameKind::Hello, 0, &hello).map_err(|err| err.to_string())?;
+    let ended = server.listen(&mut input);
+    server.processes.stop();
+    ended.map_err(|err| err.to_string())
+}
+
+fn open_root(workspace: &Path) -> Result<Root, String> {
+    if !workspace.is_dir() {
+        return Err(format!("there is no folder `{}`", workspace.display()));
+    }
+    Ok(Root {})
+}
+
+struct Server {
+    output: Mutex<File>,
+    root: Root,
+    processes: Processes,
+    workspace: PathBuf,
+    base: Mutex<Base>,
+    calls: Mutex<HashMap<u32, Running>>,
+}
+
+/// The reader's end of a running call.
+struct Running {
+    cancelled: Arc<AtomicBool>,
+    data: Option<SyncSender<Vec<u8>>>,
+}
+
+/// The worker's end.
+struct Work {
+    call: u32,
+    cancelled: Arc<AtomicBool>,
+    data: Option<Receiver<Vec<u8>>>,
+}
+
+impl Server {
+    fn send(&self, kind: FrameKind, call: u32, body: &[u8]) -> Result<(), FrameError> {
+        write_frame(&mut *lock(&self.output), kind, call, body)
+    }
+
+    fn listen(self: &Arc<Server>, input: &mut File) -> Result<(), FrameError> {
+        while let Some(frame) = read_frame(input)? {
+            match frame.kind {
+                FrameKind::Request => self.begin(frame.call, &frame.body),
+                FrameKind::Data => self.pass(frame.call, frame.body),
+                FrameKind::Cancel => self.cancel(frame.call),
+                // Only the guest sends these.
+                FrameKind::Hello | FrameKind::Response => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a call in a thread of its own.
+    fn begin(self: &Arc<Server>, call: u32, body: &[u8]) {
+        let request: Request = match serde_json::from_slice(body) {
+            Ok(request) => request,
+            Err(err) => {
+                let err = ToolError::Broken(format!("the request cannot be read: {err}"));
+                return self.answer(call, Err(err));
+            }
+        };
+        let (sender, receiver) = match request {
+            Request::Upload => {
+                let (sender, receiver) = sync_channel(WAITING_DATA);
+                (Some(sender), Some(receiver))
+            }
+            _ => (None, None),
+        };
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let full = {
+            let mut calls = lock(&self.calls);
+            let full = calls.len() >= MAX_CALLS || calls.contains_key(&call);
+            if !full {
+                calls.insert(call, Running { cancelled: Arc::clone(&cancelled), data: sender });
+            }
+            full
+        };
+        if full {
+            return self.answer(call, Err(ToolError::tell("too many calls at the same time")));
+        }
+        let server = Arc::clone(self);
+        let work = Work { call, cancelled, data: receiver };
+        let thread = std::thread::Builder::new().name(format!("call {call}"));
+        if let Err(err) = thread.spawn(move || server.work(&work, request)) {
+            lock(&self.calls).remove(&call);
+            self.answer(call, Err(ToolError::tell(format!("cannot start a thread: {err}"))));
+        }
+    }
+
+    /// Passes bytes to an upload. What arrives for a call that has ended is dropped.
+    fn pass(&self, call: u32, body: Vec<u8>) {
+        let sender = lock(&self.calls).get(&call).and_then(|running| running.data.clone());
+        if let Some(sender) = sender {
+            let _ = sender.send(body);
+        }
+    }
+
+    fn cancel(&self, call: u32) {
+        if let Some(running) = lock(&self.calls).get_mut(&call) {
+            running.cancelled.store(true, Ordering::Relaxed);
+            running.data = None;
+        }
+    }
+
+    fn work(&self, work: &Work, request: Request) {
+        let answer = catch_unwind(AssertUnwindSafe(|| self.run(work, request)))
+            .unwrap_or_else(|_| Err(ToolError::tell("this call hit a defect in the tool")));
+        lock(&self.calls).remove(&work.call);
+        self.answer(work.call, answer);
+    }
+
+    fn answer(&self, call: u32, answer: Answer) {
+        let body = serde_json::to_vec(&answer).unwrap_or_default();
+        match self.send(FrameKind::Response, call, &body) {
+            Ok(()) => {}
+            Err(FrameError::Length(_)) => {
+                let short: Answer = Err(ToolError::tell("the answer is too large"));
+                let body = serde_json::to_vec(&short).unwrap_or_default();
+                let _ = self.send(FrameKind::Response, call, &body);
+            }
+            // The host is gone: the reader sees it too and ends the guest.
+            Err(FrameError::Io(_) | FrameError::Kind(_) | FrameError::Cut) => {}
+        }
+    }
+
+    fn run(&self, work: &Work, request: Request) -> Answer {
+        match request {
+            Request::Ping => Ok(Response::Pong),
+            Request::Tool { name, args, output_cap } => {
+                self.tool(work, &name, args, output_cap).map(Response::Tool)
+            }
+            Request::Exec(exec) => self.processes.exec(&exec, &work.cancelled).map(Response::Exec),
+            Request::Upload => self.upload(work),
+            Request::Collect => self.collect(work),
+            Request::RemoveBase { chown } => {
+                let mut base = lock(&self.base);
+                collect::remove_base(&self.workspace, &base, chown)?;
+                *base = Base::default();
+                Ok(Response::Removed)
+            }
+        }
+    }
+
+    fn tool(
+        &self,
+        work: &Work,
+        name: &str,
+        args: serde_json::Value,
+        output_cap: usize,
+    ) -> Result<ToolOutput, ToolError> {
+        let tool =
+            find(name).ok_or_else(|| ToolError::tell(format!("there is no tool `{name}`")))?;
+        let call = Call {
+            root: &self.root,
+            processes: &self.processes,
+            cancelled: &work.cancelled,
+            output_cap: output_cap.min(MAX_OUTPUT_CAP),
+        };
+        (tool.run)(&call, args)
+    }
+
+    fn upload(&self, work: &Work) -> Answer {
+        let Some(data) = &work.data else {
+            return Err(ToolError::Broken("an upload without a stream".to_owned()));
+        };
+        let stream = Incoming { data, current: io::Cursor::default(), ended: false };
+        let (base, files, bytes) = transfer::unpack(&self.workspace, stream)?;
+        *lock(&self.base) = base;
+        Ok(Response::Uploaded { files, bytes })
+    }
+
+    fn collect(&self, work: &Work) -> Answer {
+        let base = lock(&self.base);
+        let stream = Outgoing { server: self, call: work.call, buffer: Vec::new() };
+        let mut tar = tar::Builder::new(stream);
+        let stop = || work.cancelled.load(Ordering::Relaxed);
+        let mut sink = |path: &str, changed: collect::Changed| {
+            let mut header = tar::Header::new_gnu();
+            header.set_mtime(0);
+            header.set_mode(if changed.kind == Kind::Executable { 0o755 } else { 0o644 });
+            if changed.kind == Kind::Symlink {
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_size(0);
+                let target = std::ffi::OsString::from_vec(changed.content);
+                tar.append_link(&mut header, path, target)
+            } else {
+                header.set_entry_type(tar::EntryType::Regular);
+                header.set_size(changed.content.len() as u64);
+                tar.append_data(&mut header, path, changed.content.as_slice())
+            }
+        };
+        let listing = collect::collect(&self.workspace, &base, &mut sink, &stop)?;
+        let broken = |err: io::Error| ToolError::Broken(format!("cannot send: {err}"));
+        let mut stream = tar.into_inner().map_err(broken)?;
+        stream.end().map_err(broken)?;
+        Ok(Response::Collected(listing))
+    }
+}
+
+/// The bytes of an upload, as a reader.
+struct Incoming<'a> {
+    data: &'a Receiver<Vec<u8>>,
+    current: io::Cursor<Vec<u8>>,
+    ended: bool,
+}
+
+impl Read for Incoming<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.current.read(buffer)?;
+            if count > 0 || self.ended || buffer.is_empty() {
+                return Ok(count);
+            }
+            let next = self.data.recv().map_err(|_| io::Error::other("the upload was cut off"))?;
+            self.ended = next.is_empty();
+            self.current = io::Cursor::new(next);
+        }
+    }
+}
+
+/// A writer that sends `Data` frames.
+struct Outgoing<'a> {
+    server: &'a Server,
+    call: u32,
+    buffer: Vec<u8>,
+}
+
+impl Outgoing<'_> {
+    fn send(&mut self) -> io::Result<()> {
+        let sent = self.server.send(FrameKind::Data, self.call, &self.buffer);
+        self.buffer.clear();
+        sent.map_err(io::Error::other)
+    }
+
+    /// Sends what is left and the empty frame that ends the stream.
+    fn end(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            self.send()?;
+        }
+        self.send()
+    }
+}
+
+impl Write for Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(DATA_CHUNK - self.buffer.len());
+        self.buffer.extend_from_slice(&bytes[..count]);
+        if self.buffer.len() == DATA_CHUNK {
+            self.send()?;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,1 +1,155 @@
-//! guest/transfer
+//! The tree into the workspace, and what it looked like then.
+//!
+//! [`unpack`] takes the tar that the host made from git objects; it is strict all the same, because
+//! names and links in it come from a repository that anyone may have written. For every file it
+//! remembers git's blob id and how the file looked, so that [`super::collect`] finds changes without
+//! reading what has not changed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use sha1::{Digest, Sha1};
+
+use super::folder::{self, Folder, Parents, Stamp};
+use super::paths;
+use crate::tools::ToolError;
+
+/// The uploaded tree, by path as in git.
+#[derive(Debug, Default)]
+pub struct Base {
+    pub entries: BTreeMap<Vec<u8>, Entry>,
+}
+
+/// One file of the uploaded tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub kind: Kind,
+    /// Git's blob id.
+    pub blob: [u8; 20],
+    pub stamp: Stamp,
+}
+
+/// The kinds of file that git keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Executable,
+    Symlink,
+}
+
+/// Git's id of a blob with this content.
+pub fn blob_id(content: &[u8]) -> [u8; 20] {
+    let mut hash = blob_hash(content.len() as u64);
+    hash.update(content);
+    hash.finalize().into()
+}
+
+fn blob_hash(size: u64) -> Sha1 {
+    Sha1::new_with_prefix(format!("blob {size}\0"))
+}
+
+/// Unpacks a tar into `workspace`; the result is the new base. Files that setup left at the same
+/// paths are replaced. Returns the numbers of files and bytes.
+pub fn unpack(workspace: &Path, tar: impl Read) -> Result<(Base, u64, u64), ToolError> {
+    let broken = |err: &dyn std::fmt::Display| ToolError::Broken(format!("cannot unpack: {err}"));
+    let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
+    let mut base = Base::default();
+    let mut bytes = 0;
+    let mut archive = tar::Archive::new(tar);
+    for entry in archive.entries().map_err(|err| broken(&err))? {
+        let mut entry = entry.map_err(|err| broken(&err))?;
+        let path = entry.path_bytes().into_owned();
+        let path = path.strip_suffix(b"/").unwrap_or(&path);
+        let place = |err: &dyn std::fmt::Display| {
+            ToolError::Broken(format!("cannot unpack `{}`: {err}", paths::escape(path)))
+        };
+        let kind = entry.header().entry_type();
+        if kind == tar::EntryType::XGlobalHeader {
+            continue;
+        }
+        paths::check_contained(path).map_err(|reason| place(&reason))?;
+        if kind.is_dir() {
+            folder.parent(&[path, b"/x"].concat(), Parents::Create).map_err(|err| place(&err))?;
+            continue;
+        }
+        let (parent, name) = folder.parent(path, Parents::Create).map_err(|err| place(&err))?;
+        let unpacked = match kind {
+            tar::EntryType::Regular => unpack_file(parent, name, &mut entry),
+            tar::EntryType::Symlink => unpack_link(parent, name, &entry),
+            _ => Err(io::Error::other("only files, links and folders are accepted")),
+        };
+        let unpacked = unpacked.map_err(|err| place(&err))?;
+        if base.entries.insert(path.to_vec(), unpacked).is_some() {
+            return Err(place(&"it is there twice"));
+        }
+        bytes += entry.size();
+    }
+    let files = base.entries.len() as u64;
+    Ok((base, files, bytes))
+}
+
+fn unpack_file(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    entry: &mut tar::Entry<'_, impl Read>,
+) -> io::Result<Entry> {
+    let executable = entry.header().mode()? & 0o111 != 0;
+    let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(parent, name, flags, mode) {
+        Err(Errno::EXIST) => {
+            rustix::fs::unlinkat(parent, name, AtFlags::empty())?;
+            rustix::fs::openat(parent, name, flags, mode)
+        }
+        other => other,
+    };
+    let mut file = File::from(opened?);
+    let size = entry.size();
+    let mut hash = blob_hash(size);
+    let mut buffer = vec![0; usize::try_from(size).unwrap_or(usize::MAX).clamp(1, 128 << 10)];
+    let mut left = size;
+    loop {
+        let count = entry.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        left -= (count as u64).min(left);
+        hash.update(&buffer[..count]);
+        file.write_all(&buffer[..count])?;
+    }
+    if left > 0 {
+        return Err(io::Error::other("the stream ended inside the file"));
+    }
+    let seconds = i64::try_from(entry.header().mtime()?).unwrap_or(0);
+    let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
+    let stat = rustix::fs::fstat(file.as_fd())?;
+    let kind = if executable { Kind::Executable } else { Kind::File };
+    Ok(Entry { kind, blob: hash.finalize().into(), stamp: Stamp::of(&stat) })
+}
+
+fn unpack_link(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    entry: &tar::Entry<'_, impl Read>,
+) -> io::Result<Entry> {
+    let target = entry.link_name_bytes().ok_or_else(|| io::Error::other("a link to nothing"))?;
+    let target = OsStr::from_bytes(&target);
+    match rustix::fs::symlinkat(target, parent, name) {
+        Err(Errno::EXIST) => {
+            rustix::fs::unlinkat(parent, name, AtFlags::empty())?;
+            rustix::fs::symlinkat(target, parent, name)?;
+        }
+        other => other?,
+    }
+    let stat = folder::look(parent, name)?;
+    let blob = blob_id(target.as_bytes());
+    Ok(Entry { kind: Kind::Symlink, blob, stamp: Stamp::of(&stat) })
+}

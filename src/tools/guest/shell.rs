@@ -1,19 +1,143 @@
-//! `shell_command` and `shell`.
+//! `shell_command` and `shell`: one command, given as text for a shell or as an argument vector.
+//!
+//! Both fill [`CommandOutput`](crate::tools::CommandOutput); each model family's profile words it.
+//! Nobody can approve anything, so a request for more rights is answered, not executed.
 
-use super::{Effect, GuestTool, ToolError};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use crate::guest::environment;
+use crate::guest::process::Spec;
+
+/// When the model does not say.
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+
+/// The longest that one command may run.
+const MAX_TIMEOUT_MS: u64 = 3_600_000;
 
 pub const SHELL_COMMAND: GuestTool = GuestTool {
     name: "shell_command",
     effect: Effect::Writes,
     #[cfg(feature = "host")]
-    schema: || serde_json::Value::Null,
-    run: |_, _| Err(ToolError::Broken(String::new())),
+    schema: || schemars::schema_for!(ShellCommandArgs).to_value(),
+    run: |call, args| {
+        let args: ShellCommandArgs = parse_args("shell_command", args)?;
+        shell_command(call, &args)
+    },
 };
 
 pub const SHELL: GuestTool = GuestTool {
     name: "shell",
     effect: Effect::Writes,
     #[cfg(feature = "host")]
-    schema: || serde_json::Value::Null,
-    run: |_, _| Err(ToolError::Broken(String::new())),
+    schema: || schemars::schema_for!(ShellArgs).to_value(),
+    run: |call, args| {
+        let args: ShellArgs = parse_args("shell", args)?;
+        shell(call, &args)
+    },
 };
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct ShellCommandArgs {
+    /// The script to run in the default shell.
+    command: String,
+    /// The folder to run it in, relative to the workspace; the workspace when absent.
+    workdir: Option<String>,
+    /// Milliseconds after which the command is stopped.
+    timeout_ms: Option<u64>,
+    /// True to read the login profile first. It may reset `PATH`; false when absent.
+    login: Option<bool>,
+    /// Leave this out: commands always run with the sandbox's permissions.
+    sandbox_permissions: Option<String>,
+    /// Why more permissions are needed. Nobody can grant them.
+    justification: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct ShellArgs {
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// The folder to run it in, relative to the workspace; the workspace when absent.
+    workdir: Option<String>,
+    /// Milliseconds after which the command is stopped.
+    timeout_ms: Option<u64>,
+    /// Leave this out: commands always run with the sandbox's permissions.
+    sandbox_permissions: Option<String>,
+    /// Why more permissions are needed. Nobody can grant them.
+    justification: Option<String>,
+}
+
+fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput, ToolError> {
+    refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
+    let shell = environment::default_shell(call.processes.env());
+    let flag = if args.login == Some(true) { "-lc" } else { "-c" };
+    let argv = [shell, flag.to_owned(), args.command.clone()];
+    run(call, &argv, args.workdir.as_deref(), args.timeout_ms)
+}
+
+fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
+    refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
+    if args.command.is_empty() {
+        return Err(ToolError::tell("`command` is empty: give a program and its arguments"));
+    }
+    let argv = match args.command.as_slice() {
+        // Models write `bash -lc` out of habit. A login shell would reset the `PATH` that the image
+        // sets, and not every image has bash.
+        [shell, flag, script]
+            if matches!(shell.as_str(), "bash" | "/bin/bash")
+                && matches!(flag.as_str(), "-lc" | "-c") =>
+        {
+            let shell = environment::default_shell(call.processes.env());
+            vec![shell, "-c".to_owned(), script.clone()]
+        }
+        other => other.to_vec(),
+    };
+    run(call, &argv, args.workdir.as_deref(), args.timeout_ms)
+}
+
+fn refuse_escalation(
+    permissions: Option<&str>,
+    justification: Option<&str>,
+) -> Result<(), ToolError> {
+    if permissions != Some("require_escalated") {
+        return Ok(());
+    }
+    let reason = justification.map_or(String::new(), |text| {
+        let short: String = text.chars().take(200).collect();
+        format!(" (“{short}”)")
+    });
+    Err(ToolError::tell(format!(
+        "the command was not run: more permissions were asked for{reason}, but this is an \
+         unattended run and nobody can approve that. Reach the goal inside the sandbox, without \
+         `sandbox_permissions`; if that is impossible, go on with what can be done and say in the \
+         final message what was missing."
+    )))
+}
+
+fn run(
+    call: &Call<'_>,
+    argv: &[String],
+    workdir: Option<&str>,
+    timeout_ms: Option<u64>,
+) -> Result<ToolOutput, ToolError> {
+    let timeout = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS);
+    let spec = Spec {
+        argv,
+        cwd: workdir.map(Path::new),
+        env: &BTreeMap::new(),
+        timeout: Duration::from_millis(timeout),
+        output_cap: call.output_cap,
+    };
+    let command = call.processes.run(&spec, call.cancelled)?;
+    Ok(ToolOutput {
+        success: command.exit_code == 0,
+        command: Some(command),
+        ..ToolOutput::default()
+    })
+}

@@ -1,0 +1,64 @@
+//! The environment of every command: what the guest was started with, without anything that looks
+//! like a credential, and with settings that keep programs from waiting for a person.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Set for every command, whatever the guest's own environment says.
+const FIXED: &[(&str, &str)] = &[
+    ("CI", "1"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("TERM", "dumb"),
+];
+
+/// Set when the guest's own environment does not.
+const DEFAULTS: &[(&str, &str)] = &[("LANG", "C.UTF-8"), ("PATH", DEFAULT_PATH), ("USER", "agent")];
+
+/// Beginnings and ends of names that are not passed on. The guest is never given a credential; an
+/// image may bring its own.
+const FOREIGN_BEGINNINGS: &[&str] =
+    &["ACTIONS_", "AWS_", "DOCKER_", "GITHUB_", "LD_", "PATCHWRIGHT_"];
+const FOREIGN_ENDS: &[&str] = &["_KEY", "_PASSWORD", "_SECRET", "_TOKEN"];
+
+/// Makes the environment. Names and values that are not UTF-8 are left out.
+pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !is_foreign(name))
+        .collect();
+    for (name, value) in DEFAULTS {
+        env.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
+    }
+    for (name, value) in FIXED {
+        env.insert((*name).to_owned(), (*value).to_owned());
+    }
+    for (name, path) in [("HOME", home), ("TMPDIR", tmp)] {
+        if let Some(path) = path.and_then(Path::to_str) {
+            env.insert(name.to_owned(), path.to_owned());
+        }
+    }
+    env.entry("HOME".to_owned()).or_insert_with(|| "/tmp".to_owned());
+    env
+}
+
+fn is_foreign(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    FOREIGN_BEGINNINGS.iter().any(|beginning| upper.starts_with(beginning))
+        || FOREIGN_ENDS.iter().any(|end| upper.ends_with(end))
+}
+
+/// The shell for commands given as text: bash when the sandbox has it, else sh.
+pub fn default_shell(env: &BTreeMap<String, String>) -> String {
+    let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+    path.split(':')
+        .filter(|folder| folder.starts_with('/'))
+        .map(|folder| Path::new(folder).join("bash"))
+        .find(|bash| bash.is_file())
+        .map_or_else(|| "/bin/sh".to_owned(), |bash| bash.display().to_string())
+}

@@ -1,0 +1,88 @@
+//! The launcher: one small process per command, started by [`super::process`] from this same binary.
+//!
+//! It makes a session of its own, takes rights away from itself, starts the command, and stays as
+//! its reaper: every orphan of the command becomes its child. When the command ends, or when the
+//! launcher's standard input ends (the guest cancelled, or died), it kills whatever is left below it
+//! and exits with the command's exit code. So nothing that a command starts outlives it.
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitOptions};
+
+use super::{confine, descendants};
+
+/// How long survivors may take to die. Only a process stuck in the kernel takes longer than
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Exit codes as shells use them.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+/// Runs `argv` to its end. Standard input is the lifeline; output goes where the launcher's goes.
+pub fn launch(argv: &[String]) -> ExitCode {
+    let Some((program, args)) = argv.split_first() else {
+        return complain("no command was given", NOT_RUNNABLE);
+    };
+    let lifeline = match confine::detach_stdin() {
+        Ok(lifeline) => lifeline,
+        Err(err) => return complain(&format!("cannot detach: {err}"), NOT_RUNNABLE),
+    };
+    let _ = rustix::process::setsid();
+    if let Err(err) = confine::harden_process() {
+        return complain(&err, NOT_RUNNABLE);
+    }
+    confine::restrict_command();
+    let watcher = std::thread::Builder::new().stack_size(64 << 10);
+    if let Err(err) = watcher.spawn(move || watch(lifeline.into())) {
+        return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    let spawned = Command::new(program).args(args).process_group(0).spawn();
+    let child = match spawned {
+        Ok(child) => child,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
+            return complain(&format!("`{program}`: command not found"), NOT_FOUND);
+        }
+        Err(err) => return complain(&format!("cannot run `{program}`: {err}"), NOT_RUNNABLE),
+    };
+    let code = wait_for(Pid::from_child(&child));
+    descendants::leave_nobody(PATIENCE);
+    ExitCode::from(code)
+}
+
+/// Collects every dead child, until the command itself is among them.
+fn wait_for(command: Pid) -> u8 {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == command => {
+                let status = ExitStatus::from_raw(status.as_raw());
+                let code = status.code().or(status.signal().map(|signal| 128 + signal));
+                return code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Cannot happen while the command is our child; without one there is nothing to wait for.
+            Err(_) => return u8::MAX,
+        }
+    }
+}
+
+/// Waits until the other end of the lifeline is closed, then kills until the process ends.
+fn watch(mut lifeline: std::fs::File) {
+    let mut byte = [0];
+    while lifeline.read(&mut byte).is_ok_and(|count| count > 0) {}
+    loop {
+        descendants::kill_below(rustix::process::getpid(), &|_| false);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Writes a message where the command's output goes.
+fn complain(message: &str, code: u8) -> ExitCode {
+    // Nobody is left to tell when this fails.
+    let _ = writeln!(std::io::stdout(), "patchwright: {message}");
+    ExitCode::from(code)
+}

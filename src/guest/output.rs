@@ -1,0 +1,100 @@
+//! The output of a command within bounds: its head, its tail, and exact counts of everything.
+//! Memory stays constant however much a command writes and however long its lines are.
+
+use std::collections::VecDeque;
+
+use crate::tools::CommandOutput;
+
+/// Keeps the first and the last bytes of a stream.
+#[derive(Debug)]
+pub struct Kept {
+    head_cap: usize,
+    tail_cap: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total_bytes: u64,
+    newlines: u64,
+    last: Option<u8>,
+}
+
+impl Kept {
+    /// Keeps at most `cap` bytes, half of them from the beginning.
+    pub fn new(cap: usize) -> Kept {
+        let head_cap = cap / 2;
+        Kept {
+            head_cap,
+            tail_cap: cap - head_cap,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total_bytes: 0,
+            newlines: 0,
+            last: None,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        let Some(last) = bytes.last() else { return };
+        self.last = Some(*last);
+        self.total_bytes += bytes.len() as u64;
+        self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        let to_head = bytes.len().min(self.head_cap - self.head.len());
+        let (head, mut rest) = bytes.split_at(to_head);
+        self.head.extend_from_slice(head);
+        rest = &rest[rest.len().saturating_sub(self.tail_cap)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_cap);
+        self.tail.drain(..excess);
+        self.tail.extend(rest);
+    }
+
+    /// The outcome of a command that wrote this. Where bytes are missing, a line in the output says
+    /// how many.
+    pub fn finish(self, exit_code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {
+        let Kept { head, mut tail, total_bytes, newlines, last, .. } = self;
+        let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
+        let tail = tail.make_contiguous();
+        let output = if omitted == 0 {
+            let mut all = head;
+            all.extend_from_slice(tail);
+            String::from_utf8_lossy(&all).into_owned()
+        } else {
+            // Cutting may split a character: its remains are left out, not shown as replacement.
+            let head = &head[..whole_characters(&head)];
+            let tail = &tail[first_character(tail)..];
+            omitted = total_bytes - (head.len() + tail.len()) as u64;
+            let head = String::from_utf8_lossy(head);
+            let tail = String::from_utf8_lossy(tail);
+            format!("{head}\n[… {omitted} bytes left out …]\n{tail}")
+        };
+        let total_lines = newlines + u64::from(last.is_some_and(|byte| byte != b'\n'));
+        CommandOutput {
+            exit_code,
+            timed_out,
+            duration_ms,
+            output,
+            total_bytes,
+            total_lines,
+            omitted_bytes: omitted,
+        }
+    }
+}
+
+/// Length of `bytes` without a character that is cut off at the end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(3);
+    for start in (from..bytes.len()).rev() {
+        let width = match bytes[start] {
+            0xc0..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf7 => 4,
+            0x80..=0xbf => continue,
+            _ => return bytes.len(),
+        };
+        return if start + width > bytes.len() { start } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+/// Where the first whole character begins.
+fn first_character(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|byte| (0x80..=0xbf).contains(*byte)).count()
+}

@@ -1,0 +1,137 @@
+//! System calls that commands do not get. Lists of what is denied, not of what is allowed: builds
+//! use everything else. A denied call fails with EPERM, which programs report; `clone3` and
+//! `io_uring_setup` answer ENOSYS, because programs then fall back to what they did before.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+/// Whether the kernel already keeps signals inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signals {
+    Scoped,
+    /// `kill(-1)` would reach every process of the user, so it is denied.
+    Unscoped,
+}
+
+/// Administration of the kernel, and the parts of it that broke sandboxes most often.
+const KERNEL_SURFACE: &[libc::c_long] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pivot_root,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+];
+
+/// Ways to other processes and machines.
+const REACHING_OUT: &[libc::c_long] = &[
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_socket,
+];
+
+/// Bits of the first argument of `clone` that make namespaces.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// `personality` values that programs use: query, Linux, and the latter without randomisation.
+const PERSONALITIES: [u64; 3] = [0xffff_ffff, 0, 0x0004_0000];
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Denies [`KERNEL_SURFACE`], new namespaces and odd personalities.
+pub fn deny_kernel_surface() -> Result<(), String> {
+    let mut rules: Rules = KERNEL_SURFACE.iter().map(|call| (*call, Vec::new())).collect();
+    let namespaces = NAMESPACES.iter().map(|flag| {
+        let flag = u64::from(flag.cast_unsigned());
+        rule(vec![(0, SeccompCmpOp::MaskedEq(flag), flag)])
+    });
+    rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+    let odd = PERSONALITIES.iter().map(|value| (0, SeccompCmpOp::Ne, *value)).collect();
+    rules.insert(libc::SYS_personality, vec![rule(odd)?]);
+    apply(rules, libc::EPERM)?;
+    let replaced = [
+        libc::SYS_clone3,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_io_uring_setup,
+    ];
+    apply(replaced.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)
+}
+
+/// Denies [`REACHING_OUT`]: sockets of every family (pairs are allowed), and tracing.
+pub fn deny_reaching_out(signals: Signals) -> Result<(), String> {
+    let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();
+    if signals == Signals::Unscoped {
+        rules.insert(libc::SYS_kill, vec![rule(vec![(0, SeccompCmpOp::Eq, 0xffff_ffff)])?]);
+    }
+    apply(rules, libc::EPERM)
+}
+
+/// All conditions together: argument index, operator, 32-bit value.
+fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Result<SeccompRule, String> {
+    let conditions = conditions
+        .into_iter()
+        .map(|(index, operator, value)| {
+            SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)
+        })
+        .collect::<Result<_, _>>()
+        .map_err(|err| err.to_string())?;
+    SeccompRule::new(conditions).map_err(|err| err.to_string())
+}
+
+fn apply(mut rules: Rules, errno: i32) -> Result<(), String> {
+    // The same calls under their x32 numbers, where the kernel has that interface.
+    #[cfg(target_arch = "x86_64")]
+    for (call, conditions) in rules.clone() {
+        rules.insert(call | 0x4000_0000, conditions);
+    }
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|err| err.to_string())?;
+    let denied = SeccompAction::Errno(errno.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)
+        .map_err(|err| err.to_string())?;
+    let program = BpfProgram::try_from(filter).map_err(|err| err.to_string())?;
+    seccompiler::apply_filter(&program).map_err(|err| err.to_string())
+}

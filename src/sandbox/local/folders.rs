@@ -1,0 +1,260 @@
+//! The folders of local sandboxes: made, marked with their owner, swept, removed.
+//!
+//! `sandboxes/<run>-<purpose>-<n>/` holds `workspace`, `tmp`, `home`, and beside them, out of the
+//! guest's reach, `owner` and `guest` (process id and start time of each) and `guest.log`.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::guest::transfer::blob_id;
+use crate::sandbox::SandboxError;
+
+/// Bytes of the guest's log that go into an error.
+const LAST_WORDS: usize = 2000;
+
+/// The folder of one sandbox.
+#[derive(Debug)]
+pub(super) struct Folders {
+    pub(super) top: PathBuf,
+}
+
+impl Folders {
+    /// Makes a fresh folder, readable by its owner only.
+    pub(super) fn create(base: &Path, run: &str, purpose: &str) -> Result<Folders, SandboxError> {
+        let all = base.join("sandboxes");
+        make_private(&all)?;
+        let name = format!("{}-{purpose}", plain(run));
+        for number in 1..10_000 {
+            let top = all.join(format!("{name}-{number}"));
+            match DirBuilder::new().mode(0o700).create(&top) {
+                Ok(()) => {
+                    let folders = Folders { top };
+                    for inner in [folders.workspace(), folders.tmp(), folders.home()] {
+                        make_private(&inner)?;
+                    }
+                    write(&folders.top.join("owner"), &identity(std::process::id()))?;
+                    return Ok(folders);
+                }
+                Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
+                Err(err) => return Err(failed("make", &top, &err)),
+            }
+        }
+        Err(SandboxError::Other(format!("too many folders `{name}-…` in `{}`", all.display())))
+    }
+
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.top.join("workspace")
+    }
+
+    pub(super) fn tmp(&self) -> PathBuf {
+        self.top.join("tmp")
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.top.join("home")
+    }
+
+    /// Where the guest's standard error goes.
+    pub(super) fn log(&self) -> Result<File, SandboxError> {
+        let path = self.top.join("guest.log");
+        File::create(&path).map_err(|err| failed("make", &path, &err))
+    }
+
+    /// The end of the log, as the end of a message.
+    pub(super) fn last_words(&self) -> String {
+        let log = fs_err::read(self.top.join("guest.log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_WORDS)..]);
+        if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) }
+    }
+
+    pub(super) fn note_guest(&self, pid: Option<u32>) -> Result<(), SandboxError> {
+        match pid {
+            Some(pid) => write(&self.top.join("guest"), &identity(pid)),
+            None => Ok(()),
+        }
+    }
+
+    /// Kills the guest with its process group, when the noted process is still the same one. What
+    /// it started dies with it: every launcher watches the guest.
+    pub(super) fn kill_guest(&self) {
+        let noted = fs_err::read_to_string(self.top.join("guest")).unwrap_or_default();
+        if let Some(pid) = alive(&noted) {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Copies what setup left. Times are kept, so that build tools find their own work unchanged.
+    pub(super) fn fill(&self, template: &Path) -> Result<(), SandboxError> {
+        for inner in ["workspace", "home"] {
+            copy(&template.join(inner), &self.top.join(inner))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self) -> Result<(), SandboxError> {
+        remove(&self.top)
+    }
+}
+
+/// Writes the guest once per version; returns its path.
+pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
+    use std::fmt::Write as _;
+    let version = blob_id(binary).iter().take(8).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    let folder = base.join("guest").join(version);
+    let path = folder.join("patchwright-guest");
+    if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {
+        return Ok(path);
+    }
+    make_private(&base.join("guest"))?;
+    make_private(&folder)?;
+    // Beside it, then renamed: another process may be starting the same file.
+    let fresh = folder.join(format!("fresh-{}", std::process::id()));
+    let written = fs_err::write(&fresh, binary)
+        .and_then(|()| fs_err::set_permissions(&fresh, Permissions::from_mode(0o500)))
+        .and_then(|()| fs_err::rename(&fresh, &path));
+    written.map_err(|err| failed("write", &path, &err))?;
+    Ok(path)
+}
+
+/// Removes what dead processes left, or everything of one run. Returns the folders' names.
+pub(super) fn sweep(base: &Path, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
+    let all = base.join("sandboxes");
+    let entries = match fs_err::read_dir(&all) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(err) => return Err(failed("read", &all, &err)),
+    };
+    let mut swept = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let top = entry.path();
+        let owner = fs_err::read_to_string(top.join("owner")).unwrap_or_default();
+        let ours = match run {
+            Some(run) => name.starts_with(&format!("{}-", plain(run))),
+            None => alive(&owner).is_none() && !is_being_made(&top, &owner),
+        };
+        if ours {
+            let folders = Folders { top };
+            folders.kill_guest();
+            folders.remove()?;
+            swept.push(name);
+        }
+    }
+    Ok(swept)
+}
+
+/// A folder without an owner's note that is younger than a minute.
+fn is_being_made(top: &Path, owner: &str) -> bool {
+    owner.is_empty()
+        && fs_err::metadata(top)
+            .and_then(|found| found.modified())
+            .is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() < 60))
+}
+
+/// Process id and start time: together they name a process for good. Source: `proc(5)`, `stat`.
+fn identity(pid: u32) -> String {
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
+    format!("{pid} {}", started.unwrap_or("0"))
+}
+
+/// The process that a note names, when it still lives.
+fn alive(note: &str) -> Option<Pid> {
+    let pid: u32 = note.split_ascii_whitespace().next()?.parse().ok()?;
+    if identity(pid) != note.trim() || note.trim().ends_with(" 0") {
+        return None;
+    }
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// A run's id as part of a file name.
+fn plain(run: &str) -> String {
+    let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let name: String = run.chars().map(|c| if ok(c) { c } else { '_' }).take(100).collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+/// Copies a tree: files, links, folders, with modes and times. Nothing else can be in it that a
+/// sandbox would miss.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SandboxError> {
+    let entries = fs_err::read_dir(from).map_err(|err| failed("read", from, &err))?;
+    for entry in entries {
+        let entry = entry.map_err(|err| failed("read", from, &err))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(|err| failed("read", &source, &err))?;
+        let copied = if kind.is_dir() {
+            DirBuilder::new()
+                .mode(0o755)
+                .create(&target)
+                .map_err(|err| failed("make", &target, &err))?;
+            copy(&source, &target)?;
+            continue;
+        } else if kind.is_symlink() {
+            fs_err::read_link(&source).and_then(|link| std::os::unix::fs::symlink(link, &target))
+        } else if kind.is_file() {
+            copy_file(&source, &target)
+        } else {
+            Ok(())
+        };
+        copied.map_err(|err| failed("copy", &source, &err))?;
+    }
+    Ok(())
+}
+
+fn copy_file(source: &Path, target: &Path) -> std::io::Result<()> {
+    fs_err::copy(source, target)?;
+    let modified = fs_err::metadata(source)?.modified()?;
+    File::options().write(true).open(target)?.set_modified(modified)
+}
+
+/// Removes a tree, even one whose folders a command made unreadable.
+fn remove(top: &Path) -> Result<(), SandboxError> {
+    match fs_err::remove_dir_all(top) {
+        Ok(()) => return Ok(()),
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(_) => open_up(top, 0),
+    }
+    fs_err::remove_dir_all(top).map_err(|err| failed("remove", top, &err))
+}
+
+/// Makes every folder accessible to its owner again.
+fn open_up(folder: &Path, depth: usize) {
+    let _ = fs_err::set_permissions(folder, Permissions::from_mode(0o700));
+    let Ok(entries) = fs_err::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if depth < 1000 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path(), depth + 1);
+        }
+    }
+}
+
+pub(super) fn make_private(path: &Path) -> Result<(), SandboxError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|err| failed("make", path, &err))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
+    File::create(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|err| failed("write", path, &err))
+}
+
+fn failed(verb: &str, path: &Path, err: &std::io::Error) -> SandboxError {
+    let message = format!("cannot {verb} `{}`: {err}", path.display());
+    if err.kind() == ErrorKind::StorageFull {
+        SandboxError::DiskFull(message)
+    } else {
+        SandboxError::Other(message)
+    }
+}

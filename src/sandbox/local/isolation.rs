@@ -1,0 +1,137 @@
+//! What surrounds the local guest besides its own confinement: namespaces, as far as the kernel
+//! lets an ordinary user make them, and the user's toolchains, which commands may read.
+//!
+//! Namespaces are made by the `unshare` program of util-linux; making them from here would need
+//! unsafe code.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+/// From most to least. The first that works is used.
+const LEVELS: &[Level] = &[
+    Level {
+        options: &[
+            "--user",
+            "--map-current-user",
+            "--keep-caps",
+            "--net",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ],
+        report: "namespaces: user, network, processes, mounts",
+        own_mounts: true,
+    },
+    Level {
+        options: &["--user", "--map-current-user", "--net"],
+        report: "namespaces: user, network",
+        own_mounts: false,
+    },
+    Level {
+        options: &["--user", "--map-root-user", "--net"],
+        report: "namespaces: user, network",
+        own_mounts: false,
+    },
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    options: &'static [&'static str],
+    report: &'static str,
+    own_mounts: bool,
+}
+
+/// The namespaces that this machine allows.
+#[derive(Debug)]
+pub(super) struct Isolation {
+    level: Option<Level>,
+}
+
+impl Isolation {
+    /// Tries every level with the guest's `--version`.
+    pub(super) async fn find(guest: &Path) -> Isolation {
+        for level in LEVELS {
+            #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
+            let tried = Command::new("unshare")
+                .args(level.options)
+                .arg("--")
+                .arg(guest)
+                .arg("--version")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .kill_on_drop(true)
+                .status();
+            let tried = tokio::time::timeout(std::time::Duration::from_secs(5), tried).await;
+            if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
+                return Isolation { level: Some(*level) };
+            }
+        }
+        Isolation { level: None }
+    }
+
+    /// The beginning of the guest's command line.
+    pub(super) fn wrap(&self, guest: &Path) -> Vec<OsString> {
+        let mut argv = Vec::new();
+        if let Some(level) = self.level {
+            argv.push("unshare".into());
+            argv.extend(level.options.iter().map(OsString::from));
+            argv.push("--".into());
+        }
+        argv.push(guest.into());
+        argv
+    }
+
+    pub(super) fn has_own_mounts(&self) -> bool {
+        self.level.is_some_and(|level| level.own_mounts)
+    }
+
+    pub(super) fn report(&self) -> Option<&'static str> {
+        self.level.map(|level| level.report)
+    }
+}
+
+/// Compilers and interpreters that the user installed below the home folder. The home folder itself
+/// stays closed; these parts of it can be read, and hold no credentials.
+#[derive(Debug, Default)]
+pub(super) struct Toolchains {
+    pub(super) read: Vec<PathBuf>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+impl Toolchains {
+    #[expect(clippy::disallowed_methods, reason = "the search path decides which toolchains exist")]
+    pub(super) fn of_this_user() -> Toolchains {
+        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+        let home = std::env::var("HOME").map(PathBuf::from).unwrap_or_default();
+        let variable = |name: &str| std::env::var(name).ok().map(PathBuf::from);
+        let mut read = Vec::new();
+        let mut env = BTreeMap::from([("PATH".to_owned(), path.clone())]);
+        for folder in path.split(':').map(Path::new) {
+            let Ok(below) = folder.strip_prefix(&home) else { continue };
+            // `~/.nvm/versions/node/v24/bin` needs what stands beside it; `~/.local/bin` does not.
+            match folder.parent() {
+                Some(parent) if below.components().count() > 3 => read.push(parent.to_owned()),
+                _ if below.components().count() > 0 => read.push(folder.to_owned()),
+                _ => {}
+            }
+        }
+        let rustup = variable("RUSTUP_HOME").unwrap_or_else(|| home.join(".rustup"));
+        if rustup.is_dir() {
+            env.insert("RUSTUP_HOME".to_owned(), rustup.display().to_string());
+            read.push(rustup);
+        }
+        // The download cache only: the folder above it holds the registry token.
+        let cargo = variable("CARGO_HOME").unwrap_or_else(|| home.join(".cargo"));
+        read.extend(
+            [cargo.join("registry"), cargo.join("bin")].into_iter().filter(|dir| dir.is_dir()),
+        );
+        Toolchains { read, env }
+    }
+}

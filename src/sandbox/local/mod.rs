@@ -1,0 +1,191 @@
+//! The sandbox without Docker: the same guest as a child process that confines itself.
+//!
+//! Writes reach only the sandbox's own folders (Landlock), there are no sockets (seccomp), and where
+//! the kernel lets an ordinary user make namespaces, no network and no other processes exist
+//! ([`isolation`]). It is chosen explicitly or by commands that say so, never as a silent
+//! replacement for Docker. A kernel that cannot confine is refused.
+//!
+//! Setup commands run once per (commands, lock files, base) in a sandbox of their own, under the same
+//! confinement and so without network; what they leave in workspace and home is copied into every
+//! sandbox ([`setup`]).
+
+mod folders;
+mod isolation;
+mod setup;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
+
+use self::folders::Folders;
+use self::isolation::Isolation;
+use super::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop};
+use crate::guest::GUEST_BINARY;
+use crate::guest::client::Client;
+
+/// How long a guest may take to say hello. Milliseconds, unless the machine is overloaded.
+const HELLO: Duration = Duration::from_secs(20);
+
+/// How long it may take to end after its input was closed.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Starts sandboxes below one folder of the state directory.
+pub struct LocalSandbox {
+    base: PathBuf,
+    toolchains: isolation::Toolchains,
+    /// Found out once.
+    isolation: OnceCell<Isolation>,
+}
+
+impl LocalSandbox {
+    /// Sandboxes live in `base/sandboxes`, the guest in `base/guest`.
+    pub fn new(base: PathBuf) -> LocalSandbox {
+        let toolchains = isolation::Toolchains::of_this_user();
+        LocalSandbox { base, toolchains, isolation: OnceCell::new() }
+    }
+
+    /// A fresh sandbox with a serving guest. `template` is what setup left.
+    async fn launch(
+        &self,
+        run: &str,
+        purpose: &str,
+        env: &BTreeMap<String, String>,
+        template: Option<&Path>,
+    ) -> Result<Running, SandboxError> {
+        let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
+        let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
+        let folders = Folders::create(&self.base, run, purpose)?;
+        let started = async {
+            if let Some(template) = template {
+                folders.fill(template)?;
+            }
+            self.serve(&guest, isolation, &folders, env).await
+        };
+        match started.await {
+            Ok((child, client)) => {
+                let mut enforced = client.hello().confinement.clone();
+                enforced.extend(isolation.report().map(str::to_owned));
+                let id = folders.top.display().to_string();
+                let workspace = folders.workspace().display().to_string();
+                let stopper = Box::new(LocalStop { folders, child: Mutex::new(child) });
+                Ok(Running { client, id, workspace, enforced, stopper })
+            }
+            Err(err) => {
+                // The error that ended the start is the one to report.
+                let _ = folders.remove();
+                Err(err)
+            }
+        }
+    }
+
+    async fn serve(
+        &self,
+        guest: &Path,
+        isolation: &Isolation,
+        folders: &Folders,
+        env: &BTreeMap<String, String>,
+    ) -> Result<(Child, Client), SandboxError> {
+        let mut argv: Vec<OsString> = isolation.wrap(guest);
+        argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
+        argv.push(folders.workspace().into());
+        for (option, path) in [("--home", folders.home()), ("--tmp", folders.tmp())] {
+            argv.extend([option.into(), path.into()]);
+        }
+        for path in &self.toolchains.read {
+            argv.extend(["--read".into(), path.into()]);
+        }
+        if isolation.has_own_mounts() && !self.base.starts_with("/tmp") {
+            argv.push("--private-tmp".into());
+        }
+        let log = folders.log()?;
+        #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
+        let spawned = Command::new(&argv[0])
+            .args(&argv[1..])
+            .current_dir(folders.workspace())
+            .env_clear()
+            .envs(&self.toolchains.env)
+            .envs(env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        let mut child =
+            spawned.map_err(|err| SandboxError::Other(format!("cannot start the guest: {err}")))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(SandboxError::Other("the guest has no standard streams".to_owned()));
+        };
+        folders.note_guest(child.id())?;
+        match Client::connect(stdout, stdin, HELLO).await {
+            Ok(client) => Ok((child, client)),
+            Err(err) => {
+                let _ = child.start_kill();
+                let said = folders.last_words();
+                Err(SandboxError::Other(format!("the local sandbox does not start: {err}{said}")))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Sandbox for LocalSandbox {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
+        if spec.setup.is_empty() {
+            let description = "local".to_owned();
+            return Ok(PreparedImage { reference: String::new(), description });
+        }
+        let template = setup::prepare(self, spec).await?;
+        Ok(PreparedImage {
+            reference: template.display().to_string(),
+            description: format!("local, with {} setup commands", spec.setup.len()),
+        })
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
+        let reference = &spec.image.reference;
+        let template = (!reference.is_empty()).then(|| Path::new(reference));
+        self.launch(&spec.run, spec.purpose, &spec.env, template).await
+    }
+
+    async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
+        folders::sweep(&self.base, run)
+    }
+}
+
+/// Takes one sandbox down.
+struct LocalStop {
+    folders: Folders,
+    child: Mutex<Child>,
+}
+
+#[async_trait]
+impl Stop for LocalStop {
+    async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
+        let LocalStop { folders, child } = *self;
+        let mut child = child.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Its input is closed by now: it kills what it started and ends.
+        if tokio::time::timeout(FAREWELL, child.wait()).await.is_err() {
+            folders.kill_guest();
+            let _ = child.kill().await;
+        }
+        folders.remove()
+    }
+
+    async fn autopsy(&self) -> Option<String> {
+        let mut child = self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let status = child.try_wait().ok()??;
+        Some(format!("the guest ended with {status}{}", self.folders.last_words()))
+    }
+}
