@@ -9,6 +9,7 @@ pub mod list_dir;
 pub mod read_file;
 pub mod root;
 pub mod shell;
+mod walk;
 
 use serde_json::Value;
 
