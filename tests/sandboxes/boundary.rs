@@ -90,17 +90,17 @@ async fn inspect_shows_every_default() {
         UsernsMode: ""
         Memory: 4294967296
         MemorySwap: 4294967296
-        NanoCpus: 2000000000
+        NanoCpus: 1000000000
         PidsLimit: 512
         ReadonlyRootfs: true
-        Tmpfs: {"/home/agent":"rw,exec,nosuid,nodev,mode=0700,uid=10000,gid=10000,size=1073741824,nr_inodes=200000","/tmp":"rw,exec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=200000"}
+        Tmpfs: {"/tmp":"rw,exec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=200000","/home/agent":"rw,exec,nosuid,nodev,mode=0700,uid=10000,gid=10000,size=1073741824,nr_inodes=200000"}
         Ulimits: [{"Name":"core","Soft":0,"Hard":0},{"Name":"nofile","Soft":4096,"Hard":4096},{"Name":"fsize","Soft":2147483648,"Hard":2147483648}]
         ShmSize: 67108864
         Init: true
         AutoRemove: false
         LogConfig: {"Type":"none","Config":{}}
-        Binds: null
-        Devices: null
+        Binds: []
+        Devices: []
         RestartPolicy: {"Name":"no","MaximumRetryCount":0}
         User: "10000:10000"
         Hostname: "sandbox"
@@ -112,7 +112,7 @@ async fn inspect_shows_every_default() {
         OpenStdin: false
         mount: volume /pw true
         run: true
-        labels: 5
+        labels: deadline owner purpose run
     "#]].assert_eq(&table);
     assert_nothing_left(&docker).await;
 }

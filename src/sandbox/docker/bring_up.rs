@@ -103,12 +103,13 @@ impl DockerSandbox {
         }
     }
 
-    /// Frees a name: true when it was a leftover of `run` (or has gone meanwhile).
+    /// Frees a name: true when it was a leftover of `run`. A name that is taken by nothing belongs to a
+    /// container that is just being made.
     async fn removed_leftover(&self, name: &str, run: &str) -> Result<bool, SandboxError> {
         let inspection = self.docker.inspect_container(name, None::<InspectContainerOptions>);
         let made = match bounded("inspect", CALL, inspection).await {
             Ok(made) => made,
-            Err(err) if err.is_missing() => return Ok(true),
+            Err(err) if err.is_missing() => return Ok(false),
             Err(err) => return Err(err.into()),
         };
         let labels = made.config.and_then(|config| config.labels).unwrap_or_default();
