@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig};
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, RemoveContainerOptionsBuilder,
     StartContainerOptions, WaitContainerOptions,
@@ -20,18 +20,8 @@ use tokio::net::{TcpListener, UdpSocket};
 use super::{assert_nothing_left, sh, spec, started, try_sh};
 use crate::support::docker::{IMAGE, docker};
 
-#[tokio::test]
-async fn inspect_shows_every_default() {
-    let Some(docker) = docker().await else { return };
-    let mut spec = spec(&docker.run, IMAGE);
-    spec.limits = ContainerLimits { cpus: 1.0, ..ContainerLimits::default() };
-    let running = docker.sandbox.start(&spec).await.unwrap();
-    let made = docker
-        .engine
-        .inspect_container(&running.id, None::<InspectContainerOptions>)
-        .await
-        .unwrap();
-    running.stop().await.unwrap();
+/// What an inspection shows of the container's walls, one line each.
+fn table(made: ContainerInspectResponse, run: &str) -> String {
     let host = serde_json::to_value(made.host_config.unwrap()).unwrap();
     let config = serde_json::to_value(made.config.unwrap()).unwrap();
     let mut table = String::new();
@@ -77,8 +67,23 @@ async fn inspect_shows_every_default() {
         labels.keys().filter_map(|key| key.strip_prefix("patchwright.")).collect();
     names.retain(|name| *name != "test-image");
     names.sort_unstable();
-    writeln!(table, "run: {}", labels["patchwright.run"] == docker.run.as_str()).unwrap();
+    writeln!(table, "run: {}", labels["patchwright.run"] == run).unwrap();
     writeln!(table, "labels: {}", names.join(" ")).unwrap();
+    table
+}
+
+#[tokio::test]
+async fn inspect_shows_every_default() {
+    let Some(docker) = docker().await else { return };
+    let mut spec = spec(&docker.run, IMAGE);
+    spec.limits = ContainerLimits { cpus: 1.0, ..ContainerLimits::default() };
+    let running = docker.sandbox.start(&spec).await.unwrap();
+    let made = docker
+        .engine
+        .inspect_container(&running.id, None::<InspectContainerOptions>)
+        .await
+        .unwrap();
+    running.stop().await.unwrap();
     expect![[r#"
         CapDrop: ["ALL"]
         CapAdd: []
@@ -93,7 +98,7 @@ async fn inspect_shows_every_default() {
         NanoCpus: 1000000000
         PidsLimit: 512
         ReadonlyRootfs: true
-        Tmpfs: {"/tmp":"rw,exec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=200000","/home/agent":"rw,exec,nosuid,nodev,mode=0700,uid=10000,gid=10000,size=1073741824,nr_inodes=200000"}
+        Tmpfs: {"/home/agent":"rw,exec,nosuid,nodev,mode=0700,uid=10000,gid=10000,size=1073741824,nr_inodes=200000","/tmp":"rw,exec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=200000"}
         Ulimits: [{"Name":"core","Soft":0,"Hard":0},{"Name":"nofile","Soft":4096,"Hard":4096},{"Name":"fsize","Soft":2147483648,"Hard":2147483648}]
         ShmSize: 67108864
         Init: true
@@ -113,7 +118,7 @@ async fn inspect_shows_every_default() {
         mount: volume /pw true
         run: true
         labels: deadline owner purpose run
-    "#]].assert_eq(&table);
+    "#]].assert_eq(&table(made, &docker.run));
     assert_nothing_left(&docker).await;
 }
 
@@ -278,12 +283,11 @@ async fn killing_everything_is_survived_or_named() {
     let Some(docker) = docker().await else { return };
     let running = started(&docker).await;
     let _ = try_sh(&running, "kill -9 -1; sleep 1").await;
-    match try_sh(&running, "echo works").await {
-        Ok(output) => assert_eq!(output.output, "works\n"),
-        Err(_) => {
-            let reason = running.autopsy().await.unwrap();
-            assert!(reason.contains("killed"), "{reason}");
-        }
+    if let Ok(output) = try_sh(&running, "echo works").await {
+        assert_eq!(output.output, "works\n");
+    } else {
+        let reason = running.autopsy().await.unwrap();
+        assert!(reason.contains("killed"), "{reason}");
     }
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;

@@ -20,7 +20,7 @@ use crate::guest::client::Client;
 use crate::sandbox::{SandboxError, Stop};
 
 /// Creating copies what setup left into the volume; starting may wait for a slow disk.
-const SLOW_CALL: Duration = Duration::from_secs(300);
+const SLOW_CALL: Duration = Duration::from_mins(5);
 /// How long the guest may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
 /// Names that are tried when one is taken.
