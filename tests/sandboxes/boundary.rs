@@ -1,6 +1,7 @@
 //! What a container is, seen from outside (`docker inspect`) and from inside, and what attacks on it
 //! do.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use expect_test::expect;
 use futures_util::StreamExt;
 use patchwright::guest::client::GuestError;
 use patchwright::sandbox::{ContainerLimits, Sandbox};
+use serde_json::json;
 use tokio::net::{TcpListener, UdpSocket};
 
 use super::{assert_nothing_left, sh, spec, started, try_sh};
@@ -49,8 +51,11 @@ fn table(made: ContainerInspectResponse, run: &str) -> String {
         "Devices",
         "RestartPolicy",
     ] {
-        // Engines differ in how they say nothing.
-        let value = host[key].to_string();
+        // Engines differ in how they say nothing, and in the order of maps.
+        let value = match host[key].as_object() {
+            Some(map) => json!(map.iter().collect::<BTreeMap<_, _>>()).to_string(),
+            None => host[key].to_string(),
+        };
         let value = if value == "null" { "[]" } else { &value };
         writeln!(table, "{key}: {value}").unwrap();
     }
@@ -103,10 +108,10 @@ async fn inspect_shows_every_default() {
         ShmSize: 67108864
         Init: true
         AutoRemove: false
-        LogConfig: {"Type":"none","Config":{}}
+        LogConfig: {"Config":{},"Type":"none"}
         Binds: []
         Devices: []
-        RestartPolicy: {"Name":"no","MaximumRetryCount":0}
+        RestartPolicy: {"MaximumRetryCount":0,"Name":"no"}
         User: "10000:10000"
         Hostname: "sandbox"
         Env: ["CI=true","HOME=/home/agent","PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin","USER=agent"]
