@@ -56,3 +56,7 @@ mod guest_hostile; // guests that lie to the client
 mod guest_local;
 mod guest_transfer;
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary // the tree into the guest and the changes out of it // the local sandbox: its walls, setup, sweep
+mod guest_local; // the local sandbox: its walls, setup, sweep
+mod guest_transfer; // the tree into the guest and the changes out of it
+mod patches;
+mod sandboxes; // the apply_patch format, its hosted dialect, and the workspace boundary

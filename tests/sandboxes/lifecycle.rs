@@ -20,7 +20,7 @@ use crate::support::docker::{BUSYBOX, IMAGE, RealDocker, docker, socket};
 async fn works_in_an_image_with_nothing_but_busybox() {
     let Some(docker) = docker().await else { return };
     let running = docker.sandbox.start(&spec(&docker.run, BUSYBOX)).await.unwrap();
-    assert_eq!(sh(&running, "id -u; pwd").await, "10000\n/pw/workspace");
+    assert_eq!(sh(&running, "id -u; pwd -P").await, "10000\n/pw/workspace");
     assert_eq!(running.workspace, "/pw/workspace");
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;

@@ -20,7 +20,7 @@ use crate::guest::client::Client;
 use crate::sandbox::{SandboxError, Stop};
 
 /// Creating copies what setup left into the volume; starting may wait for a slow disk.
-const SLOW_CALL: Duration = Duration::from_secs(300);
+const SLOW_CALL: Duration = Duration::from_mins(5);
 /// How long the guest may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
 /// Names that are tried when one is taken.
@@ -103,12 +103,13 @@ impl DockerSandbox {
         }
     }
 
-    /// Frees a name: true when it was a leftover of `run` (or has gone meanwhile).
+    /// Frees a name: true when it was a leftover of `run`. A name that is taken by nothing belongs to a
+    /// container that is just being made.
     async fn removed_leftover(&self, name: &str, run: &str) -> Result<bool, SandboxError> {
         let inspection = self.docker.inspect_container(name, None::<InspectContainerOptions>);
         let made = match bounded("inspect", CALL, inspection).await {
             Ok(made) => made,
-            Err(err) if err.is_missing() => return Ok(true),
+            Err(err) if err.is_missing() => return Ok(false),
             Err(err) => return Err(err.into()),
         };
         let labels = made.config.and_then(|config| config.labels).unwrap_or_default();

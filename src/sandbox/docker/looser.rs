@@ -128,7 +128,7 @@ fn capabilities(names: Option<&Vec<String>>) -> String {
     names.join(",")
 }
 
-/// Engines add options of their own (SELinux labels); what may not be there is `unconfined`.
+/// Engines add options of their own (`SELinux` labels); what may not be there is `unconfined`.
 fn unconfined(host: &HostConfig) -> Vec<String> {
     let options: Vec<&str> = host.security_opt.iter().flatten().map(String::as_str).collect();
     let mut found: Vec<String> = options
@@ -278,7 +278,7 @@ mod tests {
                 config.healthcheck = Some(HealthConfig {
                     test: Some(vec!["CMD".to_owned()]),
                     ..HealthConfig::default()
-                })
+                });
             },
             "healthcheck is [\"CMD\"] instead of []",
         ),

@@ -44,7 +44,7 @@ pub const HOME: &str = "/home/agent";
 pub const USER: u32 = 10_000;
 
 /// Bound of one ordinary API call.
-const CALL: Duration = Duration::from_secs(60);
+const CALL: Duration = Duration::from_mins(1);
 
 /// Docker through its socket.
 pub struct DockerSandbox {

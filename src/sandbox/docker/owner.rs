@@ -23,7 +23,7 @@ const OWNER: &str = "patchwright.owner";
 const DEADLINE: &str = "patchwright.deadline";
 
 /// How long a container may live, whoever owns it.
-const LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const LIFETIME: Duration = Duration::from_hours(24);
 
 /// A process that owns containers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::{CALL, DockerSandbox};
 use crate::sandbox::{SandboxError, image};
 
 /// Bound of one attempt to pull.
-const PULL: Duration = Duration::from_secs(15 * 60);
+const PULL: Duration = Duration::from_mins(15);
 /// Waits between attempts to pull.
 const RETRIES: &[Duration] = &[Duration::from_secs(2), Duration::from_secs(10)];
 

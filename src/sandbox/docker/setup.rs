@@ -24,11 +24,11 @@ pub(super) const SETUP_LABEL: &str = "patchwright.setup";
 /// Name of those images, before `:key`.
 const REPOSITORY: &str = "patchwright-setup";
 /// Bound of a commit: setup may have installed gigabytes.
-const COMMIT: Duration = Duration::from_secs(900);
+const COMMIT: Duration = Duration::from_mins(15);
 /// Images that are kept whatever their age.
 const KEPT: usize = 20;
 /// Age after which the others are removed.
-const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 /// Bytes of output that a failing command is reported with.
 const TAIL: usize = 8 << 10;
 

@@ -12,7 +12,7 @@ use super::attach::Session;
 use crate::sandbox::{SandboxError, Stop};
 
 /// Bound of one attempt to remove.
-const REMOVE: Duration = Duration::from_secs(60);
+const REMOVE: Duration = Duration::from_mins(1);
 /// Waits between attempts to remove.
 const RETRIES: &[Duration] =
     &[Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
