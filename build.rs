@@ -75,6 +75,13 @@ fn build(out: &Path) -> PathBuf {
     for name in FOREIGN {
         cargo.env_remove(name);
     }
+    // Cargo sets these but never unsets them: with one of them the nested build's script would start
+    // a build of its own, and so on for ever.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_FEATURE_")) {
+            cargo.env_remove(&name);
+        }
+    }
     let output = cargo.output().expect("cargo can be started");
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);

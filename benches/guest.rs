@@ -1,1 +1,3 @@
+//! Round trips, commands and transfers through the real guest.
+
 fn main() {}

@@ -1,101 +1,299 @@
-//! The guest through its real binary and the real client: commands, transfer, hostile guests.
-#![expect(clippy::disallowed_methods, reason = "starts the guest and inspects its files")]
+//! The guest through its real binary and the real client: commands and what is left of them.
+#![expect(clippy::disallowed_methods, reason = "inspects processes and files of the guest")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use patchwright::guest::GUEST_BINARY;
-use patchwright::guest::client::{Client, CollectLimits, CollectedKind, CollectedTree, GuestError};
+use patchwright::guest::client::GuestError;
 use patchwright::guest::protocol::Exec;
-use patchwright::tools::{CommandOutput, ToolError};
+use patchwright::tools::ToolError;
 
-/// A serving guest in a folder of its own.
-struct Guest {
-    client: Client,
-    folder: tempfile::TempDir,
-    process: tokio::process::Child,
+use crate::support::guest::{Guest, sh};
+
+/// One command and what must come back: exit code, whether it timed out, output.
+struct Case {
+    name: &'static str,
+    argv: &'static [&'static str],
+    timeout_ms: u64,
+    exit_code: i32,
+    timed_out: bool,
+    output: &'static str,
 }
 
-impl Guest {
-    async fn start() -> Guest {
-        Guest::start_with(&[]).await
-    }
-
-    async fn start_with(options: &[&str]) -> Guest {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("workspace");
-        std::fs::create_dir(&workspace).unwrap();
-        std::fs::create_dir(folder.path().join("home")).unwrap();
-        let mut process = tokio::process::Command::new(guest_binary())
-            .arg("serve")
-            .arg("--workspace")
-            .arg(&workspace)
-            .arg("--home")
-            .arg(folder.path().join("home"))
-            .args(options)
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("CANARY_TOKEN", "must not be passed on")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
-        let client = Client::connect(stdout, stdin, Duration::from_secs(20)).await.unwrap();
-        Guest { client, folder, process }
-    }
-
-    fn workspace(&self) -> PathBuf {
-        self.folder.path().join("workspace")
-    }
-
-    async fn sh(&self, script: &str) -> CommandOutput {
-        self.client.exec(sh(script)).await.unwrap()
-    }
-
-    async fn collect(&self) -> CollectedTree {
-        self.client.collect(LIMITS).await.unwrap()
+impl Case {
+    const fn sh(name: &'static str, argv: &'static [&'static str]) -> Case {
+        Case { name, argv, timeout_ms: 20_000, exit_code: 0, timed_out: false, output: "" }
     }
 }
 
-const LIMITS: CollectLimits =
-    CollectLimits { files: 1000, bytes: 64 << 20, timeout: Duration::from_secs(60) };
+const COMMANDS: &[Case] = &[
+    Case {
+        exit_code: 3,
+        output: "one\ntwo\nthree\n",
+        ..Case::sh(
+            "keeps both streams in order",
+            &["sh", "-c", "echo one; echo two >&2; echo three; exit 3"],
+        )
+    },
+    Case::sh("a command without output", &["true"]),
+    Case {
+        exit_code: 127,
+        output: "patchwright: `no-such-program`: command not found\n",
+        ..Case::sh("a program that is not there", &["no-such-program"])
+    },
+    Case {
+        exit_code: 126,
+        output: "patchwright: cannot run `/`: Permission denied (os error 13)\n",
+        ..Case::sh("a folder as program", &["/"])
+    },
+    Case {
+        exit_code: 126,
+        output: "patchwright: no command was given\n",
+        ..Case::sh("no command", &[])
+    },
+    Case { exit_code: 137, ..Case::sh("death by signal", &["sh", "-c", "kill -9 $$"]) },
+    Case { exit_code: 143, ..Case::sh("death by its group", &["sh", "-c", "kill 0; sleep 10"]) },
+    Case { output: "end\n", ..Case::sh("no input", &["sh", "-c", "cat; echo end"]) },
+    Case {
+        output: "none\n",
+        ..Case::sh("no terminal", &["sh", "-c", "(: < /dev/tty) 2>/dev/null || echo none"])
+    },
+    Case {
+        timeout_ms: 200,
+        exit_code: 124,
+        timed_out: true,
+        output: "start\n",
+        ..Case::sh(
+            "a command that ignores termination",
+            &["sh", "-c", "trap '' TERM INT HUP; echo start; while :; do sleep 1; done"],
+        )
+    },
+    Case {
+        timeout_ms: 300,
+        exit_code: 124,
+        timed_out: true,
+        ..Case::sh(
+            "a command that fled into a session of its own",
+            &["sh", "-c", "setsid sleep 600 & setsid setsid sleep 600 & wait"],
+        )
+    },
+    Case {
+        output: "done\n",
+        ..Case::sh(
+            "daemons that hold the output",
+            &[
+                "sh",
+                "-c",
+                "(setsid nohup sleep 600 &) ; sleep 600 & (sleep 600 & sleep 600 &) & echo done",
+            ],
+        )
+    },
+    Case { output: "", ..Case::sh("output closed", &["sh", "-c", "exec >&- 2>&-; sleep 0.05"]) },
+    Case { output: "4096\n0\n", ..Case::sh("limits", &["sh", "-c", "ulimit -n; ulimit -c"]) },
+    Case {
+        output: "caf\u{fffd}\u{fffd}\n",
+        ..Case::sh("bytes that are not text", &["printf", "caf\\377\\376\\n"])
+    },
+];
 
-fn sh(script: &str) -> Exec {
-    Exec {
-        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        cwd: None,
-        env: BTreeMap::new(),
-        timeout_ms: 20_000,
-        output_cap: 10_000,
+#[tokio::test]
+async fn runs_commands_to_their_end() {
+    let guest = Guest::start().await;
+    for case in COMMANDS {
+        let exec = Exec {
+            argv: case.argv.iter().map(|arg| (*arg).to_owned()).collect(),
+            timeout_ms: case.timeout_ms,
+            ..sh("")
+        };
+        let out = guest.client.exec(exec).await.unwrap();
+        let found = (out.exit_code, out.timed_out, out.output.as_str());
+        assert_eq!(found, (case.exit_code, case.timed_out, case.output), "{}", case.name);
+        assert_eq!(out.total_bytes - out.omitted_bytes, out.total_bytes, "{}", case.name);
+        assert_eq!(left_below(&guest), Vec::<String>::new(), "{}: survivors", case.name);
     }
 }
 
-/// The embedded guest as a file, written once.
-fn guest_binary() -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guest-{}", GUEST_BINARY.len()));
-    if std::fs::read(&path).ok().as_deref() != Some(GUEST_BINARY) {
-        let mut fresh = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::io::Write::write_all(&mut fresh, GUEST_BINARY).unwrap();
-        std::fs::set_permissions(fresh.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let fresh = fresh.into_temp_path();
-        std::fs::rename(&fresh, &path).unwrap();
-        let _ = fresh.keep();
+/// The processes below the guest, zombies included.
+fn left_below(guest: &Guest) -> Vec<String> {
+    let pid = guest.process.id().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
+        if parent == pid.to_string() {
+            found.push(stat);
+        }
     }
-    path
+    found
 }
 
 #[tokio::test]
-async fn guest_runs_commands_one_after_the_other() {
+async fn leaves_no_process_after_many_daemons() {
     let guest = Guest::start().await;
-    guest.client.ping().await.unwrap();
-    let out = guest.sh("echo one; echo two >&2; echo three; exit 3").await;
-    assert_eq!((out.exit_code, out.output.as_str()), (3, "one\ntwo\nthree\n"));
-    assert_eq!((out.total_bytes, out.total_lines, out.omitted_bytes), (14, 3, 0));
-    assert!(!out.timed_out);
-    println!("{:?}", guest.client.hello());
+    let marker = guest.workspace().join("marker");
+    for _ in 0..40 {
+        guest
+            .sh(&format!(
+                "for i in 1 2 3; do (setsid sh -c 'exec sleep 601 3>{0}' &); done",
+                marker.display()
+            ))
+            .await;
+    }
+    assert_eq!(left_below(&guest), Vec::<String>::new());
+    assert_eq!(holders_of(&marker), Vec::<PathBuf>::new());
+}
+
+/// Every process that has the file open.
+fn holders_of(file: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(fds) = std::fs::read_dir(process.path().join("fd")) else { continue };
+        let holds =
+            |fd: &std::fs::DirEntry| std::fs::read_link(fd.path()).is_ok_and(|to| to == file);
+        if fds.flatten().any(|fd| holds(&fd)) {
+            found.push(process.path());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn counts_all_output_and_keeps_both_ends() {
+    let guest = Guest::start().await;
+    let before = peak_kib(&guest);
+    // One line of 1 GB, and then many.
+    let out = guest
+        .sh("printf begin; head -c 1000000000 /dev/zero | tr '\\0' x; printf '\\nend\\n'")
+        .await;
+    assert_eq!((out.total_bytes, out.total_lines), (1_000_000_010, 2));
+    assert!(out.output.starts_with("beginxxx"), "{}", &out.output[..20]);
+    assert!(out.output.ends_with("xxx\nend\n"));
+    assert_eq!(out.omitted_bytes, 1_000_000_010 - 10_000);
+    assert!(out.output.contains("\n[… 999990010 bytes left out …]\n"));
+    let out = guest.sh("seq 1 2000000").await;
+    assert_eq!((out.total_bytes, out.total_lines), (14_888_896, 2_000_000));
+    assert!(out.output.starts_with("1\n2\n") && out.output.ends_with("\n2000000\n"));
+    let grown = peak_kib(&guest) - before;
+    assert!(grown < 4096, "the guest grew by {grown} KiB");
+}
+
+/// Peak resident memory of the guest.
+fn peak_kib(guest: &Guest) -> u64 {
+    let path = format!("/proc/{}/status", guest.process.id().unwrap());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn gives_commands_a_plain_environment() {
+    let guest = Guest::start().await;
+    let env = BTreeMap::from([("EXTRA".to_owned(), "given".to_owned())]);
+    let exec = Exec { argv: vec!["env".to_owned()], env, ..sh("") };
+    let out = guest.client.exec(exec).await.unwrap();
+    let mut found: Vec<&str> = out.output.lines().collect();
+    found.sort_unstable();
+    let workspace = guest.workspace();
+    let home = guest.folder.path().join("home");
+    let expected = format!(
+        "CI=1\nDEBIAN_FRONTEND=noninteractive\nEXTRA=given\nGIT_PAGER=cat\nGIT_TERMINAL_PROMPT=0\n\
+         HOME={}\nLANG=C.UTF-8\nNO_COLOR=1\nPAGER=cat\nPATH=/usr/local/bin:/usr/bin:/bin\nPWD={}\n\
+         TERM=dumb\nUSER=agent",
+        home.display(),
+        workspace.display()
+    );
+    assert_eq!(found.join("\n"), expected);
+}
+
+#[tokio::test]
+async fn tells_what_is_wrong_with_a_folder() {
+    let guest = Guest::start().await;
+    let exec = Exec { cwd: Some("missing".into()), ..sh("true") };
+    let missing = guest.workspace().join("missing");
+    let text = format!("there is no folder `{}`", missing.display());
+    assert_eq!(guest.client.exec(exec).await, Err(GuestError::Failed(text)));
+}
+
+#[tokio::test]
+async fn runs_calls_side_by_side() {
+    let guest = Guest::start().await;
+    // Each waits for the other.
+    let left = guest.sh("touch left; while [ ! -e right ]; do sleep 0.01; done");
+    let right =
+        guest.sh("touch right; while [ ! -e left ]; do sleep 0.01; done; (setsid sleep 600 &)");
+    let (left, right) = tokio::join!(left, right);
+    assert_eq!((left.exit_code, right.exit_code), (0, 0));
+}
+
+#[tokio::test]
+async fn stops_a_command_when_the_call_is_dropped() {
+    let guest = Guest::start().await;
+    let marker = guest.workspace().join("running");
+    let script = format!("exec 3>{}; sleep 600", marker.display());
+    let call = guest.client.tool(
+        "shell_command",
+        serde_json::json!({ "command": script }),
+        1000,
+        Duration::from_secs(600),
+    );
+    let dropped = tokio::time::timeout(Duration::from_millis(500), call).await;
+    assert!(dropped.is_err());
+    for _ in 0..500 {
+        if marker.exists() && holders_of(&marker).is_empty() {
+            assert_eq!(guest.sh("echo next").await.output, "next\n");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("still running: {:?}", holders_of(&marker));
+}
+
+#[tokio::test]
+async fn stops_a_tool_at_the_hosts_limit() {
+    let guest = Guest::start().await;
+    let args = serde_json::json!({ "command": "sleep 600" });
+    let stopped = guest.client.tool("shell_command", args, 1000, Duration::from_millis(200)).await;
+    let text = "the call took longer than 200ms and was stopped".to_owned();
+    assert_eq!(stopped, Err(ToolError::Tell(text)));
+}
+
+#[tokio::test]
+async fn reports_a_guest_that_was_killed() {
+    let mut guest = Guest::start().await;
+    let marker = guest.workspace().join("running");
+    let script = format!("exec 3>{}; sleep 600", marker.display());
+    let client = guest.client.clone();
+    let call = tokio::spawn(async move { client.exec(sh(&script)).await });
+    while !marker.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    guest.process.start_kill().unwrap();
+    let gone = Err(GuestError::Gone("its stream ended".to_owned()));
+    assert_eq!(call.await.unwrap(), gone);
+    assert_eq!(guest.client.exec(sh("true")).await, gone);
+    // The launcher noticed, too.
+    for _ in 0..500 {
+        if holders_of(&marker).is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("still running: {:?}", holders_of(&marker));
+}
+
+#[tokio::test]
+async fn ends_with_everything_when_the_host_leaves() {
+    let mut guest = Guest::start().await;
+    let marker = guest.workspace().join("running");
+    let script = format!("exec 3>{}; (setsid sleep 600 &); sleep 600", marker.display());
+    let client = guest.client.clone();
+    let call = tokio::spawn(async move { client.exec(sh(&script)).await });
+    while !marker.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    guest.client.clone().close().await;
+    assert!(call.await.unwrap().is_err());
+    assert!(guest.process.wait().await.unwrap().success());
+    assert_eq!(holders_of(&marker), Vec::<PathBuf>::new());
 }

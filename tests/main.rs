@@ -3,13 +3,12 @@
 
 mod support;
 
-/// The agent loop with a scripted model and the real guest: what the model sees, and how runs end.
-mod agent;
-/// The guest in the sandbox: commands, transfer, confinement, and hostile guests.
-mod guest;
-/// The journal file: what is written, what is read back, and bad disks.
-mod journal;
-/// Texts for models: every file is used, every template renders, the first request is small.
-mod prompts;
-/// `patchwright tools`: declarations as sent.
-mod tools_cli;
+mod agent; // the agent loop with a scripted model and the real guest
+mod file_tools; // read_file, list_dir, grep_files on a real folder
+mod guest; // commands through the real guest: results, limits, survivors, confinement
+mod guest_hostile; // guests that lie to the client
+mod guest_transfer; // the tree into the guest and the changes out of it
+mod journal; // the journal file: what is written, what is read back, and bad disks
+mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
+mod prompts; // texts for models: every template renders, the first request is small
+mod tools_cli; // `patchwright tools`: declarations as sent

@@ -75,7 +75,7 @@ fn open_root(workspace: &Path) -> Result<Root, String> {
     if !workspace.is_dir() {
         return Err(format!("there is no folder `{}`", workspace.display()));
     }
-    Ok(Root {})
+    Root::open(workspace).map_err(|err| format!("cannot open the workspace: {err}"))
 }
 
 struct Server {

@@ -91,10 +91,17 @@ fn splice<'a>(file: &[&'a str], edits: &[Edit<'a>]) -> Result<Vec<&'a str>, Host
     let mut done = 0;
     for edit in edits {
         if edit.at < done {
-            return Err(HostedError(format!("overlapping chunk at {} (cursor {done})", edit.at)));
+            return Err(HostedError(format!(
+                "applyDiff: overlapping chunk at {} (cursor {done})",
+                edit.at
+            )));
         }
         let kept = file.get(done..edit.at).ok_or_else(|| {
-            HostedError(format!("chunk at {} is behind the last line, {}", edit.at, file.len()))
+            HostedError(format!(
+                "applyDiff: chunk at {} is behind the last line, {}",
+                edit.at,
+                file.len()
+            ))
         })?;
         out.extend_from_slice(kept);
         out.extend_from_slice(&edit.added);

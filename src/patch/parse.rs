@@ -132,7 +132,8 @@ fn envelope<'l, 'a>(lines: &'l [&'a str]) -> Result<&'l [&'a str], ParseError> {
 }
 
 fn bounded<'l, 'a>(lines: &'l [&'a str]) -> Result<&'l [&'a str], ParseError> {
-    if lines.first().is_none_or(|line| line.trim() != BEGIN) {
+    // A patch of blanks only is said to lack its end.
+    if lines != [""] && lines.first().is_none_or(|line| line.trim() != BEGIN) {
         return Err(ParseError::Patch("The first line of the patch must be '*** Begin Patch'"));
     }
     if lines.last().is_none_or(|line| line.trim() != END) {

@@ -264,13 +264,13 @@ impl<'t> Overlay<'t> {
         let (gone, entry) = self.resolve(&clean, Last::Keep).map_err(|_| failed())?;
         refuse_git_dir(&gone, path, FAILURE)?;
         match entry {
-            Entry::File { .. } | Entry::Outside => {}
+            Entry::File { .. } | Entry::Outside | Entry::Other => {}
             Entry::Link(_) => match self.resolve(&clean, Last::Follow) {
                 Ok((_, Entry::File { .. })) => {}
                 Err(err) if tree::is_outside(&err) => {}
                 _ => return Err(failed()),
             },
-            Entry::Absent | Entry::Dir | Entry::Other => return Err(failed()),
+            Entry::Absent | Entry::Dir => return Err(failed()),
         }
         self.set(gone, Node::Absent);
         Ok(())

@@ -1,3 +1,4 @@
-//! What tests share: servers, builders and readers. Each file says what it stands for.
+//! Servers and worlds that the tests share. Each is real where it matters and small.
 
+pub(crate) mod guest;
 pub(crate) mod transcript;

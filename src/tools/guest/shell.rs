@@ -1,7 +1,8 @@
 //! `shell_command` and `shell`: one command, given as text for a shell or as an argument vector.
 //!
 //! Both fill [`CommandOutput`](crate::tools::CommandOutput); each model family's profile words it.
-//! Nobody can approve anything, so a request for more rights is answered, not executed.
+//! Nobody can approve anything, so a request for more rights is answered, not executed. A command
+//! that only applies a patch is given to the patch engine: no image has such a program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::apply_patch::{self, Intercepted};
 use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
@@ -75,6 +77,9 @@ struct ShellArgs {
 
 fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput, ToolError> {
     refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
+    if let Some(patch) = apply_patch::intercept_script(&args.command) {
+        return run_patch(call, &patch, args.workdir.as_deref());
+    }
     let shell = environment::default_shell(call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
     let argv = [shell, flag.to_owned(), args.command.clone()];
@@ -85,6 +90,9 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
     refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
     if args.command.is_empty() {
         return Err(ToolError::tell("`command` is empty: give a program and its arguments"));
+    }
+    if let Some(patch) = apply_patch::intercept(&args.command) {
+        return run_patch(call, &patch, args.workdir.as_deref());
     }
     let argv = match args.command.as_slice() {
         // Models write `bash -lc` out of habit. A login shell would reset the `PATH` that the image
@@ -118,6 +126,18 @@ fn refuse_escalation(
          `sandbox_permissions`; if that is impossible, go on with what can be done and say in the \
          final message what was missing."
     )))
+}
+
+/// Applies a patch where the command would have run.
+fn run_patch(
+    call: &Call<'_>,
+    found: &Intercepted,
+    workdir: Option<&str>,
+) -> Result<ToolOutput, ToolError> {
+    let clean = |path: &str, cwd: &str| call.root.clean(path, cwd).map_err(ToolError::Tell);
+    let workdir = clean(workdir.unwrap_or("."), "")?;
+    let cwd = clean(found.cwd.as_deref().unwrap_or("."), &workdir)?;
+    apply_patch::run_patch(call.root, &found.patch, &cwd)
 }
 
 fn run(

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{Root, split};
@@ -32,6 +32,14 @@ pub(super) fn run(root: &Root, ops: &[FileOp]) -> io::Result<()> {
 struct Place {
     dir: OwnedFd,
     name: String,
+}
+
+impl Place {
+    /// A folder that came there meanwhile could be moved away, but not back into place.
+    fn is_folder(&self) -> bool {
+        rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
 }
 
 /// How to take one step back.
@@ -79,6 +87,9 @@ impl Commit<'_> {
         for op in ops {
             let (parent, name) = split(op.path());
             let place = Place { dir: self.folder(parent)?, name: name.to_owned() };
+            if !matches!(op, FileOp::MakeDir { .. }) && place.is_folder() {
+                return Err(Errno::ISDIR);
+            }
             match op {
                 FileOp::Remove { .. } => {
                     let kept = temporary_name();

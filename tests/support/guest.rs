@@ -1,0 +1,90 @@
+//! A real guest in a folder of its own, with the real client on its standard streams.
+#![expect(clippy::disallowed_methods, reason = "starts the guest")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use patchwright::guest::GUEST_BINARY;
+use patchwright::guest::client::{Client, CollectLimits, CollectedTree};
+use patchwright::guest::protocol::Exec;
+use patchwright::tools::CommandOutput;
+
+/// A serving guest in a folder of its own.
+pub(crate) struct Guest {
+    pub(crate) client: Client,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) process: tokio::process::Child,
+}
+
+impl Guest {
+    pub(crate) async fn start() -> Guest {
+        Guest::start_with(&[]).await
+    }
+
+    pub(crate) async fn start_with(options: &[&str]) -> Guest {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::create_dir(folder.path().join("home")).unwrap();
+        let mut process = tokio::process::Command::new(guest_binary())
+            .arg("serve")
+            .arg("--workspace")
+            .arg(&workspace)
+            .arg("--home")
+            .arg(folder.path().join("home"))
+            .args(options)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("CANARY_TOKEN", "must not be passed on")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
+        let client = Client::connect(stdout, stdin, Duration::from_secs(20)).await.unwrap();
+        Guest { client, folder, process }
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    pub(crate) async fn sh(&self, script: &str) -> CommandOutput {
+        self.client.exec(sh(script)).await.unwrap()
+    }
+
+    pub(crate) async fn collect(&self) -> CollectedTree {
+        self.client.collect(LIMITS).await.unwrap()
+    }
+}
+
+pub(crate) const LIMITS: CollectLimits =
+    CollectLimits { files: 1000, bytes: 64 << 20, timeout: Duration::from_secs(60) };
+
+pub(crate) fn sh(script: &str) -> Exec {
+    Exec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        cwd: None,
+        env: BTreeMap::new(),
+        timeout_ms: 20_000,
+        output_cap: 10_000,
+    }
+}
+
+/// The embedded guest as a file, written once.
+pub(crate) fn guest_binary() -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guest-{}", GUEST_BINARY.len()));
+    if std::fs::read(&path).ok().as_deref() != Some(GUEST_BINARY) {
+        let mut fresh = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::io::Write::write_all(&mut fresh, GUEST_BINARY).unwrap();
+        std::fs::set_permissions(fresh.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let fresh = fresh.into_temp_path();
+        std::fs::rename(&fresh, &path).unwrap();
+        let _ = fresh.keep();
+    }
+    path
+}
