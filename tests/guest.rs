@@ -122,7 +122,7 @@ fn left_below(guest: &Guest) -> Vec<String> {
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
         if parent == pid.to_string() {
-            found.push(stat);
+            found.push(stat.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
         }
     }
     found

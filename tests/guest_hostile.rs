@@ -53,8 +53,11 @@ async fn refuses_bad_beginnings() {
         ),
     ];
     for (name, bytes, expected) in &cases {
-        let connected =
-            Client::connect(bytes.as_slice(), tokio::io::sink(), Duration::from_secs(5));
+        let connected = Client::connect(
+            std::io::Cursor::new(bytes.clone()),
+            tokio::io::sink(),
+            Duration::from_secs(5),
+        );
         assert_eq!(connected.await.err().as_ref(), Some(expected), "{name}");
     }
 }

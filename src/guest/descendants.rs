@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 /// The direct children of a process.
 pub fn children(pid: Pid) -> Vec<Pid> {
@@ -79,7 +79,7 @@ pub fn leave_nobody(time: Duration) -> bool {
     let until = Instant::now() + time;
     let mut pause = Duration::from_micros(200);
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG) {
             // Nobody is left: every orphan would be a child of this subreaper.
             Err(rustix::io::Errno::CHILD) => return true,
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,

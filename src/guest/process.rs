@@ -108,7 +108,10 @@ impl Processes {
     }
 
     fn start(&self, spec: &Spec<'_>) -> Result<Running, ToolError> {
-        let cwd = self.workspace.join(spec.cwd.unwrap_or(Path::new("")));
+        let cwd = match spec.cwd {
+            Some(cwd) => self.workspace.join(cwd),
+            None => self.workspace.clone(),
+        };
         if !cwd.is_dir() {
             return Err(ToolError::tell(format!("there is no folder `{}`", cwd.display())));
         }
