@@ -47,12 +47,11 @@ pub struct IssueTask<'a> {
     /// `owner/name`.
     pub repository: &'a str,
     pub number: u64,
-    /// Title, body and comments, sanitised.
+    /// Title, body and comments, sanitised, between tags that the text cannot close: what
+    /// `context::thread` makes.
     pub thread: &'a str,
     /// Commands that are run afterwards.
     pub checks: &'a [String],
-    /// From [`fresh_tag`], made for `thread`.
-    pub tag: &'a str,
 }
 
 /// A check that failed on the change, for the model.
@@ -87,8 +86,8 @@ pub fn system(model: &Model) -> Result<&'static str> {
 
 /// The task: solve this issue.
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
-    let IssueTask { repository, number, thread, checks, tag } = *task;
-    render("task/issue.md", context! { repository, number, thread, checks => list(checks), tag })
+    let IssueTask { repository, number, thread, checks } = *task;
+    render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
 }
 
 /// The task: follow this prompt.

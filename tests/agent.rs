@@ -37,9 +37,18 @@ struct Bench {
     limits: Limits,
     deadline: Duration,
     cancel: CancellationToken,
-    /// Cancel when a call starts.
-    cancel_on_call: Option<&'static str>,
+    /// What happens when the first call starts.
+    mishap: Mishap,
     model: Model,
+}
+
+#[derive(Clone, Copy)]
+enum Mishap {
+    None,
+    /// Somebody presses Ctrl-C.
+    Signal,
+    /// The guest dies.
+    GuestKilled,
 }
 
 /// A run that came to its end.
@@ -88,7 +97,7 @@ impl Bench {
             },
             deadline: Duration::from_secs(600),
             cancel: CancellationToken::new(),
-            cancel_on_call: None,
+            mishap: Mishap::None,
             model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
         };
         bench.fresh_workspace();
@@ -128,14 +137,15 @@ impl Bench {
         journal: &Journal,
         work: impl AsyncFnOnce(&mut Agent<'_>) -> Stopped,
     ) -> Ended {
-        let (client, _process) = guest(&self.folder.path().join("workspace")).await;
+        let (client, process) = guest(&self.folder.path().join("workspace")).await;
+        let pid = rustix::process::Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
         let recorder = Recorder { script, asked: Mutex::default() };
-        let progress = |what: Happening<'_>| {
-            if let Happening::CallStarted { call } = what
-                && Some(call.name.as_str()) == self.cancel_on_call
-            {
-                self.cancel.cancel();
+        let progress = |what: Happening<'_>| match (what, self.mishap) {
+            (Happening::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
+            (Happening::CallStarted { .. }, Mishap::GuestKilled) => {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             }
+            _ => {}
         };
         let mut agent = Agent::new(AgentSpec {
             provider: &recorder,
@@ -225,7 +235,45 @@ const FIX: &str = r#"
 #[tokio::test]
 async fn fixes_a_bug_in_a_few_turns() {
     let bench = Bench::new();
-    let ended = check(&bench, FIX, &expect![[""]]).await;
+    let ended = check(&bench, FIX, &expect![[r#"
+        finished after 6 turns, 6 requests: Add instead of subtracting
+
+        user: Make check.sh pass.
+        call update_plan: {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        call shell_command: {"command":"sh check.sh"}
+        output ok: Plan updated
+        output failed:
+            Exit code: 1
+            Wall time: # seconds
+            Output:
+        reasoning: The sign.
+        call read_file: {"file_path":"calc.sh"}
+        output ok:
+            L1: add() {
+            L2:   echo $(($1 - $2))
+            L3: }
+        call apply_patch:
+            *** Begin Patch
+            *** Update File: calc.sh
+            @@ add() {
+            -  echo $(($1 - $2))
+            +  echo $(($1 + $2))
+            *** End Patch
+        output ok:
+            Exit code: 0
+            Wall time: # seconds
+            Output:
+            Success. Updated the following files:
+            M calc.sh
+        call shell_command: {"command":"sh check.sh"}
+        output ok:
+            Exit code: 0
+            Wall time: # seconds
+            Output:
+            pass
+        call update_plan: {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        output ok: Plan updated
+    "#]]).await;
     assert_eq!(bench.file("calc.sh"), "add() {\n  echo $(($1 + $2))\n}\n");
     assert_eq!(ended.stopped.touched.iter().collect::<Vec<_>>(), ["calc.sh"]);
     assert_eq!(ended.stopped.plan.steps.len(), 2);
@@ -236,10 +284,37 @@ async fn fixes_a_bug_in_a_few_turns() {
     }
 }
 
+/// A run with a cut reply, an empty one, a bad call, a repeated call that is pointed out, and one
+/// call too many of it.
+const STUMBLE: &str = r"
+- { text: I will, calls: [{ tool: shell_command, args: { command: echo >> calc.sh } }], stop: max_output }
+- {}
+- calls: [{ tool: no_such_tool, args: {} }, { tool: ../x, args: {} }]
+- calls: [{ tool: shell_command, args: { command: echo '#' >> calc.sh } }]
+- calls: [{ tool: shell_command, args: { command: echo '#' >> calc.sh } }]
+- calls: [{ tool: shell_command, args: { command: echo '#' >> calc.sh } }]
+- calls: [{ tool: shell_command, args: { command: echo '#' >> calc.sh } }, { tool: list_dir, args: { dir_path: . } }]
+- calls: [{ tool: list_dir, args: '{' }]
+- calls: [{ tool: list_dir, args: '{' }]
+- calls: [{ tool: list_dir, args: '{' }]
+- text: late
+";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_cut_after_any_line_goes_on_to_the_same_end() {
+    sweep(FIX, "finished").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stumbling_run_cut_after_any_line_ends_the_same_way() {
+    sweep(STUMBLE, "format_errors").await;
+}
+
+/// Runs a script, then again from its journal cut after each line (and in the middle of the next).
+async fn sweep(script_text: &str, word: &str) {
     let bench = Bench::new();
-    let whole = bench.run(FIX).await;
+    let whole = bench.run(script_text).await;
+    assert_eq!(whole.stopped.reason.word(), word, "{}", transcript(&whole.seen));
     let tree = bench.file("calc.sh");
     let text = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -253,7 +328,7 @@ async fn a_run_cut_after_any_line_goes_on_to_the_same_end() {
         assert_eq!(recorded.len(), kept);
         let is_reply = |line: &&Line| matches!(line.entry, Entry::Replied { .. });
         let asked = recorded.iter().filter(is_reply).count();
-        let script = ScriptedProvider::parse("test", FIX).unwrap().starting_at(asked);
+        let script = ScriptedProvider::parse("test", script_text).unwrap().starting_at(asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;
@@ -332,7 +407,42 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
 - calls: [{ tool: write_file, args: {} }]
 - text: never reached
 "#,
-        &expect![[""]],
+        &expect![[r#"
+            format_errors after 9 turns, 9 requests: 
+
+            user: Make check.sh pass.
+            developer: A call of `run?[31m?x?` was not run: that is not the name of a tool.
+            call write_file: {"path":"a"}
+            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            call read_file: {"file_path": "calc.sh"
+            output failed: the arguments of `read_file` are not valid JSON: EOF while parsing an object at line 1 column 23. Send one JSON object: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
+            call read_file: {"path":"calc.sh","__proto__":{},"limit":"ten"}
+            output failed:
+                the arguments of `read_file` do not fit:
+                - wrong type in `limit`: string
+                - unexpected: `path`, `__proto__`
+                - missing: `file_path`
+                expected: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
+            call shell_command: ["ls"]
+            output failed:
+                the arguments of `shell_command` do not fit:
+                - wrong type: array
+                expected: {"command": string, "workdir"?: string, "timeout_ms"?: integer, "login"?: boolean, "sandbox_permissions"?: string, "justification"?: string}
+            call write_file: {}
+            call list_dir: {"dir_path":".","depth":1}
+            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            output ok:
+                ./
+                  calc.sh
+                  check.sh
+            call write_file: {}
+            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            call write_file: {}
+            call write_file: {}
+            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            developer: You have made the same calls with the same results several times. Repeating them will not change anything. Look at what the results say, and do something different: read another file, check an assumption, or make the edit. If nothing is left to do, end with the final message.
+        "#]],
     )
     .await;
 }
@@ -350,7 +460,37 @@ async fn other_spellings_of_a_tool_are_understood() {
 - calls: [{ tool: shell_command, args: { command: id, sandbox_permissions: require_escalated, justification: root } }]
 - text: done
 "#,
-        &expect![[""]],
+        &expect![[r#"
+            finished after 6 turns, 6 requests: done
+
+            user: Make check.sh pass.
+            call shell: {"command":["echo","one"]}
+            output ok:
+                Exit code: 0
+                Wall time: # seconds
+                Output:
+                one
+            call container.exec: {"command":["bash","-lc","echo two"],"workdir":"."}
+            output ok:
+                Exit code: 0
+                Wall time: # seconds
+                Output:
+                two
+            call local_shell: {"type":"exec","command":["echo","three"],"working_directory":".","timeout_ms":1000.0}
+            output ok:
+                Exit code: 0
+                Wall time: # seconds
+                Output:
+                three
+            call shell_command: {"command":["bash","-lc","echo four; exit 4"],"justification":null}
+            output failed:
+                Exit code: 4
+                Wall time: # seconds
+                Output:
+                four
+            call shell_command: {"command":"id","sandbox_permissions":"require_escalated","justification":"root"}
+            output failed: the command was not run: more permissions were asked for (“root”), but this is an unattended run and nobody can approve that. Reach the goal inside the sandbox, without `sandbox_permissions`; if that is impossible, go on with what can be done and say in the final message what was missing.
+        "#]],
     )
     .await;
 }
@@ -405,7 +545,12 @@ async fn calls_of_a_cut_reply_are_not_run() {
 - { reasoning: hm, calls: [{ tool: shell_command, args: { command: touch made } }], stop: max_output }
 - text: done
 ",
-        &expect![[""]],
+        &expect![[r#"
+            finished after 2 turns, 2 requests: done
+
+            user: Make check.sh pass.
+            developer: Your last reply was cut off at the output limit; calls in it were not run. Go on in smaller steps: one smaller call at a time, and split large edits.
+        "#]],
     )
     .await;
     assert!(!bench.folder.path().join("workspace/made").exists());
@@ -439,7 +584,7 @@ async fn the_deadline_and_a_signal_end_a_running_command() {
     assert_eq!(bench.run(script).await.stopped.reason.word(), "budget_time");
 
     let mut bench = Bench::new();
-    bench.cancel_on_call = Some("shell_command");
+    bench.mishap = Mishap::Signal;
     let ended = bench.run(script).await;
     assert_eq!(ended.stopped.reason.word(), "cancelled");
     assert!(!ended.journal.iter().any(|line| matches!(line.entry, Entry::CallEnded { .. })));
@@ -464,7 +609,40 @@ async fn long_outputs_are_cut_in_the_middle_and_counted() {
     check(
         &bench,
         "- calls: [{ tool: shell_command, args: { command: seq 1 30000 } }]\n- text: done\n",
-        &expect![[""]],
+        &expect![[r#"
+            finished after 2 turns, 2 requests: done
+
+            user: Make check.sh pass.
+            call shell_command: {"command":"seq 1 30000"}
+            output ok:
+                Exit code: 0
+                Wall time: # seconds
+                Total output lines: 30000
+                Output:
+                1
+                2
+                3
+                4
+                5
+                6
+                7
+                8
+                9
+                10
+                11
+                12
+                13
+                14
+                15
+                16
+                [… 168819 bytes left out here: 29978 lines, about 42205 tokens …]
+                29995
+                29996
+                29997
+                29998
+                29999
+                30000
+        "#]],
     )
     .await;
 }
@@ -512,8 +690,56 @@ async fn a_plan_has_one_active_step() {
 - calls: [{ tool: update_plan, args: { explanation: why, plan: [{ step: a, status: completed }] } }]
 - text: done
 ",
-        &expect![[""]],
+        &expect![[r#"
+            finished after 4 turns, 4 requests: done
+
+            user: Make check.sh pass.
+            call update_plan: {"plan":[{"step":"a","status":"in_progress"},{"step":"b","status":"in_progress"}]}
+            output failed: 2 steps are `in_progress`; at most one may be. The plan was not changed
+            call update_plan: {"plan":[{"step":"a","status":"doing"}]}
+            output failed:
+                the arguments of `update_plan` do not fit:
+                - unknown value in `plan.0.status`: it must be one of ["pending","in_progress","completed"]
+                expected: {"explanation"?: string, "plan": [{"step": string, "status": "pending" | "in_progress" | "completed"}]}
+            call update_plan: {"explanation":"why","plan":[{"step":"a","status":"completed"}]}
+            output ok: Plan updated
+        "#]],
     )
     .await;
     assert_eq!(ended.stopped.plan.steps.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_sandbox_ends_the_run_and_says_so() {
+    let mut bench = Bench::new();
+    bench.mishap = Mishap::GuestKilled;
+    let script = "- calls: [{ tool: shell_command, args: { command: sleep 600 } }]\n- text: done\n";
+    let ended = bench.run(script).await;
+    assert_eq!(ended.stopped.reason.word(), "sandbox_error", "{}", transcript(&ended.seen));
+}
+
+#[tokio::test]
+async fn an_unknown_price_is_said_and_counted_high() {
+    let mut bench = Bench::new();
+    bench.model.price = None;
+    bench.limits.max_cost_usd = 0.001;
+    let ended = bench.run(FIX).await;
+    assert_eq!(ended.stopped.reason.word(), "budget_dollars");
+    assert!(ended.stopped.spending.cost_is_estimate);
+    assert!(ended.stopped.notes[0].contains("price of `gpt-5.3-codex` is unknown"));
+}
+
+#[tokio::test]
+async fn outputs_are_redacted_before_the_model_sees_them() {
+    let bench = Bench::new();
+    let redact: journal::Redact = Arc::new(|text: &str| text.replace("hunter2", "***"));
+    let journal = Journal::create(&bench.run_folder(), clock(), redact).unwrap();
+    let script =
+        "- calls: [{ tool: shell_command, args: { command: printf hunter%s 2 } }]\n- text: done\n";
+    let script = ScriptedProvider::parse("test", script).unwrap();
+    let opening = vec![history::message(Role::User, ["Go."])];
+    let ended =
+        bench.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await;
+    let seen = transcript(&ended.seen);
+    assert!(seen.contains("***") && !seen.contains("hunter2"), "{seen}");
 }

@@ -101,6 +101,9 @@ fn drop_null(fields: &mut Map<String, Value>) {
         let only = if types.len() == 1 { types.swap_remove(0) } else { Value::Array(types) };
         fields.insert("type".to_owned(), only);
     }
+    if let Some(Value::Array(options)) = fields.get_mut("enum") {
+        options.retain(|option| !option.is_null());
+    }
     if let Some(Value::Array(variants)) = fields.get("anyOf") {
         let is_null = |variant: &&Value| variant.get("type") == Some(&json!("null"));
         let rest: Vec<Value> = variants.iter().filter(|v| !is_null(v)).cloned().collect();
@@ -221,6 +224,7 @@ mod tests {
         path: String,
         depth: Option<std::num::NonZeroU8>,
         mode: Option<Mode>,
+        plain: Option<Plain>,
         /// Details.
         inner: Option<Inner>,
         words: Vec<String>,
@@ -234,6 +238,14 @@ mod tests {
         Slice,
         /// Two.
         Block,
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Plain {
+        A,
+        B,
     }
 
     #[derive(JsonSchema)]
@@ -253,6 +265,7 @@ mod tests {
                     "path": { "type": "string", "description": "Where to look, and what for." },
                     "depth": { "type": "integer", "minimum": 1, "maximum": 255 },
                     "mode": { "type": "string", "enum": ["slice", "block"] },
+                    "plain": { "type": "string", "enum": ["A", "B"] },
                     "inner": {
                         "type": "object",
                         "description": "Details.",
@@ -271,7 +284,7 @@ mod tests {
     #[test]
     fn strict_schemas_require_everything_and_allow_null_instead() {
         let schema = strict(&of::<Args>());
-        assert_eq!(schema["required"], json!(["path", "depth", "mode", "inner", "words"]));
+        assert_eq!(schema["required"], json!(["path", "depth", "mode", "plain", "inner", "words"]));
         assert_eq!(schema["properties"]["path"]["type"], json!("string"));
         assert_eq!(schema["properties"]["depth"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["properties"]["mode"]["enum"], json!(["slice", "block", null]));
@@ -282,7 +295,7 @@ mod tests {
     fn the_shape_fits_one_line() {
         assert_eq!(
             shape(&of::<Args>()),
-            r#"{"path": string, "depth"?: integer, "mode"?: "slice" | "block", "inner"?: {"count"?: integer}, "words": [string]}"#
+            r#"{"path": string, "depth"?: integer, "mode"?: "slice" | "block", "plain"?: "A" | "B", "inner"?: {"count"?: integer}, "words": [string]}"#
         );
     }
 }
