@@ -91,11 +91,11 @@ impl Bench {
                 max_turns: 50,
                 max_tokens: 10_000_000,
                 max_cost_usd: 100.0,
-                timeout: Duration::from_secs(600),
-                command_timeout: Duration::from_secs(60),
+                timeout: Duration::from_mins(10),
+                command_timeout: Duration::from_mins(1),
                 verify_rounds: 0,
             },
-            deadline: Duration::from_secs(600),
+            deadline: Duration::from_mins(10),
             cancel: CancellationToken::new(),
             mishap: Mishap::None,
             model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
@@ -194,7 +194,7 @@ async fn guest(workspace: &Path) -> (Client, tokio::process::Child) {
         .spawn()
         .unwrap();
     let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
-    let client = Client::connect(stdout, stdin, Duration::from_secs(60)).await.unwrap();
+    let client = Client::connect(stdout, stdin, Duration::from_mins(1)).await.unwrap();
     (client, process)
 }
 
@@ -558,7 +558,8 @@ async fn calls_of_a_cut_reply_are_not_run() {
 
 #[tokio::test]
 async fn each_budget_ends_the_run_with_its_work() {
-    let set: [(&str, fn(&mut Bench)); 4] = [
+    type Limit = fn(&mut Bench);
+    let set: [(&str, Limit); 4] = [
         ("budget_turns", |bench| bench.limits.max_turns = 3),
         ("budget_tokens", |bench| bench.limits.max_tokens = 600),
         ("budget_dollars", |bench| bench.limits.max_cost_usd = 0.001),

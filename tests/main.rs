@@ -1,5 +1,6 @@
 //! All integration tests, one binary: it links once and shares `support`.
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod support;
 

@@ -13,7 +13,10 @@ use patchwright::tools::registry::ToolSet;
 use patchwright::verify::CheckRun;
 
 fn codex() -> Model {
-    Catalogue::load(&Default::default()).unwrap().resolve("gpt-5.3-codex", None).unwrap()
+    Catalogue::load(&std::collections::BTreeMap::new())
+        .unwrap()
+        .resolve("gpt-5.3-codex", None)
+        .unwrap()
 }
 
 #[test]

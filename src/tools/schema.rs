@@ -30,14 +30,14 @@ const KEYWORDS: &[&str] = &[
 /// The schema of a tool's arguments, [`clean`].
 pub fn of<T: JsonSchema>() -> Value {
     let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-    clean(generator.into_root_schema_for::<T>().to_value())
+    clean(&generator.into_root_schema_for::<T>().to_value())
 }
 
 /// Inlines references, forbids unknown fields, and drops what tells a model nothing. Optional fields
 /// lose their `null`: leaving them out says the same.
-pub fn clean(schema: Value) -> Value {
+pub fn clean(schema: &Value) -> Value {
     let definitions = schema.get("$defs").or_else(|| schema.get("definitions")).cloned();
-    cleaned(&schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
+    cleaned(schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
 }
 
 fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
@@ -148,7 +148,9 @@ pub fn strict(schema: &Value) -> Value {
         *items = strict(items);
     }
     if let Some(Value::Array(variants)) = fields.get_mut("anyOf") {
-        variants.iter_mut().for_each(|variant| *variant = strict(variant));
+        for variant in variants {
+            *variant = strict(variant);
+        }
     }
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
         let required = required(schema);
