@@ -12,4 +12,5 @@ mod guest_transfer; // the tree into the guest and the changes out of it
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod prompts; // texts for models: every template renders, the first request is small
+mod stops; // budgets, failures and crashes of the agent loop
 mod tools_cli; // `patchwright tools`: declarations as sent

@@ -1,4 +1,5 @@
 //! Servers and worlds that the tests share. Each is real where it matters and small.
 
+pub(crate) mod bench;
 pub(crate) mod guest;
 pub(crate) mod transcript;
