@@ -90,6 +90,13 @@ const COMMANDS: &[Case] = &[
         )
     },
     Case { output: "", ..Case::sh("output closed", &["sh", "-c", "exec >&- 2>&-; sleep 0.05"]) },
+    Case {
+        exit_code: 137,
+        ..Case::sh(
+            "a command that kills its launcher",
+            &["sh", "-c", "setsid sleep 600 & sleep 600 & kill -9 $PPID; sleep 600"],
+        )
+    },
     Case { output: "4096\n0\n", ..Case::sh("limits", &["sh", "-c", "ulimit -n; ulimit -c"]) },
     Case {
         output: "caf\u{fffd}\u{fffd}\n",
@@ -161,17 +168,20 @@ fn holders_of(file: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn counts_all_output_and_keeps_both_ends() {
     let guest = Guest::start().await;
+    let exec = |script| Exec { timeout_ms: 180_000, ..sh(script) };
     let before = peak_kib(&guest);
     // One line of 1 GB, and then many.
     let out = guest
-        .sh("printf begin; head -c 1000000000 /dev/zero | tr '\\0' x; printf '\\nend\\n'")
-        .await;
+        .client
+        .exec(exec("printf begin; head -c 1000000000 /dev/zero | tr '\\0' x; printf '\\nend\\n'"))
+        .await
+        .unwrap();
     assert_eq!((out.total_bytes, out.total_lines), (1_000_000_010, 2));
     assert!(out.output.starts_with("beginxxx"), "{}", &out.output[..20]);
     assert!(out.output.ends_with("xxx\nend\n"));
     assert_eq!(out.omitted_bytes, 1_000_000_010 - 10_000);
     assert!(out.output.contains("\n[… 999990010 bytes left out …]\n"));
-    let out = guest.sh("seq 1 2000000").await;
+    let out = guest.client.exec(exec("seq 1 2000000")).await.unwrap();
     assert_eq!((out.total_bytes, out.total_lines), (14_888_896, 2_000_000));
     assert!(out.output.starts_with("1\n2\n") && out.output.ends_with("\n2000000\n"));
     let grown = peak_kib(&guest) - before;
@@ -296,4 +306,99 @@ async fn ends_with_everything_when_the_host_leaves() {
     assert!(call.await.unwrap().is_err());
     assert!(guest.process.wait().await.unwrap().success());
     assert_eq!(holders_of(&marker), Vec::<PathBuf>::new());
+}
+
+/// A call of a shell tool and what the model gets: exit code and output, or the refusal.
+type Told = Result<(i32, String), ToolError>;
+
+async fn tool(guest: &Guest, name: &str, args: serde_json::Value) -> Told {
+    let output = guest.client.tool(name, args, 1000, Duration::from_secs(20)).await?;
+    let command = output.command.unwrap();
+    assert_eq!((output.success, output.text.as_str()), (command.exit_code == 0, ""));
+    Ok((command.exit_code, command.output))
+}
+
+#[tokio::test]
+async fn shell_tools_run_in_the_workspace() {
+    let guest = Guest::start().await;
+    std::fs::create_dir(guest.workspace().join("sub")).unwrap();
+    let sub = format!("{}\n", guest.workspace().join("sub").display());
+    let cases = [
+        ("shell_command", serde_json::json!({"command": "echo $((1 + 1)); exit 4"}), (4, "2\n")),
+        (
+            "shell_command",
+            serde_json::json!({"command": "pwd", "workdir": "sub"}),
+            (0, sub.as_str()),
+        ),
+        ("shell_command", serde_json::json!({"command": "sleep 9", "timeout_ms": 100}), (124, "")),
+        ("shell", serde_json::json!({"command": ["printf", "%s|", "a b", "$x"]}), (0, "a b|$x|")),
+        (
+            "shell",
+            serde_json::json!({"command": ["bash", "-lc", "echo $PATH"]}),
+            (0, "/usr/local/bin:/usr/bin:/bin\n"),
+        ),
+        (
+            "shell",
+            serde_json::json!({"command": ["pwd"], "workdir": sub.trim()}),
+            (0, sub.as_str()),
+        ),
+    ];
+    for (name, args, (code, output)) in cases {
+        let expected = Ok((code, output.to_owned()));
+        assert_eq!(tool(&guest, name, args.clone()).await, expected, "{args}");
+    }
+}
+
+#[tokio::test]
+async fn shell_tools_refuse_what_nobody_can_approve() {
+    let guest = Guest::start().await;
+    let args = serde_json::json!({
+        "command": "touch ran", "sandbox_permissions": "require_escalated", "justification": "I want"
+    });
+    let ToolError::Tell(text) = tool(&guest, "shell_command", args).await.unwrap_err() else {
+        panic!("not for the model")
+    };
+    assert!(
+        text.starts_with("the command was not run: more permissions were asked for (“I want”)")
+    );
+    assert!(!guest.workspace().join("ran").exists());
+    for (name, args, refusal) in [
+        (
+            "shell",
+            serde_json::json!({"command": []}),
+            "`command` is empty: give a program and its arguments",
+        ),
+        (
+            "shell_command",
+            serde_json::json!({}),
+            "the arguments of `shell_command` do not fit: missing field `command`",
+        ),
+        (
+            "shell_command",
+            serde_json::json!({"command": "a\u{0}b"}),
+            "a command cannot contain NUL characters",
+        ),
+        ("no_such_tool", serde_json::json!({}), "there is no tool `no_such_tool`"),
+    ] {
+        assert_eq!(tool(&guest, name, args).await, Err(ToolError::Tell(refusal.to_owned())));
+    }
+}
+
+#[tokio::test]
+async fn shell_tools_give_patches_to_the_patch_engine() {
+    let guest = Guest::start().await;
+    std::fs::create_dir(guest.workspace().join("sub")).unwrap();
+    let patch = "*** Begin Patch\n*** Add File: new\n+text\n*** End Patch";
+    for (number, args) in [
+        serde_json::json!({"command": ["bash", "-lc", format!("apply_patch <<'EOF'\n{patch}\nEOF\n")]}),
+        serde_json::json!({"command": ["apply_patch", patch], "workdir": "sub"}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = guest.client.tool("shell", args, 1000, Duration::from_secs(20)).await.unwrap();
+        let path = ["new", "sub/new"][number];
+        assert_eq!((output.command, output.changed), (None, vec![path.to_owned()]));
+        assert_eq!(std::fs::read_to_string(guest.workspace().join(path)).unwrap(), "text\n");
+    }
 }

@@ -14,3 +14,4 @@ mod patches; // the apply_patch format, its hosted dialect, and the workspace bo
 mod prompts; // texts for models: every template renders, the first request is small
 mod stops; // budgets, failures and crashes of the agent loop
 mod tools_cli; // `patchwright tools`: declarations as sent
+mod guest_local;

@@ -97,6 +97,10 @@ impl Isolation {
     }
 }
 
+/// Folders of the home folder with nothing but installed compilers and interpreters.
+const VERSION_MANAGERS: &[&str] =
+    &[".asdf", ".bun", ".deno", ".nodenv", ".nvm", ".pyenv", ".rbenv", ".rye", ".sdkman", ".volta"];
+
 /// Compilers and interpreters that the user installed below the home folder. The home folder itself
 /// stays closed; these parts of it can be read, and hold no credentials.
 #[derive(Debug, Default)]
@@ -115,12 +119,9 @@ impl Toolchains {
         let mut env = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         for folder in path.split(':').map(Path::new) {
             let Ok(below) = folder.strip_prefix(&home) else { continue };
-            // `~/.nvm/versions/node/v24/bin` needs what stands beside it; `~/.local/bin` does not.
-            match folder.parent() {
-                Some(parent) if below.components().count() > 3 => read.push(parent.to_owned()),
-                _ if below.components().count() > 0 => read.push(folder.to_owned()),
-                _ => {}
-            }
+            let Some(first) = below.components().next() else { continue };
+            let is_manager = VERSION_MANAGERS.iter().any(|name| first.as_os_str() == *name);
+            read.push(if is_manager { home.join(first) } else { folder.to_owned() });
         }
         let rustup = variable("RUSTUP_HOME").unwrap_or_else(|| home.join(".rustup"));
         if rustup.is_dir() {
