@@ -4,6 +4,7 @@
 //! talks to a provider: whether a model exists at an endpoint is the endpoint's to say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,37 @@ pub struct Model {
     pub reasoning_summary: Option<String>,
     /// The entry is a family default because the slug is unknown.
     pub assumed: bool,
+}
+
+impl Model {
+    /// The file of a `scripted:FILE` model.
+    pub fn script(&self) -> Option<&Path> {
+        self.slug.strip_prefix("scripted:").filter(|_| self.provider == "scripted").map(Path::new)
+    }
+
+    /// Refuses what would fail at the first request: a wire that this build does not speak, a
+    /// reasoning effort that the model does not have.
+    pub fn check(&self, effort: Option<&str>) -> Result<()> {
+        let slug = &self.slug;
+        if self.provider != "scripted" && !wire::SPOKEN.contains(&self.wire) {
+            let word = wire::word(self.wire);
+            let failure = format!(
+                "`{slug}` is asked on the `{word}` wire, which this version does not speak"
+            );
+            return Err(Failure::usage(failure)
+                .hint("choose an OpenAI model, or `chat/NAME` with `--base-url`"));
+        }
+        let Some(effort) = effort else { return Ok(()) };
+        // What an unknown model can do is the endpoint's to say.
+        if self.assumed || self.efforts.iter().any(|level| level == effort) {
+            return Ok(());
+        }
+        let failure = Failure::usage(format!("`{slug}` has no reasoning effort `{effort}`"));
+        Err(match self.efforts.as_slice() {
+            [] => failure.hint("leave out `--effort`: the model has no levels"),
+            levels => failure.hint(format!("it has: {}", levels.join(", "))),
+        })
+    }
 }
 
 /// Dollars per million tokens.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use reqwest::{Certificate, Client, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
@@ -177,20 +177,20 @@ impl HttpProvider {
             .body(prepared.body.clone())
             .send();
         let response = match timeout(self.deadlines.idle, sending).await {
-            Ok(sent) => sent.map_err(|err| answer::transport_fault(&err))?,
+            Ok(answered) => answered.map_err(|err| answer::transport_fault(&err))?,
             Err(_) => return Err(self.silence()),
         };
-        if response.status() != StatusCode::OK {
+        if !response.status().is_success() {
             return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
         }
-        let mut reading = answer::Reading::new(wire, response, self.deadlines.idle);
-        let read = reading.run(progress).await;
-        if read.is_err() && reading.has_started() {
+        let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
+        let outcome = incoming.run(progress).await;
+        if outcome.is_err() && incoming.has_started() {
             spent.input += tokens(prepared.body.len());
-            spent.output += tokens(reading.received());
+            spent.output += tokens(incoming.received());
             spent.estimated = true;
         }
-        read
+        outcome
     }
 
     fn silence(&self) -> Fault {
@@ -235,7 +235,7 @@ impl HttpProvider {
                     reply.usage += spent;
                     return Ok(reply);
                 }
-                Ok(Err(fault)) => self.clean(fault),
+                Ok(Err(fault)) => self.clean(&fault),
                 Err(_) => {
                     let seconds = self.deadlines.turn.as_secs_f64();
                     let message = format!("the turn was not finished within {seconds} s");
@@ -254,13 +254,14 @@ impl HttpProvider {
         }
     }
 
-    fn clean(&self, fault: Fault) -> Fault {
+    /// The fault with a message that may be shown.
+    fn clean(&self, fault: &Fault) -> Fault {
         let key = self.key.as_ref().map(ExposeSecret::expose_secret);
-        Fault { message: clean::message(&fault.message, key), ..fault }
+        Fault { message: clean::message(&fault.message, key), ..fault.clone() }
     }
 
-    fn error(&self, fault: Fault) -> ProviderError {
-        let Fault { kind, message, wait, .. } = self.clean(fault);
+    fn error(&self, fault: &Fault) -> ProviderError {
+        let Fault { kind, message, wait, is_final: _ } = self.clean(fault);
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
@@ -295,7 +296,7 @@ impl Provider for HttpProvider {
         let Some(body) = wire::encode(wire, request) else {
             let word = wire::word(wire);
             let message = format!("this build does not speak the `{word}` wire");
-            return Err(self.error(Fault::new(FaultKind::Rejected(0), message)));
+            return Err(self.error(&Fault::new(FaultKind::Rejected(0), message)));
         };
         let prepared = Prepared {
             url: self.url(wire, &request.model.slug),
@@ -307,7 +308,7 @@ impl Provider for HttpProvider {
                 estimate_missing(&mut reply, prepared.body.len());
                 Ok(reply)
             }
-            Err(fault) => Err(self.error(fault)),
+            Err(fault) => Err(self.error(&fault)),
         }
     }
 }

@@ -270,15 +270,16 @@ impl ScriptedCall {
             Some(ToolForm::Freeform { .. }) => Payload::Freeform(self.as_text()),
             Some(ToolForm::Function { .. }) => Payload::Json(self.as_json()),
             Some(ToolForm::Native { .. }) => Payload::Native(self.as_json()),
-            None if self.input.is_some() => Payload::Freeform(self.as_text()),
-            None => Payload::Json(self.as_json()),
+            None => match &self.input {
+                Some(input) => Payload::Freeform(input.clone()),
+                None => Payload::Json(self.as_json()),
+            },
         }
     }
 
     fn as_text(&self) -> String {
         match (&self.input, &self.args) {
-            (Some(input), _) => input.clone(),
-            (None, Some(Value::String(text))) => text.clone(),
+            (Some(text), _) | (None, Some(Value::String(text))) => text.clone(),
             // A patch written as the arguments of the function form.
             (None, Some(args)) => match args.get("input").and_then(Value::as_str) {
                 Some(input) => input.to_owned(),

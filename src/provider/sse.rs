@@ -62,7 +62,7 @@ impl Parser {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             if self.line.is_empty() {
                 self.take_line(&bytes[..end], events)?;
             } else {
@@ -105,7 +105,7 @@ impl Parser {
             }
             return Ok(());
         }
-        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+        let (field, value) = match memchr::memchr(b':', line) {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &b""[..]),
         };
@@ -116,7 +116,10 @@ impl Parser {
                     self.event.data.push('\n');
                 }
                 self.has_data = true;
-                self.event.data.push_str(&String::from_utf8_lossy(value));
+                match std::str::from_utf8(value) {
+                    Ok(text) => self.event.data.push_str(text),
+                    Err(_) => self.event.data.push_str(&String::from_utf8_lossy(value)),
+                }
             }
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
             _ => {}

@@ -2,4 +2,5 @@
 
 pub(crate) mod bench;
 pub(crate) mod guest;
+pub mod model;
 pub(crate) mod transcript;

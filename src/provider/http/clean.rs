@@ -49,7 +49,7 @@ fn without_key(text: &str, key: &str) -> String {
     for piece in [&key[..PIECE], &key[key.len() - PIECE..]] {
         while let Some(at) = text.find(piece) {
             let end = text[at..]
-                .find(|c: char| !(c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '`' | ',')))
+                .find(|c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\'' | '`' | ','))
                 .map_or(text.len(), |length| at + length);
             text.replace_range(at..end.max(at + piece.len()), "[key]");
         }

@@ -7,6 +7,9 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 /// Why one attempt gave no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -127,6 +130,32 @@ impl Reported<'_> {
     }
 }
 
+/// An error object inside a 200, in any of the shapes in which one is sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ErrorObject {
+    pub code: Option<Value>,
+    pub r#type: Option<String>,
+    pub message: Option<String>,
+}
+
+impl ErrorObject {
+    pub fn fault(&self) -> Fault {
+        let code = match &self.code {
+            Some(Value::String(code)) => code.clone(),
+            Some(Value::Number(code)) => code.to_string(),
+            _ => String::new(),
+        };
+        // Gateways give the HTTP status that they would have sent.
+        let status = code.parse().ok().filter(|status| (400..600).contains(status));
+        let kind = self.r#type.as_deref().unwrap_or_default();
+        // The flat form has the event's own type here.
+        let kind = if kind == "error" { "" } else { kind };
+        let message = self.message.as_deref().unwrap_or_default();
+        Reported { status, code: &code, kind, message }.fault()
+    }
+}
+
 fn says(message: &str, phrases: &[&str]) -> bool {
     let message = message.to_ascii_lowercase();
     phrases.iter().any(|phrase| message.contains(phrase))
@@ -178,7 +207,6 @@ const RATE_CODES: &[&str] = &[
     "slow_down",
     "too_many_requests",
     "RESOURCE_EXHAUSTED",
-    "429",
 ];
 /// In-stream errors that come from the request itself, so that sending it again cannot help.
 const REQUEST_CODES: &[&str] = &[

@@ -5,6 +5,7 @@
 //! [`super::http`]. A protocol is one file (or folder) beside this one and one arm in each `match`
 //! below.
 
+pub mod chat;
 pub mod fault;
 pub mod responses;
 
@@ -16,13 +17,13 @@ use super::sse::{self, Event};
 use super::{OnProgress, Reply, Request};
 
 /// Bytes of one streamed answer at most, comments and padding included.
-pub const MAX_STREAM: usize = 128 << 20;
+pub const MAX_STREAM: usize = 64 << 20;
 
 /// Items of one reply at most.
 pub const MAX_ITEMS: usize = 1024;
 
 /// The wires that this build speaks.
-pub const SPOKEN: &[Wire] = &[Wire::Responses];
+pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat];
 
 /// The body of a request. The same request gives the same bytes, and the request of the next turn
 /// differs only by what is appended to the conversation. `None` for a wire that is not
@@ -30,7 +31,8 @@ pub const SPOKEN: &[Wire] = &[Wire::Responses];
 pub fn encode(wire: Wire, request: &Request<'_>) -> Option<Vec<u8>> {
     match wire {
         Wire::Responses => Some(responses::encode(request)),
-        Wire::Chat | Wire::Messages | Wire::Gemini => None,
+        Wire::Chat => Some(chat::encode(request)),
+        Wire::Messages | Wire::Gemini => None,
     }
 }
 
@@ -67,6 +69,23 @@ pub fn word(wire: Wire) -> &'static str {
 #[derive(Debug)]
 enum Decoder {
     Responses(Box<responses::Decoder>),
+    Chat(Box<chat::Decoder>),
+}
+
+impl Decoder {
+    fn event(&mut self, event: &Event, progress: OnProgress<'_>) -> Result<(), Fault> {
+        match self {
+            Decoder::Responses(decoder) => decoder.event(event, progress),
+            Decoder::Chat(decoder) => decoder.event(event, progress),
+        }
+    }
+
+    fn finish(self) -> Result<Reply, Fault> {
+        match self {
+            Decoder::Responses(decoder) => decoder.finish(),
+            Decoder::Chat(decoder) => decoder.finish(),
+        }
+    }
 }
 
 /// One answer on its way in: bytes to events to a reply.
@@ -84,7 +103,8 @@ impl Stream {
     pub fn new(wire: Wire) -> Option<Stream> {
         let decoder = match wire {
             Wire::Responses => Decoder::Responses(Box::default()),
-            Wire::Chat | Wire::Messages | Wire::Gemini => return None,
+            Wire::Chat => Decoder::Chat(Box::default()),
+            Wire::Messages | Wire::Gemini => return None,
         };
         Some(Stream {
             parser: sse::Parser::default(),
@@ -104,9 +124,7 @@ impl Stream {
         self.parser.push(bytes, &mut self.events).map_err(|_| too_large())?;
         self.started |= !self.events.is_empty();
         for event in self.events.drain(..) {
-            match &mut self.decoder {
-                Decoder::Responses(decoder) => decoder.event(&event, progress)?,
-            }
+            self.decoder.event(&event, progress)?;
         }
         Ok(())
     }
@@ -115,6 +133,7 @@ impl Stream {
     pub fn is_complete(&self) -> bool {
         match &self.decoder {
             Decoder::Responses(decoder) => decoder.is_complete(),
+            Decoder::Chat(decoder) => decoder.is_complete(),
         }
     }
 
@@ -130,18 +149,14 @@ impl Stream {
 
     /// The bytes have ended. Without the final event of the protocol there is no reply, whatever
     /// else has arrived: the fault is [`fault::FaultKind::Cut`].
-    pub fn finish(self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+    pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         let tail = self.parser.finish().map_err(|_| too_large())?;
         // A tail that is not whole JSON is where the connection broke, not a protocol error.
         let tail = tail.filter(|event| serde_json::from_str::<IgnoredAny>(&event.data).is_ok());
-        match self.decoder {
-            Decoder::Responses(mut decoder) => {
-                if let Some(event) = tail {
-                    decoder.event(&event, progress)?;
-                }
-                decoder.finish()
-            }
+        if let Some(event) = tail {
+            self.decoder.event(&event, progress)?;
         }
+        self.decoder.finish()
     }
 }
 
@@ -150,7 +165,8 @@ impl Stream {
 pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
     match wire {
         Wire::Responses => responses::decode_whole(body),
-        Wire::Chat | Wire::Messages | Wire::Gemini => {
+        Wire::Chat => chat::decode_whole(body),
+        Wire::Messages | Wire::Gemini => {
             Err(Fault::malformed("a JSON document instead of a stream"))
         }
     }

@@ -5,6 +5,8 @@
 
 mod decode;
 mod encode;
+mod input;
+mod items;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;

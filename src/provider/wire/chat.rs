@@ -1,0 +1,11 @@
+//! OpenAI Chat Completions, `POST /v1/chat/completions`, and the servers that imitate it (vLLM,
+//! SGLang, Ollama, llama.cpp, OpenRouter, DeepSeek, Azure, LiteLLM).
+//!
+//! What only OpenAI itself understands is sent to OpenAI alone; what the imitations do differently
+//! is read as what it means.
+
+mod decode;
+mod encode;
+
+pub use self::decode::{Decoder, decode_whole};
+pub use self::encode::encode;

@@ -1,0 +1,230 @@
+//! A request as the JSON body of `POST /v1/chat/completions`.
+//!
+//! `messages` is the last field, so a request is the previous one with bytes added before the
+//! closing brackets. One reply of the model is one assistant message, with the outputs of its calls
+//! right behind it.
+
+use serde_json::{Map, Value, json};
+
+use crate::provider::item::{
+    CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
+};
+use crate::provider::{Request, ToolDeclaration, ToolForm};
+
+/// The body; the same request gives the same bytes.
+pub fn encode(request: &Request<'_>) -> Vec<u8> {
+    let model = request.model;
+    let is_openai = model.provider == "openai";
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model.slug));
+    body.insert("stream".to_owned(), json!(true));
+    body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    let tools: Vec<Value> =
+        request.tools.iter().filter_map(|tool| declaration(tool, is_openai)).collect();
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), Value::Array(tools));
+        body.insert("tool_choice".to_owned(), json!("auto"));
+        if is_openai {
+            body.insert("parallel_tool_calls".to_owned(), json!(model.parallel_calls));
+        }
+    }
+    if let Some(effort) = request.effort.filter(|_| !model.efforts.is_empty()) {
+        body.insert("reasoning_effort".to_owned(), json!(effort));
+    }
+    if is_openai {
+        body.insert("store".to_owned(), json!(false));
+        if let Some(verbosity) = &model.verbosity {
+            body.insert("verbosity".to_owned(), json!(verbosity));
+        }
+        if !request.cache_key.is_empty() {
+            body.insert("prompt_cache_key".to_owned(), json!(request.cache_key));
+        }
+    }
+    let mut messages = Messages { list: Vec::new(), pictures: Vec::new(), is_openai };
+    if !request.instructions.is_empty() {
+        messages.list.push(json!({"role": "system", "content": request.instructions}));
+    }
+    for item in request.history {
+        messages.item(item);
+    }
+    messages.show_pictures();
+    body.insert("messages".to_owned(), Value::Array(messages.list));
+    Value::Object(body).to_string().into_bytes()
+}
+
+fn declaration(tool: &ToolDeclaration, is_openai: bool) -> Option<Value> {
+    let (name, description) = (&tool.name, &tool.description);
+    match &tool.form {
+        ToolForm::Function { schema, strict } => {
+            let mut function =
+                json!({"name": name, "description": description, "parameters": schema});
+            // Imitations know the field less often than they refuse it.
+            if *strict {
+                function["strict"] = json!(true);
+            }
+            Some(json!({"type": "function", "function": function}))
+        }
+        ToolForm::Freeform { syntax, definition } if is_openai => {
+            let grammar = json!({"syntax": syntax, "definition": definition});
+            let format = json!({"type": "grammar", "grammar": grammar});
+            let custom = json!({"name": name, "description": description, "format": format});
+            Some(json!({"type": "custom", "custom": custom}))
+        }
+        ToolForm::Freeform { .. } => {
+            let input = json!({"type": "string", "description": "The whole text of the call"});
+            let parameters = json!({
+                "type": "object", "properties": {"input": input}, "required": ["input"],
+                "additionalProperties": false,
+            });
+            let function =
+                json!({"name": name, "description": description, "parameters": parameters});
+            Some(json!({"type": "function", "function": function}))
+        }
+        // Provider-defined tools exist on other wires only.
+        ToolForm::Native { .. } => None,
+    }
+}
+
+struct Messages {
+    list: Vec<Value>,
+    /// Pictures from tool outputs: a tool message holds text only, so they follow in a message of
+    /// their own.
+    pictures: Vec<Value>,
+    is_openai: bool,
+}
+
+impl Messages {
+    fn item(&mut self, item: &Item) {
+        if !matches!(item, Item::Output(_)) {
+            self.show_pictures();
+        }
+        match item {
+            Item::Message(said) => self.message(said),
+            Item::Reasoning(thought) => self.reasoning(thought),
+            Item::Call(call) => self.call(call),
+            Item::Output(output) => self.output(output),
+            Item::Opaque(_) => {}
+        }
+    }
+
+    fn message(&mut self, said: &Message) {
+        let role = match said.role {
+            Role::Assistant => return self.say(&said.content),
+            Role::Developer if self.is_openai => "developer",
+            // Many chat templates take a system message only at the beginning.
+            Role::Developer | Role::User => "user",
+        };
+        let has_pictures = said.content.iter().any(|it| matches!(it, Content::Image { .. }));
+        let content = if has_pictures {
+            Value::Array(said.content.iter().map(part).collect())
+        } else {
+            Value::String(text_of(&said.content))
+        };
+        self.list.push(json!({"role": role, "content": content}));
+    }
+
+    /// The assistant message that the current reply is being collected in.
+    fn assistant(&mut self) -> Option<&mut Map<String, Value>> {
+        if self.list.last().is_none_or(|last| last["role"] != "assistant") {
+            self.list.push(json!({"role": "assistant", "content": null}));
+        }
+        self.list.last_mut().and_then(Value::as_object_mut)
+    }
+
+    fn say(&mut self, content: &[Content]) {
+        let text = text_of(content);
+        let Some(message) = self.assistant() else { return };
+        let whole = match message.get("content").and_then(Value::as_str) {
+            Some(before) => format!("{before}\n{text}"),
+            None => text,
+        };
+        message.insert("content".to_owned(), Value::String(whole));
+    }
+
+    /// Only as the server sent it: some need it back, others refuse it.
+    fn reasoning(&mut self, thought: &Reasoning) {
+        let Some(fields) = thought.native.as_ref().and_then(ours).and_then(Value::as_object) else {
+            return;
+        };
+        if let Some(message) = self.assistant() {
+            for (key, value) in fields {
+                message.insert(key.clone(), value.clone());
+            }
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall) {
+        let name = tool_name(&call.name);
+        let mut element = match &call.payload {
+            Payload::Freeform(input) if self.is_openai => {
+                json!({"id": call.id, "type": "custom", "custom": {"name": name, "input": input}})
+            }
+            Payload::Freeform(input) => {
+                let arguments = json!({"input": input}).to_string();
+                json!({"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}})
+            }
+            Payload::Json(arguments) | Payload::Native(arguments) => {
+                json!({"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}})
+            }
+        };
+        if let Some(extra) =
+            call.native.as_ref().and_then(ours).and_then(|it| it.get("extra_content"))
+        {
+            element["extra_content"] = extra.clone();
+        }
+        let Some(message) = self.assistant() else { return };
+        let calls = message.entry("tool_calls").or_insert_with(|| json!([]));
+        if let Some(calls) = calls.as_array_mut() {
+            calls.push(element);
+        }
+    }
+
+    fn output(&mut self, output: &CallOutput) {
+        let text = text_of(&output.content);
+        self.list.push(json!({"role": "tool", "tool_call_id": output.id, "content": text}));
+        let pictures = output.content.iter().filter(|it| matches!(it, Content::Image { .. }));
+        self.pictures.extend(pictures.map(part));
+    }
+
+    fn show_pictures(&mut self) {
+        if self.pictures.is_empty() {
+            return;
+        }
+        let mut parts =
+            vec![json!({"type": "text", "text": "The pictures of the tool outputs above:"})];
+        parts.append(&mut self.pictures);
+        self.list.push(json!({"role": "user", "content": parts}));
+    }
+}
+
+fn ours(native: &Native) -> Option<&Value> {
+    (native.wire == Wire::Chat).then_some(&native.value)
+}
+
+fn part(content: &Content) -> Value {
+    match content {
+        Content::Text { text } | Content::Refusal { text } => json!({"type": "text", "text": text}),
+        Content::Image { media_type, data } => {
+            let url = format!("data:{media_type};base64,{data}");
+            json!({"type": "image_url", "image_url": {"url": url}})
+        }
+    }
+}
+
+fn text_of(content: &[Content]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|part| match part {
+            Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
+            Content::Image { .. } => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// A name that the API takes back, whatever the model called.
+fn tool_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}

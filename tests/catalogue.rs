@@ -1,0 +1,146 @@
+//! The model catalogue: what users write after `--model`, overrides, and cost.
+
+use std::collections::BTreeMap;
+
+use patchwright::provider::catalogue::{Catalogue, Fields, Price, cost};
+use patchwright::provider::item::{Usage, Wire};
+use serde_json::json;
+
+use crate::providers::{catalogue, model};
+
+#[test]
+fn catalogue_resolves_what_users_write() {
+    let catalogue = catalogue();
+    let cases = [
+        ("gpt-5.3-codex", None, "gpt-5.3-codex openai Responses codex known"),
+        ("openai/gpt-5.3-codex", None, "gpt-5.3-codex openai Responses codex known"),
+        ("gpt-5.5", Some(Wire::Chat), "gpt-5.5 openai Chat codex known"),
+        ("gpt-5.9-codex", None, "gpt-5.9-codex openai Responses codex assumed"),
+        (
+            "gpt-5.3-codex-2026-01-01",
+            None,
+            "gpt-5.3-codex-2026-01-01 openai Responses codex assumed",
+        ),
+        ("anthropic/claude-sonnet-5", None, "claude-sonnet-5 anthropic Messages claude known"),
+        ("anthropic/claude-next", None, "claude-next anthropic Messages claude assumed"),
+        ("gemini/gemini-2.5-pro", None, "gemini-2.5-pro google Gemini gemini known"),
+        ("chat/qwen/qwen3-coder", None, "qwen/qwen3-coder chat Chat generic assumed"),
+        ("chat/gpt-5.5", None, "gpt-5.5 chat Chat codex known"),
+        ("scripted:replies.yml", None, "scripted:replies.yml scripted Responses codex known"),
+    ];
+    for (spec, wire, expected) in cases {
+        let model = catalogue.resolve(spec, wire).unwrap();
+        let assumed = if model.assumed { "assumed" } else { "known" };
+        let seen = format!(
+            "{} {} {:?} {} {assumed}",
+            model.slug, model.provider, model.wire, model.profile
+        );
+        assert_eq!(seen, expected, "{spec}");
+    }
+    let failures = [
+        ("gtp-5.3-codex", "did you mean `gpt-5.3-codex`?"),
+        ("no-such-model", "write `chat/NAME`"),
+        ("opnai/gpt-5.5", "did you mean `openai`?"),
+        ("anthropic/gpt-5.5", "write `gpt-5.5` or `openai/gpt-5.5`"),
+        ("openai/", "names no model"),
+        ("scripted:", "needs a file"),
+    ];
+    for (spec, expected) in failures {
+        let err = catalogue.resolve(spec, None).unwrap_err().to_string();
+        assert!(err.contains(expected), "{spec}: {err}");
+    }
+    let err = catalogue.resolve("gpt-5.3-codex", Some(Wire::Chat)).unwrap_err().to_string();
+    assert!(err.contains("only on the `responses` wire"), "{err}");
+}
+
+#[test]
+fn catalogue_refuses_what_would_fail_at_the_first_request() {
+    let cases = [
+        ("gpt-5.3-codex", Some("high"), ""),
+        ("gpt-5.3-codex", None, ""),
+        ("gpt-5.9", Some("extreme"), ""),
+        ("scripted:x.yml", None, ""),
+        ("gpt-5.3-codex", Some("minimal"), "it has: low, medium, high, xhigh"),
+        ("gpt-4.1", Some("low"), "has no levels"),
+    ];
+    for (spec, effort, expected) in cases {
+        let checked = catalogue().resolve(spec, None).unwrap().check(effort);
+        let message = checked.err().map(|err| err.to_string()).unwrap_or_default();
+        assert_eq!(message.is_empty(), expected.is_empty(), "{spec} {effort:?}: {message}");
+        assert!(message.contains(expected), "{spec} {effort:?}: {message}");
+    }
+    let script = catalogue().resolve("scripted:x.yml", None).unwrap();
+    assert_eq!(script.script(), Some(std::path::Path::new("x.yml")));
+    assert_eq!(model().script(), None);
+}
+
+#[test]
+fn catalogue_entries_are_whole() {
+    let catalogue = catalogue();
+    for slug in catalogue.slugs() {
+        let model = catalogue.resolve(slug, None).unwrap();
+        assert!(model.context_window >= 100_000 && model.max_output >= 16_000, "{slug}");
+        let default = model.default_effort.as_ref();
+        assert!(default.is_none_or(|level| model.efforts.contains(level)), "{slug}");
+        if let Some(price) = model.price {
+            assert!(price.cache_read <= price.input && price.input <= price.output, "{slug}");
+        }
+    }
+}
+
+#[test]
+fn catalogue_takes_overrides() {
+    let overrides: BTreeMap<String, Fields> = serde_json::from_value(json!({
+        "gpt-5.3-codex": {"context": 1000, "price": [1, 2, 0.5]},
+        "my-model": {"family": "chat", "price": [0, 0, 0], "profile": "text"},
+    }))
+    .unwrap();
+    let catalogue = Catalogue::load(&overrides).unwrap();
+    let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+    let price = Price { input: 1.0, output: 2.0, cache_read: 0.5, cache_write: None };
+    assert_eq!(
+        (model.context_window, model.price, model.wire),
+        (1000, Some(price), Wire::Responses)
+    );
+    let model = catalogue.resolve("my-model", None).unwrap();
+    assert_eq!((model.provider.as_str(), model.profile.as_str()), ("chat", "text"));
+    for (fields, expected) in [
+        (json!({"family": "codexx"}), "did you mean `codex`?"),
+        (json!({"price": [1]}), "must be [input, output, cache read]"),
+        (json!({"price": [-1, 1, 1]}), "is negative"),
+    ] {
+        let fields: Fields = serde_json::from_value(fields).unwrap();
+        let overrides = BTreeMap::from([("gpt-5.5".to_owned(), fields)]);
+        let err = Catalogue::load(&overrides).unwrap_err().to_string();
+        assert!(err.contains(expected), "{err}");
+    }
+}
+
+#[test]
+fn catalogue_cost_counts_each_kind_of_token_once() {
+    let usage = |input, cached_input, cache_write, output| Usage {
+        input,
+        cached_input,
+        cache_write,
+        output,
+        reasoning: 0,
+        estimated: false,
+    };
+    let known = model();
+    let astra = catalogue().resolve("gpt-6-astra", None).unwrap();
+    let unknown = catalogue().resolve("chat/x", None).unwrap();
+    let million = 1_000_000;
+    let cases = [
+        (&known, usage(million, 0, 0, 0), 1.75, false),
+        (&known, usage(million, million, 0, million), 14.175, false),
+        (&astra, usage(million, 500_000, 250_000, 0), 2.5 + 0.5 + 3.125, false),
+        (&known, Usage { estimated: true, ..usage(million, 0, 0, 0) }, 1.75, true),
+        (&unknown, usage(million, 0, 0, million), 60.0, true),
+        (&known, usage(1, u64::MAX, 5, 0), 0.175e-6, false),
+    ];
+    for (model, usage, dollars, is_estimate) in cases {
+        let (cost, estimate) = cost(model, &usage);
+        assert!((cost - dollars).abs() < 1e-9, "{usage:?}: {cost}");
+        assert_eq!(estimate, is_estimate);
+    }
+}

@@ -1,0 +1,232 @@
+//! A model server: OpenAI Responses over SSE on a loopback port, answering from a script.
+//!
+//! It sends what the real API sends (every event in order, sequence numbers, obfuscation, encrypted
+//! reasoning, phases, usage) and is stricter about what it takes: each request is checked against
+//! the API's rules and against the request before it. A violation fails the test when the server is
+//! dropped. Used by every test that needs a model over HTTP.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+mod turn;
+mod validate;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::Response;
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use self::turn::{Ending, Shape};
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub use self::turn::{
+    Turn, call, custom, cut, drip, error_event, fail, fail_raw, failed, html, incomplete, item,
+    no_final, raw_stream, say, stall,
+};
+use self::validate::Validator;
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub method: String,
+    pub path: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub raw: Vec<u8>,
+    pub body: Value,
+}
+
+/// The running server. Dropping it fails the test if a request broke a rule.
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    script: Mutex<VecDeque<Turn>>,
+    requests: Mutex<Vec<Recorded>>,
+    validator: Mutex<Validator>,
+}
+
+impl ModelServer {
+    /// Starts a server that answers the first request with the first turn, and so on. It runs on a
+    /// thread of its own, so plain and async tests and child processes can use it.
+    pub fn start(script: impl IntoIterator<Item = Turn>) -> ModelServer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script.into_iter().collect()),
+            requests: Mutex::default(),
+            validator: Mutex::default(),
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let state = shared.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let app = Router::new().fallback(answer).with_state(state);
+                tokio::select! {
+                    served = axum::serve(listener, app) => served.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        });
+        ModelServer { address, shared, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The base URL, ending in `/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// What has been asked so far.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// Turns that nobody has asked for.
+    pub fn unused(&self) -> usize {
+        self.shared.script.lock().unwrap().len()
+    }
+
+    /// For runs that rewrite their history on purpose (compaction): requests need not extend the
+    /// one before.
+    #[must_use]
+    pub fn allow_rewrites(self) -> ModelServer {
+        self.shared.validator.lock().unwrap().allow_rewrites();
+        self
+    }
+
+    /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.
+    pub fn take_violations(&self) -> Vec<String> {
+        self.shared.validator.lock().unwrap().take()
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if std::thread::panicking() {
+            return;
+        }
+        let violations = self.take_violations();
+        assert!(
+            violations.is_empty(),
+            "requests broke the API's rules:\n{}",
+            violations.join("\n")
+        );
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    raw: Bytes,
+) -> Response {
+    let recorded = Recorded {
+        method: method.to_string(),
+        path: uri.to_string(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned()))
+            .collect(),
+        body: serde_json::from_slice(&raw).unwrap_or(Value::Null),
+        raw: raw.to_vec(),
+    };
+    let number = {
+        let mut requests = shared.requests.lock().unwrap();
+        requests.push(recorded.clone());
+        requests.len()
+    };
+    shared.validator.lock().unwrap().request(number, &recorded);
+    let turn = shared.script.lock().unwrap().pop_front();
+    let Some(turn) = turn else {
+        shared.validator.lock().unwrap().add(number, "the script has no turn left for it");
+        let body = json!({"error": {"message": "the script is at its end", "type": "invalid_request_error", "code": null, "param": null}});
+        return response(400, &[], body.to_string());
+    };
+    match turn.shape {
+        Shape::Error { status, headers, body } => response(status, &headers, body),
+        Shape::Stream => {
+            let model = recorded.body["model"].as_str().unwrap_or_default();
+            let answer = turn.events(number, model);
+            shared.validator.lock().unwrap().issued(&answer.items);
+            stream_response(answer.chunks, turn.ending)
+        }
+        Shape::Raw { chunks, ref headers } => {
+            let mut response = stream_response(chunks, turn.ending.clone());
+            for (name, value) in headers {
+                let name: axum::http::HeaderName = name.parse().unwrap();
+                response.headers_mut().insert(name, value.parse().unwrap());
+            }
+            response
+        }
+    }
+}
+
+fn response(status: u16, headers: &[(String, String)], body: String) -> Response {
+    let mut builder = Response::builder().status(StatusCode::from_u16(status).unwrap());
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        builder = builder.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        builder = builder.header(name, value);
+    }
+    builder.body(Body::from(body)).unwrap()
+}
+
+/// Sends the chunks and then ends as the turn says.
+fn stream_response(chunks: Vec<Bytes>, ending: Ending) -> Response {
+    let (chunks, pause) = match ending {
+        Ending::Drip(pause) => {
+            let bytes: Vec<u8> = chunks.concat();
+            (bytes.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect(), pause)
+        }
+        _ => (chunks, Duration::ZERO),
+    };
+    let chunks: VecDeque<Bytes> = chunks.into();
+    let body = stream::unfold((chunks, false), move |(mut chunks, ended)| {
+        let ending = ending.clone();
+        async move {
+            if ended {
+                return None;
+            }
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            match (chunks.pop_front(), ending) {
+                (Some(chunk), _) => Some((Ok(chunk), (chunks, false))),
+                (None, Ending::Cut) => {
+                    // Lets what was written leave before the connection is torn down.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let torn = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "cut");
+                    Some((Err(torn), (chunks, true)))
+                }
+                (None, Ending::Stall) => std::future::pending().await,
+                (None, Ending::Proper | Ending::Drip(_)) => None,
+            }
+        }
+    });
+    Response::builder()
+        .status(StatusCode::OK)
+        .header("content-type", "text/event-stream; charset=utf-8")
+        .body(Body::from_stream(body))
+        .unwrap()
+}
