@@ -93,10 +93,10 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") },
         &expect![[r#"
-        error: this build does not speak the `gemini` wire
+            error: this build does not speak the `gemini` wire
 
-        hint: `--wire` can be `responses`
-    "#]],
+            hint: `--wire` can be `responses`, `chat`
+        "#]],
     );
 }
 
