@@ -47,7 +47,8 @@ pub struct IssueTask<'a> {
     /// `owner/name`.
     pub repository: &'a str,
     pub number: u64,
-    /// Title, body and comments: sanitised, in a block with a random tag.
+    /// Title, body and comments, sanitised, between tags that the text cannot close: what
+    /// `context::thread` makes.
     pub thread: &'a str,
     /// Commands that are run afterwards.
     pub checks: &'a [String],

@@ -43,23 +43,61 @@ fn summary(tool: &Value) -> String {
 
 #[test]
 fn the_codex_profile_edits_with_free_text() {
-    check(&args("gpt-5.3-codex"), &expect![[""]]);
+    check(
+        &args("gpt-5.3-codex"),
+        &expect![[r#"
+        function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
+        custom apply_patch: "grammar" "lark"
+        function update_plan: explanation?, plan
+        function read_file: file_path, offset?, limit?, mode?, indentation?
+        function list_dir: dir_path, offset?, limit?, depth?
+        function grep_files: pattern, include?, path?, limit?, output?
+    "#]],
+    );
 }
 
 #[test]
 fn the_generic_profile_has_functions_only() {
     let args = ToolsArgs { profile: Some("generic".to_owned()), ..args("gpt-5.3-codex") };
-    check(&args, &expect![[""]]);
+    check(
+        &args,
+        &expect![[r#"
+        function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
+        function apply_patch: input
+        function update_plan: explanation?, plan
+        function read_file: file_path, offset?, limit?, mode?, indentation?
+        function list_dir: dir_path, offset?, limit?, depth?
+        function grep_files: pattern, include?, path?, limit?, output?
+    "#]],
+    );
 }
 
 #[test]
 fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
-        &expect![[""]],
+        &expect![[r#"
+            error: unknown tool profile `codecs`
+
+            hint: the profiles are `codex`, `generic`
+        "#]],
     );
-    check(&args("gpt-5.3-codx/"), &expect![[""]]);
-    check(&ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") }, &expect![[""]]);
+    check(
+        &args("gpt-5.3-codx/"),
+        &expect![[r#"
+        error: `gpt-5.3-codx/` names no model
+
+        hint: write `gpt-5.3-codx/NAME`
+    "#]],
+    );
+    check(
+        &ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") },
+        &expect![[r#"
+            error: this build does not speak the `gemini` wire
+
+            hint: `--wire` can be `responses`, `chat`
+        "#]],
+    );
 }
 
 #[test]

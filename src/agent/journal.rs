@@ -40,6 +40,7 @@ pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 /// One line of the journal, without its sequence number and time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "written one at a time, never kept in numbers")]
 pub enum Entry {
     /// First line.
     RunStarted {
@@ -267,9 +268,8 @@ impl Journal {
 
 impl Tail {
     fn write(&mut self, line: &[u8], durable: bool) -> std::io::Result<()> {
-        let written = self.file.write_all(line).and_then(|()| match durable {
-            true => off_the_runtime(|| self.file.sync_data()),
-            false => Ok(()),
+        let written = self.file.write_all(line).and_then(|()| {
+            if durable { off_the_runtime(|| self.file.sync_data()) } else { Ok(()) }
         });
         match written {
             Ok(()) => self.length += line.len() as u64,

@@ -34,13 +34,13 @@ pub struct ToolsArgs {
 /// A protocol by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WireName {
-    /// OpenAI Responses
+    /// The Responses API of `OpenAI`
     Responses,
-    /// OpenAI Chat Completions, spoken by most servers
+    /// Chat Completions, spoken by most servers
     Chat,
-    /// Anthropic Messages
+    /// The Messages API of Anthropic
     Messages,
-    /// Gemini generateContent
+    /// The Gemini API
     Gemini,
 }
 

@@ -181,7 +181,7 @@ fn complaint(kind: &ValidationErrorKind, instance: &Value, path: &str) -> String
             format!("wrong type{place}: {}", kind_of(instance))
         }
         ValidationErrorKind::Enum { options } => {
-            format!("{place} must be one of {options}").trim_start().to_owned()
+            format!("unknown value{place}: it must be one of {options}")
         }
         ValidationErrorKind::Minimum { limit } => format!("too small{place}: at least {limit}"),
         ValidationErrorKind::Maximum { limit } => format!("too large{place}: at most {limit}"),

@@ -175,10 +175,12 @@ impl<'a> Dispatch<'a> {
                 host.call(&HostCall { plan: self.plan, journal, progress: *progress }, args).await
             }
         };
-        let took = clock.instant().saturating_duration_since(started);
+        let elapsed = clock.instant().saturating_duration_since(started);
         match output {
-            Ok(output) => Ok(Ran { output: Ok(output), fault: None, took }),
-            Err(ToolError::Tell(message)) => Ok(Ran { output: Err(message), fault: None, took }),
+            Ok(output) => Ok(Ran { output: Ok(output), fault: None, took: elapsed }),
+            Err(ToolError::Tell(message)) => {
+                Ok(Ran { output: Err(message), fault: None, took: elapsed })
+            }
             Err(ToolError::Broken(message)) => Err(Broken::Sandbox(message)),
         }
     }
@@ -268,15 +270,17 @@ fn formatted(call: &ToolCall, output: &ToolOutput, took: Duration, tokens: u64) 
     };
     let truncated = truncate::command(command, tokens);
     let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
-    let mut text = format!("Exit code: {}\nWall time: {seconds:.1} seconds\n", command.exit_code);
-    if let Some(lines) = truncated.total_lines {
-        text.push_str(&format!("Total output lines: {lines}\n"));
-    }
-    text.push_str("Output:\n");
-    if command.timed_out {
-        text.push_str(&format!("command timed out after {} milliseconds\n", command.duration_ms));
-    }
-    text + &truncated.text
+    let lines = truncated.total_lines.map(|lines| format!("Total output lines: {lines}\n"));
+    let timeout = command
+        .timed_out
+        .then(|| format!("command timed out after {} milliseconds\n", command.duration_ms));
+    format!(
+        "Exit code: {}\nWall time: {seconds:.1} seconds\n{}Output:\n{}{}",
+        command.exit_code,
+        lines.unwrap_or_default(),
+        timeout.unwrap_or_default(),
+        truncated.text
+    )
 }
 
 /// The name could be one of a tool.

@@ -105,5 +105,8 @@ fn description_file(name: &str) -> String {
 pub fn arguments(name: &str) -> Result<Value> {
     let guest = guest::find(name).map(|tool| (tool.schema)());
     let schema = guest.or_else(|| host::find(name).map(host::Tool::schema));
-    schema.map(schema::clean).ok_or_else(|| Failure::internal(format!("there is no tool `{name}`")))
+    schema
+        .as_ref()
+        .map(schema::clean)
+        .ok_or_else(|| Failure::internal(format!("there is no tool `{name}`")))
 }

@@ -30,14 +30,14 @@ const KEYWORDS: &[&str] = &[
 /// The schema of a tool's arguments, [`clean`].
 pub fn of<T: JsonSchema>() -> Value {
     let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-    clean(generator.into_root_schema_for::<T>().to_value())
+    clean(&generator.into_root_schema_for::<T>().to_value())
 }
 
 /// Inlines references, forbids unknown fields, and drops what tells a model nothing. Optional fields
 /// lose their `null`: leaving them out says the same.
-pub fn clean(schema: Value) -> Value {
+pub fn clean(schema: &Value) -> Value {
     let definitions = schema.get("$defs").or_else(|| schema.get("definitions")).cloned();
-    cleaned(&schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
+    cleaned(schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
 }
 
 fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
@@ -101,6 +101,9 @@ fn drop_null(fields: &mut Map<String, Value>) {
         let only = if types.len() == 1 { types.swap_remove(0) } else { Value::Array(types) };
         fields.insert("type".to_owned(), only);
     }
+    if let Some(Value::Array(options)) = fields.get_mut("enum") {
+        options.retain(|option| !option.is_null());
+    }
     if let Some(Value::Array(variants)) = fields.get("anyOf") {
         let is_null = |variant: &&Value| variant.get("type") == Some(&json!("null"));
         let rest: Vec<Value> = variants.iter().filter(|v| !is_null(v)).cloned().collect();
@@ -145,7 +148,9 @@ pub fn strict(schema: &Value) -> Value {
         *items = strict(items);
     }
     if let Some(Value::Array(variants)) = fields.get_mut("anyOf") {
-        variants.iter_mut().for_each(|variant| *variant = strict(variant));
+        for variant in variants {
+            *variant = strict(variant);
+        }
     }
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
         let required = required(schema);
@@ -221,6 +226,7 @@ mod tests {
         path: String,
         depth: Option<std::num::NonZeroU8>,
         mode: Option<Mode>,
+        plain: Option<Plain>,
         /// Details.
         inner: Option<Inner>,
         words: Vec<String>,
@@ -234,6 +240,14 @@ mod tests {
         Slice,
         /// Two.
         Block,
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Plain {
+        A,
+        B,
     }
 
     #[derive(JsonSchema)]
@@ -253,6 +267,7 @@ mod tests {
                     "path": { "type": "string", "description": "Where to look, and what for." },
                     "depth": { "type": "integer", "minimum": 1, "maximum": 255 },
                     "mode": { "type": "string", "enum": ["slice", "block"] },
+                    "plain": { "type": "string", "enum": ["A", "B"] },
                     "inner": {
                         "type": "object",
                         "description": "Details.",
@@ -271,7 +286,7 @@ mod tests {
     #[test]
     fn strict_schemas_require_everything_and_allow_null_instead() {
         let schema = strict(&of::<Args>());
-        assert_eq!(schema["required"], json!(["path", "depth", "mode", "inner", "words"]));
+        assert_eq!(schema["required"], json!(["path", "depth", "mode", "plain", "inner", "words"]));
         assert_eq!(schema["properties"]["path"]["type"], json!("string"));
         assert_eq!(schema["properties"]["depth"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["properties"]["mode"]["enum"], json!(["slice", "block", null]));
@@ -282,7 +297,7 @@ mod tests {
     fn the_shape_fits_one_line() {
         assert_eq!(
             shape(&of::<Args>()),
-            r#"{"path": string, "depth"?: integer, "mode"?: "slice" | "block", "inner"?: {"count"?: integer}, "words": [string]}"#
+            r#"{"path": string, "depth"?: integer, "mode"?: "slice" | "block", "plain"?: "A" | "B", "inner"?: {"count"?: integer}, "words": [string]}"#
         );
     }
 }

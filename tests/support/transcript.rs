@@ -54,8 +54,8 @@ fn block(head: &str, text: &str) -> String {
         "" => format!("{head}\n"),
         line if !line.contains('\n') => format!("{head}: {line}\n"),
         lines => {
-            let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
-            format!("{head}:\n{}", lines.replace("    \n", "\n"))
+            let lines = lines.replace('\n', "\n    ").replace("    \n", "\n");
+            format!("{head}:\n    {lines}\n")
         }
     }
 }

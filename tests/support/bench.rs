@@ -1,0 +1,219 @@
+//! One agent at work: a small project, a scripted model that keeps what it was asked, and the real
+//! guest.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use patchwright::agent::journal::{self, Journal, Line};
+use patchwright::agent::{Agent, AgentSpec, Happening, Stopped, history};
+use patchwright::guest::client::Client;
+use patchwright::provider::catalogue::{Catalogue, Model};
+use patchwright::provider::item::{Item, Role, Wire};
+use patchwright::provider::scripted::ScriptedProvider;
+use patchwright::provider::{OnProgress, Provider, ProviderError, Reply, Request, wire};
+use patchwright::task::Limits;
+use patchwright::tools::profile::Profile;
+use patchwright::tools::registry::ToolSet;
+use patchwright::world::Clock;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::transcript::without_times;
+
+/// The whole job in six replies.
+pub(crate) const FIX: &str = r#"
+- calls:
+    - { tool: update_plan, args: { plan: [{ step: Find the bug, status: in_progress }, { step: Fix it, status: pending }] } }
+    - { tool: shell_command, args: { command: sh check.sh } }
+- reasoning: The sign.
+  calls: [{ tool: read_file, args: { file_path: calc.sh } }]
+- calls:
+    - tool: apply_patch
+      input: |
+        *** Begin Patch
+        *** Update File: calc.sh
+        @@ add() {
+        -  echo $(($1 - $2))
+        +  echo $(($1 + $2))
+        *** End Patch
+- calls: [{ tool: shell_command, args: { command: sh check.sh } }]
+- calls: [{ tool: update_plan, args: { plan: [{ step: Find the bug, status: completed }, { step: Fix it, status: completed }] } }]
+- text: Add instead of subtracting
+"#;
+
+/// A small project with a bug and a check that finds it.
+const FILES: &[(&str, &str)] = &[
+    ("calc.sh", "add() {\n  echo $(($1 - $2))\n}\n"),
+    ("check.sh", ". ./calc.sh\n[ \"$(add 2 2)\" = 4 ] && echo pass\n"),
+];
+
+/// A workspace, a run folder, and everything that an agent is given besides the script.
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) limits: Limits,
+    pub(crate) deadline: Duration,
+    pub(crate) cancel: CancellationToken,
+    /// What happens when the first call starts.
+    pub(crate) mishap: Mishap,
+    pub(crate) model: Model,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Mishap {
+    None,
+    /// Somebody presses Ctrl-C.
+    Signal,
+    /// The guest dies.
+    GuestKilled,
+}
+
+/// A run that came to its end.
+pub(crate) struct Ended {
+    pub(crate) stopped: Stopped,
+    /// Bodies as sent, times replaced.
+    pub(crate) requests: Vec<String>,
+    /// The history of the last request.
+    pub(crate) seen: Vec<Item>,
+    pub(crate) journal: Vec<Line>,
+}
+
+/// Gives out scripted replies and keeps what was asked.
+struct Recorder {
+    script: ScriptedProvider,
+    asked: Mutex<Vec<(String, Vec<Item>)>>,
+}
+
+#[async_trait]
+impl Provider for Recorder {
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let body = String::from_utf8(wire::encode(Wire::Responses, request).unwrap()).unwrap();
+        let asked = (without_times(&body), request.history.to_vec());
+        self.asked.lock().unwrap().push(asked);
+        self.script.reply(request, progress).await
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let bench = Bench {
+            folder,
+            limits: Limits {
+                max_turns: 50,
+                max_tokens: 10_000_000,
+                max_cost_usd: 100.0,
+                timeout: Duration::from_mins(10),
+                command_timeout: Duration::from_mins(1),
+                verify_rounds: 0,
+            },
+            deadline: Duration::from_mins(10),
+            cancel: CancellationToken::new(),
+            mishap: Mishap::None,
+            model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
+        };
+        bench.fresh_workspace();
+        bench
+    }
+
+    pub(crate) fn fresh_workspace(&self) {
+        let workspace = self.folder.path().join("workspace");
+        if workspace.exists() {
+            fs_err::remove_dir_all(&workspace).unwrap();
+        }
+        fs_err::create_dir(&workspace).unwrap();
+        for (name, content) in FILES {
+            fs_err::write(workspace.join(name), content).unwrap();
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        fs_err::read_to_string(self.folder.path().join("workspace").join(name)).unwrap_or_default()
+    }
+
+    pub(crate) fn run_folder(&self) -> std::path::PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Runs a script to its end, in a fresh run.
+    pub(crate) async fn run(&self, script: &str) -> Ended {
+        let journal = Journal::create(&self.run_folder(), clock(), no_redaction()).unwrap();
+        let script = ScriptedProvider::parse("test", script).unwrap();
+        let opening = vec![history::message(Role::User, ["Make check.sh pass."])];
+        self.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await
+    }
+
+    pub(crate) async fn drive(
+        &self,
+        script: ScriptedProvider,
+        journal: &Journal,
+        work: impl AsyncFnOnce(&mut Agent<'_>) -> Stopped,
+    ) -> Ended {
+        let (client, process) = guest(&self.folder.path().join("workspace")).await;
+        let pid = rustix::process::Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
+        let recorder = Recorder { script, asked: Mutex::default() };
+        let progress = |what: Happening<'_>| match (what, self.mishap) {
+            (Happening::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
+            (Happening::CallStarted { .. }, Mishap::GuestKilled) => {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            }
+            _ => {}
+        };
+        let mut agent = Agent::new(AgentSpec {
+            provider: &recorder,
+            clock: clock(),
+            run: "run-1",
+            client,
+            model: &self.model,
+            effort: None,
+            instructions: "Be brief.".to_owned(),
+            tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
+            limits: &self.limits,
+            deadline: Instant::now() + self.deadline,
+            journal,
+            cancel: self.cancel.clone(),
+            progress: &progress,
+        });
+        let stopped = work(&mut agent).await;
+        let asked = recorder.asked.into_inner().unwrap();
+        let seen = asked.last().map(|(_, history)| history.clone()).unwrap_or_default();
+        let requests = asked.into_iter().map(|(body, _)| body).collect();
+        let journal = journal::read(journal.path()).unwrap();
+        Ended { stopped, requests, seen, journal }
+    }
+}
+
+pub(crate) fn clock() -> Clock {
+    Clock { fixed: Some(DateTime::<Utc>::UNIX_EPOCH) }
+}
+
+pub(crate) fn no_redaction() -> journal::Redact {
+    Arc::new(|text: &str| text.to_owned())
+}
+
+/// The guest that cargo built, serving a folder.
+#[expect(clippy::disallowed_methods, reason = "starts the guest")]
+async fn guest(workspace: &Path) -> (Client, tokio::process::Child) {
+    let mut process = tokio::process::Command::new(env!("CARGO_BIN_EXE_patchwright-guest"))
+        .arg("serve")
+        .arg("--workspace")
+        .arg(workspace)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
+    let client = Client::connect(stdout, stdin, Duration::from_mins(1)).await.unwrap();
+    (client, process)
+}
