@@ -25,7 +25,8 @@ pub fn start(level: Option<&str>, rust_log: Option<&str>, redactor: Arc<Redactor
 /// No core dumps, and no other process of this user may read our memory: it holds the keys.
 pub fn protect_process() {
     use rustix::process::{DumpableBehavior, Resource, Rlimit};
-    let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ =
+        rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 

@@ -13,9 +13,8 @@ use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
 use crate::forge::Forge;
-use crate::forge::github::limits::Pace;
+use crate::forge::github::Pace;
 use crate::forge::github::{GitHubForge, GitHubOptions};
-use crate::forge::local::LocalForge;
 use crate::git::transport::{Credentials, Remote};
 use crate::provider::Provider;
 use crate::provider::catalogue::{self, Catalogue, Model};
@@ -29,7 +28,7 @@ use crate::sandbox::local::LocalSandbox;
 
 /// Everything a run needs of the outside.
 pub struct World {
-    pub forge: Arc<dyn Forge>,
+    forge: Option<Arc<dyn Forge>>,
     pub provider: Arc<dyn Provider>,
     /// The model that `provider` is asked for.
     pub model: Model,
@@ -62,52 +61,45 @@ impl World {
             pace: Pace::default(),
         })
         .map_err(Failure::from)?;
-        World::with_forge(Arc::new(forge), config, common, env, http).await
+        let model = model(config)?;
+        let provider = provider(config, &model, env, &http)?;
+        World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
     }
 
-    /// The world of `exec`: no forge but the repository itself.
+    /// The world of `exec`: no forge.
     pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
-        let state = state_dir(common, env)?;
-        let forge = LocalForge::open(&state.join("exec"));
-        World::with_forge(Arc::new(forge), config, common, env, http::client()?).await
+        let http = http::client()?;
+        let model = model(config)?;
+        let provider = provider(config, &model, env, &http)?;
+        World::around(None, provider, model, config, common, env, http).await
     }
 
-    /// A world without a network: prepared replies, a forge that is already there.
+    /// A world without a network: prepared replies, and a forge that is already there.
     pub async fn offline(
-        forge: Arc<dyn Forge>,
+        forge: Option<Arc<dyn Forge>>,
         provider: Arc<dyn Provider>,
         config: &Config,
         common: &Common,
         env: &Env,
     ) -> Result<World> {
-        let state = state_dir(common, env)?;
-        Ok(World {
-            forge,
-            provider,
-            model: model(config)?,
-            sandbox: sandbox(config, env, &state).await?,
-            clock: Clock::new(env)?,
-            redactor: Arc::new(Redactor::new(env.secrets())),
-            state,
-            http: http::client()?,
-            git_token: None,
-        })
+        let model = model(config)?;
+        World::around(forge, provider, model, config, common, env, http::client()?).await
     }
 
-    /// A world around a forge that is already there.
-    pub async fn with_forge(
-        forge: Arc<dyn Forge>,
+    async fn around(
+        forge: Option<Arc<dyn Forge>>,
+        provider: Arc<dyn Provider>,
+        model: Model,
         config: &Config,
         common: &Common,
         env: &Env,
         http: reqwest::Client,
     ) -> Result<World> {
         let state = state_dir(common, env)?;
-        let model = model(config)?;
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
             forge,
-            provider: provider(config, &model, env, &http)?,
+            provider,
             model,
             sandbox: sandbox(config, env, &state).await?,
             clock: Clock::new(env)?,
@@ -116,6 +108,14 @@ impl World {
             http,
             git_token: server.zip(env.github_token()),
         })
+    }
+
+    /// The forge.
+    ///
+    /// # Errors
+    /// In a world without one, which a task that needs it never gets.
+    pub fn forge(&self) -> Result<&Arc<dyn Forge>> {
+        self.forge.as_ref().ok_or_else(|| Failure::internal("there is no forge in this world"))
     }
 
     /// What everything passes through before it is written down.
@@ -136,15 +136,15 @@ impl World {
         let url = url("--repo", repository)?;
         let token = self.git_token.as_ref().filter(|(server, _)| server.origin() == url.origin());
         let credentials = token.map(|(_, token)| Credentials::token(token.clone()));
-        Remote::http(&self.http, repository, credentials).map_err(|err| {
-            Failure::usage(format!("`{repository}` cannot be read")).caused_by(err)
-        })
+        Remote::http(&self.http, repository, credentials)
+            .map_err(|err| Failure::usage(format!("`{repository}` cannot be read")).caused_by(err))
     }
 }
 
 /// The catalogue entry with the configured tool profile.
 pub fn model(config: &Config) -> Result<Model> {
-    let mut model = Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
+    let mut model =
+        Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
     if let Some(profile) = &config.profile {
         model.profile.clone_from(profile);
     }

@@ -51,7 +51,8 @@ fn every_source_file_says_what_it_is_for() {
 
 #[test]
 fn no_test_is_ignored_and_no_debt_is_left_in_the_sources() {
-    let words = [["#[", "ignore"], ["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]];
+    let words =
+        [["#[", "ignore"], ["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]];
     for (name, text) in sources("src").into_iter().chain(sources("tests")) {
         for word in words.map(|parts| parts.concat()) {
             assert!(!text.contains(&word), "{name} contains `{word}`");
@@ -63,7 +64,14 @@ fn no_test_is_ignored_and_no_debt_is_left_in_the_sources() {
 fn only_the_places_that_may_read_the_environment_or_print_do() {
     for (name, text) in sources("src") {
         let expects = text.contains("clippy::disallowed_methods");
-        let may = ["src/sandbox/", "src/guest/", "src/config/env.rs", "src/world.rs", "src/bin/", "src/git/"];
+        let may = [
+            "src/sandbox/",
+            "src/guest/",
+            "src/config/env.rs",
+            "src/world.rs",
+            "src/bin/",
+            "src/git/",
+        ];
         assert!(
             !expects || may.iter().any(|place| name.starts_with(place)),
             "{name} lifts the ban on disallowed methods"
@@ -84,14 +92,45 @@ const LAYERS: &[&[&str]] = &[
 
 /// Plain data and the world itself, which may be named from anywhere.
 const DATA: &[&str] = &[
-    "task::Task", "task::TaskKind", "task::Trigger", "task::IssueSnapshot", "task::Limits",
-    "task::{", "task::plan", "task::outcome", "task::publish::Published", "provider::item",
-    "provider::Reply", "provider::Progress", "provider::catalogue::Model", "provider::ToolDeclaration",
-    "provider::{", "tools::{", "tools::CommandOutput", "tools::ToolError", "tools::ToolOutput",
-    "tools::guest", "tools::Effect", "git::tree", "git::Oid", "git::{", "policy::Policy",
-    "policy::{", "policy::Judgement", "verify::", "world::", "sandbox::ContainerLimits", "forge::",
-    "report::annotations", "report::text", "agent::journal", "cli::ui::Ui", "cli::common::Common",
-    "redact::", "VERSION", "error::",
+    "task::Task",
+    "task::TaskKind",
+    "task::Trigger",
+    "task::IssueSnapshot",
+    "task::Limits",
+    "task::{",
+    "task::plan",
+    "task::outcome",
+    "task::publish::Published",
+    "provider::item",
+    "provider::Reply",
+    "provider::Progress",
+    "provider::catalogue::Model",
+    "provider::ToolDeclaration",
+    "provider::{",
+    "tools::{",
+    "tools::CommandOutput",
+    "tools::ToolError",
+    "tools::ToolOutput",
+    "tools::guest",
+    "tools::Effect",
+    "git::tree",
+    "git::Oid",
+    "git::{",
+    "policy::Policy",
+    "policy::{",
+    "policy::Judgement",
+    "verify::",
+    "world::",
+    "sandbox::ContainerLimits",
+    "forge::",
+    "report::annotations",
+    "report::text",
+    "agent::journal",
+    "cli::ui::Ui",
+    "cli::common::Common",
+    "redact::",
+    "VERSION",
+    "error::",
 ];
 
 #[test]

@@ -55,6 +55,9 @@ pub enum Entry {
         base: String,
         branch: String,
         image: String,
+        /// Our bare repository that has the base commit.
+        #[serde(default)]
+        repository: String,
     },
     /// Instructions and declared tools: what the first request is made of besides items.
     Prompted {

@@ -4,7 +4,7 @@
 use clap::Parser;
 
 use crate::cli::common::Common;
-use crate::cli::issue::{self, IssueReference, PublishFlags};
+use crate::cli::issue::{IssueReference, PublishFlags};
 use crate::cli::ui::{Ui, Verbosity};
 use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
@@ -74,12 +74,24 @@ pub async fn run(_args: Args, env: &Env, _ui: Ui) -> Result<u8> {
         Ok(Worked::Ignored(why)) => {
             ui.say(&format!("nothing to do: {why}"));
             append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", "ignored")]))?;
-            append(env, "GITHUB_STEP_SUMMARY", &format!("Patchwright had nothing to do: {}\n", text::inline(&why)))?;
+            append(
+                env,
+                "GITHUB_STEP_SUMMARY",
+                &format!("Patchwright had nothing to do: {}\n", text::inline(&why)),
+            )?;
             Ok(0)
         }
         Err(failure) => {
-            append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", failure.kind.conclusion())]))?;
-            append(env, "GITHUB_STEP_SUMMARY", &format!("## Patchwright\n\n{}\n", text::fence(&failure.to_string(), "")))?;
+            append(
+                env,
+                "GITHUB_OUTPUT",
+                &outputs::block(&[("conclusion", failure.kind.conclusion())]),
+            )?;
+            append(
+                env,
+                "GITHUB_STEP_SUMMARY",
+                &format!("## Patchwright\n\n{}\n", text::fence(&failure.to_string(), "")),
+            )?;
             Err(failure)
         }
     }
@@ -173,8 +185,9 @@ fn list(value: &str) -> Vec<String> {
 
 fn event(env: &Env) -> Result<crate::event::Event> {
     let missing = |name: &str| {
-        Failure::usage(format!("`{name}` is not set"))
-            .hint("`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright issue`")
+        Failure::usage(format!("`{name}` is not set")).hint(
+            "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright issue`",
+        )
     };
     let name = env.var("GITHUB_EVENT_NAME").ok_or_else(|| missing("GITHUB_EVENT_NAME"))?;
     let path = env.var("GITHUB_EVENT_PATH").ok_or_else(|| missing("GITHUB_EVENT_PATH"))?;

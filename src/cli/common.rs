@@ -30,30 +30,15 @@ pub struct Common {
     pub profile: Option<String>,
 
     /// Operator's configuration file
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_CONFIG",
-        value_name = "FILE",
-        help_heading = "Configuration"
-    )]
+    #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE", help_heading = "Configuration")]
     pub config: Option<PathBuf>,
 
     /// Folder for journals, reports and clone mirrors [default: ~/.local/state/patchwright]
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_STATE_DIR",
-        value_name = "DIR",
-        help_heading = "Configuration"
-    )]
+    #[arg(long, env = "PATCHWRIGHT_STATE_DIR", value_name = "DIR", help_heading = "Configuration")]
     pub state_dir: Option<PathBuf>,
 
     /// Where commands run
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_SANDBOX",
-        value_name = "KIND",
-        help_heading = "Sandbox"
-    )]
+    #[arg(long, env = "PATCHWRIGHT_SANDBOX", value_name = "KIND", help_heading = "Sandbox")]
     pub sandbox: Option<SandboxChoice>,
 
     /// Container image; chosen by the repository's kind when absent
@@ -61,11 +46,23 @@ pub struct Common {
     pub image: Option<String>,
 
     /// Shell command that prepares the image, run once as root without secrets; repeatable
-    #[arg(long, env = "PATCHWRIGHT_SETUP", value_name = "COMMAND", value_delimiter = '\n', help_heading = "Sandbox")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_SETUP",
+        value_name = "COMMAND",
+        value_delimiter = '\n',
+        help_heading = "Sandbox"
+    )]
     pub setup: Vec<String>,
 
     /// Check that must pass, run before and after the change; repeatable
-    #[arg(long, env = "PATCHWRIGHT_VERIFY", value_name = "COMMAND", value_delimiter = '\n', help_heading = "Sandbox")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_VERIFY",
+        value_name = "COMMAND",
+        value_delimiter = '\n',
+        help_heading = "Sandbox"
+    )]
     pub verify: Vec<String>,
 
     /// Most model replies
@@ -89,7 +86,13 @@ pub struct Common {
     pub json: bool,
 
     /// Say less on stderr
-    #[arg(short, long, env = "PATCHWRIGHT_QUIET", help_heading = "Output", conflicts_with = "verbose")]
+    #[arg(
+        short,
+        long,
+        env = "PATCHWRIGHT_QUIET",
+        help_heading = "Output",
+        conflicts_with = "verbose"
+    )]
     pub quiet: bool,
 
     /// Say more on stderr; twice for the log

@@ -71,15 +71,15 @@ fn prompt(argument: &str) -> Result<String> {
     }
     let mut stdin = std::io::stdin();
     if stdin.is_terminal() {
-        return Err(Failure::usage("`-` reads the prompt from standard input, which is a terminal")
-            .hint("pipe the prompt in, or give it as the argument"));
+        return Err(Failure::usage(
+            "`-` reads the prompt from standard input, which is a terminal",
+        )
+        .hint("pipe the prompt in, or give it as the argument"));
     }
     let mut prompt = String::new();
-    stdin
-        .by_ref()
-        .take(1 << 20)
-        .read_to_string(&mut prompt)
-        .map_err(|err| Failure::usage("cannot read the prompt from standard input").caused_by(err))?;
+    stdin.by_ref().take(1 << 20).read_to_string(&mut prompt).map_err(|err| {
+        Failure::usage("cannot read the prompt from standard input").caused_by(err)
+    })?;
     if prompt.trim().is_empty() {
         return Err(Failure::usage("the prompt on standard input is empty"));
     }

@@ -50,11 +50,21 @@ pub struct PublishFlags {
     pub draft: bool,
 
     /// Label for the pull request; repeatable
-    #[arg(long = "pr-label", env = "PATCHWRIGHT_LABELS", value_name = "LABEL", value_delimiter = ',')]
+    #[arg(
+        long = "pr-label",
+        env = "PATCHWRIGHT_LABELS",
+        value_name = "LABEL",
+        value_delimiter = ','
+    )]
     pub labels: Vec<String>,
 
     /// Person to ask for a review; repeatable
-    #[arg(long = "reviewer", env = "PATCHWRIGHT_REVIEWERS", value_name = "LOGIN", value_delimiter = ',')]
+    #[arg(
+        long = "reviewer",
+        env = "PATCHWRIGHT_REVIEWERS",
+        value_name = "LOGIN",
+        value_delimiter = ','
+    )]
     pub reviewers: Vec<String>,
 
     /// Do everything but write to GitHub; the change is kept in the run's folder

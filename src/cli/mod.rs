@@ -60,11 +60,7 @@ impl Command {
             Some(common) if common.verbose > 0 => Verbosity::Verbose,
             _ => Verbosity::Normal,
         };
-        Ui {
-            verbosity,
-            json: common.is_some_and(|common| common.json),
-            actions: env.is_actions(),
-        }
+        Ui { verbosity, json: common.is_some_and(|common| common.json), actions: env.is_actions() }
     }
 
     /// `-vv` turns the log on; `RUST_LOG` does so too.
@@ -91,7 +87,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
             Ok(0)
         }
         Command::ApplyPatch(args) => Ok(apply_patch::run(
-            args,
+            &args,
             &mut std::io::stdin().lock(),
             &mut std::io::stdout().lock(),
             &mut std::io::stderr().lock(),
@@ -108,6 +104,7 @@ pub fn code(conclusion: Conclusion) -> u8 {
 
 /// Reads a file named on the command line.
 pub fn read_file(path: &std::path::Path, what: &str) -> Result<String> {
-    fs_err::read_to_string(path)
-        .map_err(|err| Failure::usage(format!("cannot read the {what} `{}`", path.display())).caused_by(err))
+    fs_err::read_to_string(path).map_err(|err| {
+        Failure::usage(format!("cannot read the {what} `{}`", path.display())).caused_by(err)
+    })
 }

@@ -44,8 +44,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 /// Finds the journal of a run given by id, folder or file.
 fn locate(run: &str, state: &std::path::Path) -> Result<PathBuf> {
     let given = PathBuf::from(run);
-    let candidates =
-        [given.clone(), given.join("journal.jsonl"), state.join("runs").join(run).join("journal.jsonl")];
+    let candidates = [
+        given.clone(),
+        given.join("journal.jsonl"),
+        state.join("runs").join(run).join("journal.jsonl"),
+    ];
     candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
         Failure::usage(format!("there is no run `{run}`"))
             .hint(format!("runs are folders in {}", state.join("runs").display()))

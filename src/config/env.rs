@@ -41,9 +41,7 @@ impl Env {
     pub fn from_pairs<N: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Env {
-        Env {
-            values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        }
+        Env { values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
     /// A variable that is set and not empty.

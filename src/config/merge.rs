@@ -123,7 +123,12 @@ pub fn tighten(config: &mut Config, file: file::File) {
     if config.verify.is_empty() {
         take!(config, source, verify = file.verify);
     }
-    lower(&mut config.notes, "limits.max-turns", &mut config.limits.max_turns, file.limits.max_turns);
+    lower(
+        &mut config.notes,
+        "limits.max-turns",
+        &mut config.limits.max_turns,
+        file.limits.max_turns,
+    );
     lower(
         &mut config.notes,
         "limits.max-tokens",
@@ -155,8 +160,18 @@ pub fn tighten(config: &mut Config, file: file::File) {
         &mut config.limits.verify_rounds,
         file.limits.verify_rounds,
     );
-    lower(&mut config.notes, "policy.max-files", &mut config.policy.max_files, file.policy.max_files);
-    lower(&mut config.notes, "policy.max-bytes", &mut config.policy.max_bytes, file.policy.max_bytes);
+    lower(
+        &mut config.notes,
+        "policy.max-files",
+        &mut config.policy.max_files,
+        file.policy.max_files,
+    );
+    lower(
+        &mut config.notes,
+        "policy.max-bytes",
+        &mut config.policy.max_bytes,
+        file.policy.max_bytes,
+    );
     config.policy.protected_paths.extend(file.policy.protected_paths);
     config.policy.blocked_paths.extend(file.policy.blocked_paths);
     if config.publish.labels.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Finding;
 use crate::config::env::Env;
-use crate::forge::github::limits::Pace;
+use crate::forge::github::Pace;
 use crate::forge::github::{GitHubForge, GitHubOptions};
 use crate::forge::{Forge, ForgeError, RepositoryId, Role};
 use crate::provider::http;
@@ -74,7 +74,10 @@ async fn check_repository(
     findings.push(if repository.archived {
         Finding::broken("repository", "is archived", "unarchive it in its settings")
     } else {
-        Finding::fine("repository", format!("{}, branch `{}`", repository.id, repository.default_branch))
+        Finding::fine(
+            "repository",
+            format!("{}, branch `{}`", repository.id, repository.default_branch),
+        )
     });
     if let Some(login) = login {
         findings.push(match forge.role(&repository.id, login).await {
@@ -97,7 +100,9 @@ async fn check_repository(
     findings.push(match forge.branch_tip(&repository.id, &repository.default_branch).await {
         Ok(Some(_)) => Finding::fine("contents", "can be read"),
         Ok(None) => Finding::broken("contents", "the repository is empty", "push a first commit"),
-        Err(err) => Finding::broken("contents", err.to_string(), "give the token `contents: write`"),
+        Err(err) => {
+            Finding::broken("contents", err.to_string(), "give the token `contents: write`")
+        }
     });
     findings
 }

@@ -112,7 +112,10 @@ fn model(config: &Config, env: &Env) -> Vec<Finding> {
     let known = if model.assumed { " (not in the catalogue; family defaults)" } else { "" };
     findings.push(Finding::fine(
         "model",
-        format!("{}{known}, tools: {}, context {} tokens", model.slug, model.profile, model.context_window),
+        format!(
+            "{}{known}, tools: {}, context {} tokens",
+            model.slug, model.profile, model.context_window
+        ),
     ));
     let key = match model.wire {
         Wire::Responses | Wire::Chat => "OPENAI_API_KEY",
@@ -126,7 +129,11 @@ fn model(config: &Config, env: &Env) -> Vec<Finding> {
     if env.var(key).is_some() {
         findings.push(Finding::fine("model key", format!("`{key}` is set")));
     } else if is_public {
-        findings.push(Finding::broken("model key", format!("`{key}` is not set"), format!("set `{key}`")));
+        findings.push(Finding::broken(
+            "model key",
+            format!("`{key}` is not set"),
+            format!("set `{key}`"),
+        ));
     } else {
         findings.push(Finding::note("model key", format!("`{key}` is not set"), None));
     }

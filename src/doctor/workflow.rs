@@ -50,7 +50,8 @@ fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
     let privileged = ["pull_request_target", "workflow_run"]
         .into_iter()
         .find(|event| has_event(workflow, event))?;
-    let checks_out_head = text.contains("head.sha") || text.contains("head_ref") || text.contains("refs/pull/");
+    let checks_out_head =
+        text.contains("head.sha") || text.contains("head_ref") || text.contains("refs/pull/");
     checks_out_head.then(|| {
         Finding::broken(
             name,
@@ -115,7 +116,9 @@ fn concurrency(name: &str, workflow: &Workflow) -> Option<Finding> {
         return Some(Finding::note(
             name,
             "no `concurrency:` group: two labels in a row run at the same time",
-            Some("add `concurrency: { group: patchwright-${{ github.event.issue.number }}, cancel-in-progress: false }` to the job"),
+            Some(
+                "add `concurrency: { group: patchwright-${{ github.event.issue.number }}, cancel-in-progress: false }` to the job",
+            ),
         ));
     }
     let cancels = groups.any(|group| group.get("cancel-in-progress") == Some(&Value::Bool(true)));
@@ -166,7 +169,11 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> String {
-        check("w.yml", text).iter().map(|found| found.message.clone()).collect::<Vec<_>>().join("; ")
+        check("w.yml", text)
+            .iter()
+            .map(|found| found.message.clone())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     #[test]

@@ -60,6 +60,27 @@ pub fn create(repo: &Repo, base: Oid, tree: Oid, spec: &CommitSpec) -> Result<Oi
     Ok(Oid(git.commit(None, &author, &committer, &message, &tree, &[&parent])?))
 }
 
+/// What a commit says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub tree: Oid,
+    pub parents: Vec<Oid>,
+    pub committer_email: String,
+    pub message: String,
+}
+
+/// Reads a commit.
+pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
+    let git = repo.git()?;
+    let commit = git.find_commit(commit.0)?;
+    Ok(Facts {
+        tree: Oid(commit.tree_id()),
+        parents: commit.parent_ids().map(Oid).collect(),
+        committer_email: String::from_utf8_lossy(commit.committer().email_bytes()).into_owned(),
+        message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
+    })
+}
+
 /// The message without control and invisible characters, without trailers that claim what others
 /// did, without trailing blanks, and bounded. Ends in one newline; never empty.
 pub fn clean_message(message: &str) -> String {

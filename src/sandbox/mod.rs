@@ -74,7 +74,7 @@ pub struct SandboxSpec {
 }
 
 /// Bounds of one sandbox; the defaults are those of `docs/sandbox.md`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ContainerLimits {
     pub memory_bytes: u64,
     pub cpus: f64,

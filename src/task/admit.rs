@@ -30,12 +30,15 @@ pub async fn admit(
     number: u64,
     trigger: Option<&Trigger>,
 ) -> Result<Admitted> {
-    let forge = world.forge.as_ref();
+    let forge = world.forge()?.as_ref();
     let repository = forge.repository(id).await.map_err(|err| unreachable(id, err))?;
     check_actor(forge, config, &repository.id, trigger).await?;
     if repository.archived {
-        return Err(Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", repository.id))
-            .hint("unarchive the repository in its settings, or choose another one"));
+        return Err(Failure::forge(format!(
+            "`{}` is archived, so nothing can be pushed to it",
+            repository.id
+        ))
+        .hint("unarchive the repository in its settings, or choose another one"));
     }
     let issue = forge
         .issue(&repository.id, number)
@@ -50,10 +53,11 @@ pub async fn admit(
             .hint("reopen it to have it worked on"));
     }
     let viewer = forge.viewer().await.map_err(Failure::from)?;
-    let comments = forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
-    let snapshot = trigger.and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(|| {
-        IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() }
-    });
+    let comments =
+        forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
+    let snapshot = trigger
+        .and_then(|trigger| trigger.snapshot.clone())
+        .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
     Ok(Admitted { repository, issue, snapshot, comments, viewer })
 }
 
@@ -91,31 +95,5 @@ fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {
         failure.hint(format!("check the name `{id}`, and that the token may see the repository"))
     } else {
         failure
-    }
-}
-
-impl From<ForgeError> for Failure {
-    /// The exit code is the forge's; hints name what to change.
-    fn from(err: ForgeError) -> Failure {
-        let hint = match &err {
-            ForgeError::Authentication { .. } => Some(
-                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
-                 `pull-requests: write`"
-                    .to_owned(),
-            ),
-            ForgeError::Forbidden { need: Some(need), .. } => Some(need.clone()),
-            ForgeError::RateLimited { .. } => {
-                Some("run the same command again after that; no work is lost".to_owned())
-            }
-            ForgeError::Unavailable { .. } => {
-                Some("run the same command again later; no work is lost".to_owned())
-            }
-            _ => None,
-        };
-        let failure = Failure::forge(err.to_string());
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
     }
 }

@@ -85,8 +85,7 @@ pub struct Phase<'a> {
 /// Works in a fresh sandbox and collects what came of it, whatever ended the work.
 pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     let run = phase.run;
-    let sandbox =
-        checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
+    let sandbox = checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
     let notes = brief.notes.clone();
     let instruction_files = brief.files.files();
     let enforced = sandbox.enforced.clone();
@@ -120,7 +119,8 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what);
     let mut agent = Agent::new(AgentSpec {
-        world: run.world,
+        provider: run.world.provider.as_ref(),
+        clock: run.world.clock,
         run: &run.folder.id,
         client: sandbox.client.clone(),
         model: &run.world.model,

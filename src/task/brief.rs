@@ -104,9 +104,7 @@ fn task_text(
         (TaskKind::Exec { prompt: asked, .. }, _) => {
             Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
         }
-        (TaskKind::Issue { .. }, None) => {
-            Err(Failure::internal("an issue task was not admitted"))
-        }
+        (TaskKind::Issue { .. }, None) => Err(Failure::internal("an issue task was not admitted")),
     }
 }
 

@@ -27,8 +27,7 @@ impl Checks {
             return Ok(Checks { commands: config.verify.clone(), source });
         }
         let root_files = workspace.root_files().await?;
-        let commands =
-            verify::detect(&root_files, &|path| workspace.file_now(path));
+        let commands = verify::detect(&root_files, &|path| workspace.file_now(path));
         Ok(Checks { commands, source: "found by the repository's kind".to_owned() })
     }
 
@@ -106,9 +105,11 @@ pub async fn start(
         let why = running.autopsy().await;
         // The first error is the one to report.
         let _ = running.stop().await;
-        return Err(crate::error::Failure::sandbox("the tree could not be copied into the sandbox")
-            .caused_by(err)
-            .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
+        return Err(crate::error::Failure::sandbox(
+            "the tree could not be copied into the sandbox",
+        )
+        .caused_by(err)
+        .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
     }
     Ok(running)
 }

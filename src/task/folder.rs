@@ -100,10 +100,10 @@ fn lock(path: &Path, key: &str) -> Result<File> {
         .into_file();
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Failure::nothing_to_do(format!(
-            "another run is already working on it: {key}"
-        ))
-        .hint("wait for it to end, or stop it, and run the command again")),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(Failure::nothing_to_do(format!("another run is already working on it: {key}"))
+                .hint("wait for it to end, or stop it, and run the command again"))
+        }
         Err(std::fs::TryLockError::Error(err)) => Err(unwritable(path, err)),
     }
 }

@@ -7,6 +7,7 @@ pub mod agent_phase;
 pub mod brief;
 pub mod checks;
 pub mod demo;
+mod failures;
 pub mod folder;
 pub mod outcome;
 pub mod plan;

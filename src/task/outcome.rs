@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TaskKind;
 use super::agent_phase::Worked;
 use super::plan::Plan;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
-use super::TaskKind;
 use crate::agent::StopKind;
 use crate::error::FailureKind;
 use crate::git::tree::Change;
@@ -161,11 +161,7 @@ impl Outcome {
 }
 
 /// The agent's stop decides first, then the policy, then whether anything was changed.
-fn conclude(
-    task: &TaskKind,
-    worked: &Worked,
-    settled: &Settled,
-) -> (Conclusion, Option<String>) {
+fn conclude(task: &TaskKind, worked: &Worked, settled: &Settled) -> (Conclusion, Option<String>) {
     let why = Some(worked.stopped.reason.sentence());
     let stopped = match &worked.stopped.reason {
         StopKind::Finished => None,
@@ -193,9 +189,7 @@ fn conclude(
     match (&settled.change, settled.judgement.held_back.first()) {
         // An answer is all that a prompt may have asked for.
         (None, None) if matches!(task, TaskKind::Exec { .. }) => (Conclusion::Done, None),
-        (None, None) => {
-            (Conclusion::NothingToDo, Some("the model made no change".to_owned()))
-        }
+        (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
         (None, Some(held)) => (
             Conclusion::Refused,
             Some(format!("`{}` may not be published ({})", held.file.path, held.rule)),

@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use super::plan::Plan;
 use super::publish::Published;
 use super::run::Run;
-use super::{Trigger, TaskKind};
+use super::{TaskKind, Trigger};
 use crate::cli::ui::Ui;
 use crate::error::{Failure, Result};
 use crate::forge::{Forge, ForgeError, RepositoryId};
@@ -73,7 +73,7 @@ impl Progress {
             return Ok(Progress { ui, state: Arc::new(Mutex::new(state)), comment: None });
         };
         let target = Target {
-            forge: Arc::clone(&run.world.forge),
+            forge: Arc::clone(run.world.forge()?),
             redactor: Arc::clone(&run.world.redactor),
             repository: admitted.repository.id.clone(),
             issue: admitted.issue.number,

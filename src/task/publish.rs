@@ -10,7 +10,7 @@ use super::admit::{self, Admitted};
 use super::outcome::{Conclusion, Outcome};
 use super::run::Run;
 use super::settle::Settled;
-use super::workspace::Workspace;
+use super::workspace::{Workspace, is_ours};
 use super::{Task, TaskKind};
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
@@ -87,7 +87,7 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
     let Task { kind: TaskKind::Issue { number, trigger, .. }, .. } = &run.task else {
         return Ok(());
     };
-    let forge = run.world.forge.as_ref();
+    let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
     let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
@@ -126,16 +126,16 @@ async fn choose_branch(
         }
         let tip = run
             .world
-            .forge
+            .forge()?
             .branch_tip(&admitted.repository.id, &branch)
             .await
             .map_err(Failure::from)?;
         let Some(tip) = tip else { return Ok(Place { branch, tip: None, same: None }) };
         let theirs = workspace.branch_commit(run.world, &admitted.repository, &branch, tip).await?;
-        if theirs.is_ours(&run.config.identity.email) {
+        if is_ours(&theirs, &run.config.identity.email) {
             let tree = outcome.change.as_ref().map(|change| change.tree);
-            let same = (Some(theirs.tree) == tree && theirs.parents == [workspace.base])
-                .then_some(tip);
+            let same =
+                (Some(theirs.tree) == tree && theirs.parents == [workspace.base]).then_some(tip);
             return Ok(Place { branch, tip: Some(tip), same });
         }
         run.around.ui.say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
@@ -159,7 +159,7 @@ async fn push(
         detail: json!({ "commit": commit, "expected": place.tip }),
     })?;
     run.world
-        .forge
+        .forge()?
         .push(&admitted.repository, workspace.repo.path(), commit, &place.branch, place.tip)
         .await
         .map_err(|err| push_failed(err, &place.branch))?;
@@ -234,14 +234,12 @@ async fn open_or_update(
         key: branch.to_owned(),
         detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
     })?;
-    let (pull_request, operation) = run
-        .world
-        .forge
+    let forge = run.world.forge()?;
+    let (pull_request, operation) = forge
         .open_or_update(&admitted.repository.id, draft, &marker(run))
         .await
         .map_err(|err| {
-            let link =
-                run.world.forge.compare_url(&admitted.repository, &draft.base_branch, branch);
+            let link = forge.compare_url(&admitted.repository, &draft.base_branch, branch);
             Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
         })?;
     run.journal(Entry::EffectDone {
@@ -254,7 +252,7 @@ async fn open_or_update(
 
 /// Labels and reviewers: nice to have, never worth failing for.
 async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest) {
-    let forge = run.world.forge.as_ref();
+    let Ok(forge) = run.world.forge() else { return };
     let repository = &admitted.repository.id;
     let wanted = &run.config.publish;
     if !wanted.labels.is_empty()

@@ -15,7 +15,6 @@ use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
-use crate::forge::local::LocalForge;
 use crate::git::clone::{Repo, fetch, mirror};
 use crate::git::{Oid, blocking};
 use crate::guest::client::CollectLimits;
@@ -46,7 +45,10 @@ impl Replayed {
 
     pub fn summary(&self) -> String {
         let verdict = if self.is_same() { "same tree" } else { "another tree" };
-        format!("{verdict} after {} turns ({})\nreplayed tree {}", self.turns, self.ended, self.tree)
+        format!(
+            "{verdict} after {} turns ({})\nreplayed tree {}",
+            self.turns, self.ended, self.tree
+        )
     }
 }
 
@@ -80,7 +82,7 @@ pub async fn run(
         recording.config.sandbox = sandbox;
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
-    let world = offline_world(&recording, &common, env, state).await?;
+    let world = offline_world(&recording, &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
     let image = world.sandbox.prepare(&image_spec(&recording)).await?;
     let running = world
@@ -141,7 +143,8 @@ async fn converse(
         }
     };
     let mut agent = Agent::new(AgentSpec {
-        world,
+        provider: world.provider.as_ref(),
+        clock: world.clock,
         run: &recording.run,
         client: running.client.clone(),
         model: &world.model,
@@ -176,7 +179,8 @@ impl Recording {
             Failure::usage(format!("`{}` cannot be replayed: {what}", path.display()))
                 .hint("a run can be replayed once its agent has started")
         };
-        let find = |pick: &dyn Fn(&Entry) -> bool| lines.iter().map(|line| &line.entry).find(|e| pick(e));
+        let find =
+            |pick: &dyn Fn(&Entry) -> bool| lines.iter().map(|line| &line.entry).find(|e| pick(e));
         let started = find(&|entry| matches!(entry, Entry::RunStarted { .. }));
         let Some(Entry::RunStarted { run, config, .. }) = started else {
             return Err(unusable("it has no beginning"));
@@ -236,15 +240,9 @@ fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
 }
 
 /// No forge, no network: the replies come from the journal.
-async fn offline_world(
-    recording: &Recording,
-    common: &Common,
-    env: &Env,
-    state: &Path,
-) -> Result<World> {
-    let forge = Arc::new(LocalForge::open(&state.join("exec")));
+async fn offline_world(recording: &Recording, common: &Common, env: &Env) -> Result<World> {
     let provider = Arc::new(ScriptedProvider::from_replies(recording.replies.clone()));
-    World::offline(forge, provider, &recording.config, common, env).await
+    World::offline(None, provider, &recording.config, common, env).await
 }
 
 fn image_spec(recording: &Recording) -> ImageSpec<'_> {
@@ -267,7 +265,8 @@ async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Resu
     };
     let repo = match given {
         Some(given) => {
-            let (remote, state, key) = (world.remote(given)?, world.state.clone(), given.to_owned());
+            let (remote, state, key) =
+                (world.remote(given)?, world.state.clone(), given.to_owned());
             let refs = [recording.base.to_string()];
             let fetched = blocking(move || {
                 let repo = mirror(&state, &key)?;
@@ -279,8 +278,9 @@ async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Resu
         None => Repo::open(&recording.repository).map_err(|err| missing().caused_by(err))?,
     };
     let base = recording.base.to_string();
-    let workspace = Workspace::pin(repo, &base, crate::git::clone::DEFAULT_DEPTH)
+    let mut workspace = Workspace::pin(repo, &base, crate::git::clone::DEFAULT_DEPTH)
         .await
         .map_err(|_| missing())?;
-    Ok(Workspace { base_branch: recording.branch.clone(), ..workspace })
+    workspace.base_branch.clone_from(&recording.branch);
+    Ok(workspace)
 }

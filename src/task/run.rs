@@ -26,7 +26,6 @@ use crate::config::env::Env;
 use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
-use crate::provider::catalogue::Model;
 use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 

@@ -38,7 +38,8 @@ impl Settled {
         let kept = if judgement.held_back.is_empty() {
             Some(whole.clone())
         } else {
-            let is_kept = |path: &str| !judgement.held_back.iter().any(|held| held.file.path == path);
+            let is_kept =
+                |path: &str| !judgement.held_back.iter().any(|held| held.file.path == path);
             let kept = tree::restrict(&workspace.repo, whole, |file| is_kept(&file.path))
                 .map_err(|err| Failure::internal("the change cannot be split").caused_by(err))?;
             (!kept.files.is_empty()).then_some(kept)

@@ -6,6 +6,7 @@ use crate::forge::Repository;
 use std::path::Path;
 
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
+use crate::git::commit::{self, Facts};
 use crate::git::diff;
 use crate::git::transport::Remote;
 use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
@@ -59,7 +60,7 @@ impl Workspace {
         let url = repository.clone_url.clone();
         let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
         let refs = [base_branch.to_owned()];
-        world.forge.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
+        world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
             Failure::forge(format!("cannot fetch `{}`", repository.id)).caused_by(error)
         })?;
         Workspace::pin(repo, base_branch, depth).await
@@ -157,7 +158,8 @@ impl Workspace {
         base: Option<&str>,
         depth: u32,
     ) -> Result<Workspace> {
-        let failed = |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
+        let failed =
+            |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
         let reference = base.unwrap_or("HEAD").to_owned();
         let (state, key) = (state.to_owned(), url.to_owned());
         let refs = [reference.clone()];
@@ -200,13 +202,15 @@ impl Workspace {
         repository: &Repository,
         branch: &str,
         tip: Oid,
-    ) -> Result<BranchCommit> {
+    ) -> Result<Facts> {
         let refs = [branch.to_owned()];
-        world.forge.fetch(repository, self.repo.path(), &refs, 2).await.map_err(|error| {
-            Failure::forge(format!("cannot fetch `{branch}`")).caused_by(error)
-        })?;
+        world
+            .forge()?
+            .fetch(repository, self.repo.path(), &refs, 2)
+            .await
+            .map_err(|error| Failure::forge(format!("cannot fetch `{branch}`")).caused_by(error))?;
         let repo = self.repo.clone();
-        blocking(move || BranchCommit::read(&repo, tip))
+        blocking(move || commit::read(&repo, tip))
             .await
             .map_err(|error| failure(error, &format!("cannot read `{branch}`")))
     }
@@ -219,37 +223,15 @@ impl Workspace {
     }
 }
 
-/// What we need to know of a commit that a branch points to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchCommit {
-    pub tree: Oid,
-    pub parents: Vec<Oid>,
-    pub committer_email: String,
-    pub message: String,
-}
-
-impl BranchCommit {
-    fn read(repo: &Repo, commit: Oid) -> Result<BranchCommit, GitError> {
-        let git = repo.git()?;
-        let commit = git.find_commit(commit.0)?;
-        Ok(BranchCommit {
-            tree: Oid(commit.tree_id()),
-            parents: commit.parent_ids().map(Oid).collect(),
-            committer_email: String::from_utf8_lossy(commit.committer().email_bytes()).into_owned(),
-            message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
-        })
-    }
-
-    /// We made it: our committer, and the trailer that every commit of ours ends with. What a person
-    /// adds on top, or amends, is theirs.
-    pub fn is_ours(&self, email: &str) -> bool {
-        self.committer_email == email
-            && self.message.lines().any(|line| line.starts_with(RUN_TRAILER))
-    }
-}
-
 /// The trailer of our commits; the run's id follows.
 pub const RUN_TRAILER: &str = "Patchwright-Run: ";
+
+/// We made it: our committer, and the trailer that every commit of ours ends with. What a person adds
+/// on top, or amends, is theirs.
+pub fn is_ours(commit: &Facts, email: &str) -> bool {
+    commit.committer_email == email
+        && commit.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+}
 
 /// A git error as people read it.
 pub fn failure(error: GitError, message: &str) -> Failure {

@@ -54,7 +54,7 @@ pub async fn run(dir: Option<&Path>, common: &Common, env: &Env, ui: Ui) -> Resu
     let (forge, id) = forge(&dir.join("forge"))?;
     let provider = Arc::new(ScriptedProvider::parse("demo", SCRIPT)?);
     ui.say(&format!("issue {id}#{ISSUE}: {TITLE}"));
-    let world = World::offline(Arc::new(forge), provider, &config, &common, env).await?;
+    let world = World::offline(Some(Arc::new(forge)), provider, &config, &common, env).await?;
     let task = Task {
         kind: TaskKind::Issue { repository: id, number: ISSUE, trigger: None },
         limits: config.limits.clone(),
@@ -111,7 +111,8 @@ async fn choose_sandbox(config: &mut Config, env: &Env, ui: Ui) {
 }
 
 async fn docker_has(image: &str, env: &Env) -> Result<(), String> {
-    let docker = DockerSandbox::connect(env.var("DOCKER_HOST")).await.map_err(|err| err.to_string())?;
+    let docker =
+        DockerSandbox::connect(env.var("DOCKER_HOST")).await.map_err(|err| err.to_string())?;
     let spec = ImageSpec {
         image: Some(image),
         setup: &[],
@@ -139,7 +140,9 @@ fn show(ended: &Ended, dir: &Path, ui: Ui) {
         }
         ui.data(&format!("pull request: {}", page.display()));
     }
-    for (name, file) in [("report", "report.html"), ("diff", "change.patch"), ("journal", "journal.jsonl")] {
+    for (name, file) in
+        [("report", "report.html"), ("diff", "change.patch"), ("journal", "journal.jsonl")]
+    {
         let path = ended.folder.join(file);
         if path.exists() {
             ui.data(&format!("{name}: {}", path.display()));

@@ -1,0 +1,61 @@
+//! Errors of the seams as people read them: exit code by where it happened, and the next step.
+
+use crate::error::Failure;
+use crate::forge::ForgeError;
+use crate::sandbox::SandboxError;
+
+impl From<ForgeError> for Failure {
+    /// The exit code is the forge's; hints name what to change.
+    fn from(err: ForgeError) -> Failure {
+        let hint = match &err {
+            ForgeError::Authentication { .. } => Some(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`"
+                    .to_owned(),
+            ),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(need.clone()),
+            ForgeError::RateLimited { .. } => {
+                Some("run the same command again after that; no work is lost".to_owned())
+            }
+            ForgeError::Unavailable { .. } => {
+                Some("run the same command again later; no work is lost".to_owned())
+            }
+            _ => None,
+        };
+        let failure = Failure::forge(err.to_string());
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<SandboxError> for Failure {
+    fn from(err: SandboxError) -> Failure {
+        let hint = match &err {
+            SandboxError::NoDocker { .. } => Some(
+                "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; \
+                 `patchwright doctor` checks it"
+                    .to_owned(),
+            ),
+            SandboxError::NoImage { image, .. } => Some(format!(
+                "`docker pull {image}`, or name an image that is there with `--image`"
+            )),
+            SandboxError::Setup { output, .. } if !output.is_empty() => {
+                Some(format!("its output ended with:\n{output}"))
+            }
+            SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
+            SandboxError::Looser(_) => Some(
+                "the Docker daemon changes what containers are started with; see `docs/sandbox.md`"
+                    .to_owned(),
+            ),
+            SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
+            SandboxError::Setup { .. } | SandboxError::Other(_) => None,
+        };
+        let failure = Failure::sandbox(err.to_string());
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
