@@ -157,7 +157,7 @@ impl Walk<'_> {
             }
             self.take(path, Seen::Gone)?;
         }
-        if self.is_ignored(path, is_folder) {
+        if self.is_ignored(path, is_folder) || is_artefact(name, is_folder) {
             return Ok(());
         }
         if !is_folder {
@@ -172,6 +172,9 @@ impl Walk<'_> {
             Ok(inner) => inner,
             Err(err) => return self.unreadable(path, err),
         };
+        if folder::look(inner.as_fd(), OsStr::new("CACHEDIR.TAG")).is_ok() {
+            return Ok(());
+        }
         if folder::look(inner.as_fd(), OsStr::new(".git")).is_ok() {
             self.refuse(path, "a nested repository");
             return Ok(());
@@ -262,6 +265,19 @@ impl Walk<'_> {
     }
 }
 
+/// What commands leave behind in repositories whose ignore rules do not mention it: caches of
+/// interpreters and test runners, installed packages. Only ever asked about files that the base does
+/// not have. Folders with a `CACHEDIR.TAG` (<https://bford.info/cachedir/>) are left out as well.
+fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
+    const FOLDERS: &[&str] = &["__pycache__", "node_modules", ".tox", ".nox", ".venv", ".gradle"];
+    let name = name.to_string_lossy();
+    if is_folder {
+        return FOLDERS.contains(&name.as_ref())
+            || (name.starts_with('.') && name.ends_with("_cache"));
+    }
+    name.ends_with(".pyc") || name == ".DS_Store"
+}
+
 /// Looks at one file: stamp first, content only when that differs.
 fn compare(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat, base: Option<&Entry>) -> Seen {
     if base.is_some_and(|entry| entry.stamp == Stamp::of(stat)) {
@@ -320,6 +336,13 @@ pub fn remove_base(
             rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(broken)?;
         }
     }
+    let git = workspace.join(".git");
+    let removed = match fs_err::symlink_metadata(&git) {
+        Ok(found) if found.is_dir() => fs_err::remove_dir_all(&git),
+        Ok(_) => fs_err::remove_file(&git),
+        Err(_) => Ok(()),
+    };
+    removed.map_err(|err| ToolError::Broken(format!("cannot clear the workspace: {err}")))?;
     let parents: HashSet<&[u8]> = base.entries.keys().flat_map(|path| above(path)).collect();
     let mut parents: Vec<&[u8]> = parents.into_iter().collect();
     parents.sort_by_key(|path| std::cmp::Reverse(path.len()));

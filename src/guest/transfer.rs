@@ -74,7 +74,12 @@ pub fn unpack(workspace: &Path, tar: impl Read) -> Result<(Base, u64, u64), Tool
         if kind == tar::EntryType::XGlobalHeader {
             continue;
         }
-        paths::check_contained(path).map_err(|reason| place(&reason))?;
+        // The repository of its own that the host gives the tree is no part of what is compared.
+        let inside_git = path.strip_prefix(b".git/");
+        let is_git = path == b".git" || inside_git.is_some();
+        if path != b".git" {
+            paths::check_contained(inside_git.unwrap_or(path)).map_err(|reason| place(&reason))?;
+        }
         if kind.is_dir() {
             folder.parent(&[path, b"/x"].concat(), Parents::Create).map_err(|err| place(&err))?;
             continue;
@@ -86,6 +91,9 @@ pub fn unpack(workspace: &Path, tar: impl Read) -> Result<(Base, u64, u64), Tool
             _ => Err(io::Error::other("only files, links and folders are accepted")),
         };
         let unpacked = unpacked.map_err(|err| place(&err))?;
+        if is_git {
+            continue;
+        }
         if base.entries.insert(path.to_vec(), unpacked).is_some() {
             return Err(place(&"it is there twice"));
         }
