@@ -186,6 +186,7 @@ fn comment(login: &str, body: &str, created: &str, updated: &str) -> Comment {
 
 fn trigger(snapshot: Option<(&str, &str)>) -> Trigger {
     Trigger {
+        rerun_by: None,
         actor: "ada".to_owned(),
         label: Some("patchwright".to_owned()),
         at: Some(at("10:00:00")),
