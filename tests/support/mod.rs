@@ -9,3 +9,4 @@ pub(crate) mod github;
 pub(crate) mod guest;
 pub mod model;
 pub(crate) mod transcript;
+pub(crate) mod world;
