@@ -7,6 +7,7 @@ use clap::Parser;
 use patchwright::cli::{self, Cli};
 use patchwright::config::env::Env;
 use patchwright::{redact, report, telemetry};
+use serde_json::json;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         Err(failure) => {
             ui.failure(&redactor.redact(&failure.to_string()));
             let message = redactor.redact(&failure.message);
+            let conclusion = failure.kind.conclusion();
+            ui.event(&json!({ "is": "failure", "conclusion": conclusion, "message": message }));
             ui.workflow_command(&report::annotations::error("Patchwright", &message));
             ExitCode::from(failure.kind.exit_code())
         }

@@ -68,7 +68,7 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         cost-usd = 0.0075
     "#]].assert_eq(&outputs(&world));
     let summary = fs_err::read_to_string(world.path("summary")).unwrap();
-    for part in ["Patchwright: acme/app#7", "Pull request: ", "### Evidence", "sh ./test.sh"] {
+    for part in ["## Patchwright: acme/app", "Pull request: ", "### Evidence", "sh ./test.sh"] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
     assert_eq!(world.github.labels(7), Vec::<String>::new());

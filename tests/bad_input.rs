@@ -121,7 +121,7 @@ fn with_no_docker() {
 fn with_a_model_that_nobody_knows() {
     check(
         &world(github()),
-        &["issue", "acme/app#7", "--quiet", "--model", "gpt-5.3-codx"],
+        &["issue", "acme/app#7", "--quiet", "--model", "gtp-5.3-codex"],
         &expect![[r#"
             exit 50
             --- stdout
@@ -286,4 +286,40 @@ fn with_an_image_that_is_not_there() {
     assert!(output.stderr.contains("`patchwright-no-such-image:1`"), "{}", output.text());
     assert!(output.stderr.contains("hint: "), "{}", output.text());
     assert_eq!(world.github.branches().len(), 1);
+}
+
+/// A full disk, wherever in a run it fills up: the state folder is a small file system of its own.
+#[test]
+fn with_a_disk_that_fills_up() {
+    for kilobytes in [16, 64, 256, 1024, 4096] {
+        let world = TestWorld::new(github(), crate::support::world::fix());
+        let output = on_small_disk(&world, kilobytes);
+        let Some(output) = output else { return };
+        let (text, said) = (output.text(), &output.stderr);
+        assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
+        assert!(said.contains("error: ") && said.contains("No space left"), "{kilobytes} KB: {text}");
+        assert!(!said.contains("panicked"), "{kilobytes} KB: {text}");
+        assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    }
+}
+
+/// Runs `issue` with a state folder of this size; `None` where one may not mount anything.
+#[expect(clippy::disallowed_methods, reason = "starts the program in a namespace of its own")]
+fn on_small_disk(world: &TestWorld, kilobytes: u32) -> Option<crate::support::world::Output> {
+    fs_err::create_dir(world.path("state")).unwrap();
+    let plain = world.command(ISSUE);
+    let script = format!("mount -t tmpfs -o size={kilobytes}k none state || exit 99; exec \"$@\"");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
+    command.arg(plain.get_program()).args(plain.get_args()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(world.folder.path());
+    command.stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let output = world.wait(command.spawn().unwrap());
+    if output.code == 99 || output.stderr.starts_with("unshare: ") {
+        eprintln!("no mounts for ordinary users here, skipped: {}", output.stderr.trim());
+        return None;
+    }
+    Some(output)
 }

@@ -19,7 +19,7 @@ fn the_demo_ends_in_a_local_pull_request_and_names_its_files() {
         let path = line.split_once(": ").unwrap().1;
         assert!(world.path(path).is_file(), "{line}");
     }
-    for part in ["Fixes #1", "sh test.sh", "MCMXCIV"] {
+    for part in ["Fixes #1", "sh test.sh", "subtractive pairs"] {
         assert!(output.stdout.contains(part), "{part}: {}", output.text());
     }
     assert_eq!(world.model.requests().len(), 0);

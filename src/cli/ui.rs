@@ -47,9 +47,9 @@ impl Ui {
         self.talk(text);
     }
 
-    /// The final message, on stdout, unless stdout carries JSON.
+    /// The final message, on stdout, unless stdout carries JSON or there is none.
     pub fn data(&self, text: &str) {
-        if !self.json {
+        if !self.json && !text.is_empty() {
             self.out(&annotations::safe_log(text));
         }
     }

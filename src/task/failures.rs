@@ -13,7 +13,10 @@ impl From<ForgeError> for Failure {
                  `pull-requests: write`"
                     .to_owned(),
             ),
-            ForgeError::Forbidden { need: Some(need), .. } => Some(need.clone()),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(match need.strip_prefix('`') {
+                Some(_) => format!("give the token {need}"),
+                None => format!("turn on {need}"),
+            }),
             ForgeError::RateLimited { .. } => {
                 Some("run the same command again after that; no work is lost".to_owned())
             }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{self, Admitted};
@@ -104,13 +105,17 @@ pub async fn run_task(
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
     let ended = match interrupted(&run.around.cancel) {
-        Some(failure) => Err(failure.hint(format!("it is in {}", run.folder.path.display()))),
+        Some(mut failure) => {
+            failure.hints.extend(run.going_on().map(str::to_owned));
+            Err(failure.hint(run.kept()))
+        }
         None => ended,
     };
     match ended {
         Ok(ended) => {
             run.conclude(&ended.outcome);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
+            run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
             Ok(ended)
         }
@@ -224,14 +229,35 @@ impl Run<'_> {
         }
     }
 
-    /// Says how the run ended, when that is not plain from what else was said.
+    /// Says how the run ended, when that is not plain from what else was said. What failed is said
+    /// whatever the verbosity.
     fn conclude(&self, outcome: &Outcome) {
-        if let Some(reason) = &outcome.reason {
-            self.around.ui.say(&format!("{}: {reason}", outcome.conclusion.word()));
-        }
-        if outcome.conclusion != Conclusion::Done {
-            self.around.ui.say(&format!("what there is: {}", self.folder.path.display()));
-        }
+        let Some(reason) = &outcome.reason else { return };
+        let (ui, redactor) = (self.around.ui, &self.world.redactor);
+        let again = match outcome.conclusion {
+            Conclusion::Done => return,
+            Conclusion::NothingToDo | Conclusion::NeedsInput | Conclusion::Partial => {
+                ui.say(&redactor.redact(&format!("{}: {reason}", outcome.conclusion.word())));
+                return;
+            }
+            Conclusion::Refused | Conclusion::Budget => None,
+            Conclusion::Provider | Conclusion::Sandbox => self.going_on(),
+        };
+        let kind = outcome.conclusion.failure_kind().unwrap_or(FailureKind::Internal);
+        let mut failure = Failure::new(kind, reason.as_str());
+        failure.hints.extend(again.map(str::to_owned));
+        let failure = failure.hint(self.kept());
+        ui.failure(&redactor.redact(&failure.to_string()));
+    }
+
+    fn kept(&self) -> String {
+        format!("what there is so far is in {}", self.folder.path.display())
+    }
+
+    /// How to go on with an unfinished run. A prompt's run is found again by its output folder only.
+    fn going_on(&self) -> Option<&'static str> {
+        let is_found = matches!(self.task.kind, TaskKind::Issue { .. }) || self.around.out.is_some();
+        is_found.then_some("run the same command again to go on")
     }
 
     /// Removes what an earlier, killed attempt left running.
@@ -255,6 +281,7 @@ impl Run<'_> {
             return self.journal(Entry::Note { text: "resumed".to_owned() });
         }
         self.around.ui.say(&format!("run {}", self.folder.id));
+        self.around.ui.event(&json!({ "is": "run", "run": self.folder.id }));
         self.journal(Entry::RunStarted {
             run: self.folder.id.clone(),
             version: crate::VERSION.to_owned(),
@@ -342,8 +369,5 @@ impl Run<'_> {
 /// SIGINT and SIGTERM end a run with this failure once its work is saved.
 pub fn interrupted(cancel: &CancellationToken) -> Option<Failure> {
     let signal = super::signals::received(cancel)?;
-    Some(
-        Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
-            .hint("run the same command again to go on"),
-    )
+    Some(Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept"))
 }

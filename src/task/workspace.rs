@@ -160,13 +160,23 @@ impl Workspace {
     ) -> Result<Workspace> {
         let failed =
             |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
-        let reference = base.unwrap_or("HEAD").to_owned();
+        let asked = base.unwrap_or("HEAD").to_owned();
         let (state, key) = (state.to_owned(), url.to_owned());
-        let refs = [reference.clone()];
-        let repo = blocking(move || {
+        let (repo, reference) = blocking(move || {
             let repo = mirror(&state, &key)?;
-            fetch(&repo, &remote, &refs, depth)?;
-            Ok(repo)
+            let fetched = fetch(&repo, &remote, std::slice::from_ref(&asked), depth);
+            let tag = format!("refs/tags/{asked}");
+            match fetched {
+                Ok(()) => Ok((repo, asked)),
+                // What is no branch may be a tag; when it is neither, the first answer names it.
+                Err(GitError::NotFound(name)) => {
+                    match fetch(&repo, &remote, std::slice::from_ref(&tag), depth) {
+                        Ok(()) => Ok((repo, tag)),
+                        Err(_) => Err(GitError::NotFound(name)),
+                    }
+                }
+                Err(err) => Err(err),
+            }
         })
         .await
         .map_err(failed)?;

@@ -81,7 +81,7 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         pull request #8: GITHUB/acme/app/pull/8 (created)
     "#]]);
     let body = &world.github.pulls()[0].body;
-    for text in ["test -f README.md", "`model`", "`access`"] {
+    for text in ["test -f README.md", "model\\` in", "access\\` in"] {
         assert!(body.contains(text), "{text}: {body}");
     }
 }
