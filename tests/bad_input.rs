@@ -123,9 +123,12 @@ fn with_a_model_that_nobody_knows() {
         &world(github()),
         &["issue", "acme/app#7", "--quiet", "--model", "gtp-5.3-codex"],
         &expect![[r#"
-            exit 50
-            --- stdout
+            exit 2
+            --- stderr
+            error: unknown model `gtp-5.3-codex`
 
+            hint: did you mean `gpt-5.3-codex`?
+            hint: for a server of your own, write `chat/NAME` and set `--base-url`
         "#]],
     );
 }
@@ -149,8 +152,11 @@ fn with_a_key_that_the_provider_refuses() {
     let output = world.run(ISSUE);
     expect![[r#"
         exit 50
-        --- stdout
+        --- stderr
+        error: MODEL refuses the key: Incorrect API key provided: test-mod**8c06.
 
+        hint: run the same command again to go on
+        hint: what there is so far is in DIR/state/runs/RUN
     "#]].assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }
@@ -252,7 +258,7 @@ fn with_a_token_that_may_not_push() {
         --- stderr
         error: cannot push to `patchwright/issue-7`: not allowed to push to `GITHUB/acme/app.git`: remote: Permission to acme/app.git denied to test.
 
-        hint: `contents: write`
+        hint: give the token `contents: write`
     "#]].assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }

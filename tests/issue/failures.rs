@@ -13,8 +13,6 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
     let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
     check(&output.text(), &expect![[r#"
         exit 40
-        --- stdout
-
         --- stderr
         run RUN
         cloning the repository
@@ -27,8 +25,9 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         · apply_patch *** Begin Patch …
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
-        budget_exhausted: the limit on turns was reached
-        what there is: DIR/state/runs/RUN
+        error: the limit on turns was reached
+
+        hint: what there is so far is in DIR/state/runs/RUN
     "#]]);
     check(&state(&world), &expect![[r#"
         comment by patchwright-bot:
@@ -74,8 +73,6 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
     let output = world.issue().expect(50);
     check(&output.text(), &expect![[r#"
         exit 50
-        --- stdout
-
         --- stderr
         run RUN
         cloning the repository
@@ -92,8 +89,10 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
         retry 5 in TIME: down
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
-        provider_error: MODEL is unavailable: down
-        what there is: DIR/state/runs/RUN
+        error: MODEL is unavailable: down
+
+        hint: run the same command again to go on
+        hint: what there is so far is in DIR/state/runs/RUN
     "#]]);
     assert_eq!(world.github.pulls(), []);
     world.model.add(fix().into_iter().skip(2));
@@ -132,7 +131,7 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         publishing
         error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
 
-        hint: the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
         hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
     "#]]);
     check(&state(&world), &expect![[r#"
@@ -142,7 +141,7 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         ```
         error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
 
-        hint: the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
         hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
         ```
 
@@ -191,7 +190,7 @@ fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
         no reaction: not allowed to react to `acme/app#7`: Resource not accessible by personal access token
         error: not allowed to comment on `acme/app#7`: Resource not accessible by personal access token
 
-        hint: `issues: write`
+        hint: give the token `issues: write`
     "#]]);
     assert_eq!(world.model.requests().len(), 0);
 }

@@ -32,7 +32,6 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
         publishing
         pull request #8: GITHUB/acme/app/pull/8 (created)
         partial: `.github/workflows/ci.yml` was kept back and is handed over as a patch (path.workflow)
-        what there is: DIR/state/runs/RUN
     "#]]);
     let pull = &world.github.pulls()[0];
     assert!(pull.body.contains("+on: push"), "{}", pull.body);
@@ -60,8 +59,9 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
         working on it
         · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
         check on loop: `sh ./test.sh` failed with exit code 1
-        refused: `.github/workflows/ci.yml` may not be published (path.workflow)
-        what there is: DIR/state/runs/RUN
+        error: `.github/workflows/ci.yml` may not be published (path.workflow)
+
+        hint: what there is so far is in DIR/state/runs/RUN
     "#]]);
     check(&state(&world), &expect![[r#"
         comment by patchwright-bot:
@@ -115,8 +115,9 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
         working on it
         · shell_command {"command":"a=test-model; printf '%s%s\\n' $a -key-7d1f03c55ab94e06 > notes.txt"}
         check on loop: `sh ./test.sh` failed with exit code 1
-        refused: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
-        what there is: DIR/state/runs/RUN
+        error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
+
+        hint: what there is so far is in DIR/state/runs/RUN
     "#]]);
     check(&state(&world), &expect![[r#"
         comment by patchwright-bot:
@@ -155,7 +156,6 @@ fn no_change_is_no_pull_request() {
         working on it
         check on loop: `sh ./test.sh` failed with exit code 1
         nothing_to_do: the model made no change
-        what there is: DIR/state/runs/RUN
     "#]]);
     check(&state(&world), &expect![[r#"
         comment by patchwright-bot:
