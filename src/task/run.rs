@@ -59,6 +59,8 @@ pub struct Ended {
     pub subject: String,
     pub outcome: Outcome,
     pub published: Option<Published>,
+    /// What to do about an end that is not good.
+    pub hints: Vec<String>,
     /// Where journal, patch, plan and report are.
     pub folder: PathBuf,
     /// The bare repository that holds the change.
@@ -105,15 +107,12 @@ pub async fn run_task(
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
     let ended = match interrupted(&run.around.cancel) {
-        Some(mut failure) => {
-            failure.hints.extend(run.going_on().map(str::to_owned));
-            Err(failure.hint(run.kept()))
-        }
+        Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
     match ended {
         Ok(ended) => {
-            run.conclude(&ended.outcome);
+            run.conclude(&ended);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
             run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
@@ -186,6 +185,7 @@ async fn work(
         subject: run.subject(),
         outcome,
         published,
+        hints: worked.stopped.reason.hints(),
         folder: run.folder.path.clone(),
         repo: workspace.repo,
     })
@@ -231,33 +231,28 @@ impl Run<'_> {
 
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
     /// whatever the verbosity.
-    fn conclude(&self, outcome: &Outcome) {
+    fn conclude(&self, ended: &Ended) {
+        let (outcome, ui) = (&ended.outcome, self.around.ui);
         let Some(reason) = &outcome.reason else { return };
-        let (ui, redactor) = (self.around.ui, &self.world.redactor);
-        let again = match outcome.conclusion {
-            Conclusion::Done => return,
+        let redact = |text: &str| self.world.redactor.redact(text);
+        match outcome.conclusion {
+            Conclusion::Done => {}
             Conclusion::NothingToDo | Conclusion::NeedsInput | Conclusion::Partial => {
-                ui.say(&redactor.redact(&format!("{}: {reason}", outcome.conclusion.word())));
-                return;
+                ui.say(&redact(&format!("{}: {reason}", outcome.conclusion.word())));
             }
-            Conclusion::Refused | Conclusion::Budget => None,
-            Conclusion::Provider | Conclusion::Sandbox => self.going_on(),
-        };
-        let kind = outcome.conclusion.failure_kind().unwrap_or(FailureKind::Internal);
-        let mut failure = Failure::new(kind, reason.as_str());
-        failure.hints.extend(again.map(str::to_owned));
-        let failure = failure.hint(self.kept());
-        ui.failure(&redactor.redact(&failure.to_string()));
+            Conclusion::Refused
+            | Conclusion::Budget
+            | Conclusion::Provider
+            | Conclusion::Sandbox => {
+                let mut failure = Failure::internal(reason.as_str());
+                failure.hints.extend(ended.hints.iter().cloned());
+                ui.failure(&redact(&failure.hint(self.kept()).to_string()));
+            }
+        }
     }
 
     fn kept(&self) -> String {
         format!("what there is so far is in {}", self.folder.path.display())
-    }
-
-    /// How to go on with an unfinished run. A prompt's run is found again by its output folder only.
-    fn going_on(&self) -> Option<&'static str> {
-        let is_found = matches!(self.task.kind, TaskKind::Issue { .. }) || self.around.out.is_some();
-        is_found.then_some("run the same command again to go on")
     }
 
     /// Removes what an earlier, killed attempt left running.
@@ -369,5 +364,8 @@ impl Run<'_> {
 /// SIGINT and SIGTERM end a run with this failure once its work is saved.
 pub fn interrupted(cancel: &CancellationToken) -> Option<Failure> {
     let signal = super::signals::received(cancel)?;
-    Some(Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept"))
+    Some(
+        Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
+            .hint("run the same command again to go on"),
+    )
 }

@@ -1,6 +1,7 @@
 //! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
+use super::failures;
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::Repository;
 use std::path::Path;
@@ -61,7 +62,7 @@ impl Workspace {
         let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
         let refs = [base_branch.to_owned()];
         world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
-            Failure::forge(format!("cannot fetch `{}`", repository.id)).caused_by(error)
+            failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
         })?;
         Workspace::pin(repo, base_branch, depth).await
     }
@@ -218,7 +219,7 @@ impl Workspace {
             .forge()?
             .fetch(repository, self.repo.path(), &refs, 2)
             .await
-            .map_err(|error| Failure::forge(format!("cannot fetch `{branch}`")).caused_by(error))?;
+            .map_err(|error| failures::of_forge(format!("cannot fetch `{branch}`"), error))?;
         let repo = self.repo.clone();
         blocking(move || commit::read(&repo, tip))
             .await
