@@ -5,7 +5,9 @@ use patchwright::forge::Role;
 use serde_json::{Value, json};
 
 use crate::issue::state;
+use crate::resume::meanwhile;
 use crate::support::github::GitHub;
+use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -52,7 +54,8 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         reaction eyes by patchwright-bot
         branch main
         branch patchwright/issue-7
-    "#]].assert_eq(&state(&world));
+    "#]]
+    .assert_eq(&state(&world));
     expect![[r#"
         conclusion = done
         final-message = Add instead of subtracting⏎⏎The sign in `calc.sh` was wrong.
@@ -66,7 +69,8 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         journal-file = DIR/state/runs/RUN/journal.jsonl
         report-file = DIR/state/runs/RUN/report.html
         cost-usd = 0.0075
-    "#]].assert_eq(&outputs(&world));
+    "#]]
+    .assert_eq(&outputs(&world));
     let summary = fs_err::read_to_string(world.path("summary")).unwrap();
     for part in ["## Patchwright: acme/app", "Pull request: ", "### Evidence", "sh ./test.sh"] {
         assert!(summary.contains(part), "{part}: {summary}");
@@ -82,7 +86,8 @@ fn another_label_sets_nothing_off() {
         exit 0
         --- stderr
         nothing to do: label `bug` is not the trigger label `patchwright`
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     untouched(&world);
 }
 
@@ -97,7 +102,11 @@ fn people_without_write_access_and_bots_are_refused_without_a_trace() {
     for (login, github) in people {
         let world = labeled(github, login, "patchwright");
         let output = world.run(&["action"]).expect(30);
-        assert!(output.stderr.contains(&format!("`{login}` may not start work")), "{}", output.text());
+        assert!(
+            output.stderr.contains(&format!("`{login}` may not start work")),
+            "{}",
+            output.text()
+        );
         assert!(output.stdout.contains("::error"), "{}", output.text());
         assert!(outputs(&world).contains("conclusion = refused"), "{}", outputs(&world));
         untouched(&world);
@@ -107,8 +116,8 @@ fn people_without_write_access_and_bots_are_refused_without_a_trace() {
 #[test]
 fn a_bot_that_is_listed_by_its_exact_login_may_start_work() {
     let github = github().user("renovate[bot]", Role::Write);
-    let world = labeled(github, "renovate[bot]", "patchwright")
-        .set("INPUT_ALLOW_BOTS", "renovate[bot]");
+    let world =
+        labeled(github, "renovate[bot]", "patchwright").set("INPUT_ALLOW_BOTS", "renovate[bot]");
     world.run(&["action"]).expect(0);
     assert_eq!(world.github.pulls().len(), 1);
 }
@@ -120,6 +129,19 @@ fn whoever_starts_the_workflow_again_needs_access_too() {
     let output = world.run(&["action"]).expect(30);
     assert!(output.stderr.contains("`eve`"), "{}", output.text());
     untouched(&world);
+}
+
+#[test]
+fn whoever_loses_access_meanwhile_gets_no_pull_request() {
+    let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 1"})));
+    world.model.replace(turns);
+    let output = meanwhile(&world, &["action"], || {
+        world.github.change(|repository| repository.roles.remove("ann"));
+    });
+    assert_eq!(output.code, 30, "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }
 
 #[test]

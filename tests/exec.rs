@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use expect_test::expect;
 
 use crate::support::git_repo::git;
-use crate::support::model::{custom, say};
+use crate::support::model::{Turn, custom, fail, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
@@ -14,7 +14,8 @@ const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());
     let project = project(&world);
-    let output = world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    let output =
+        world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
     expect![[r#"
         exit 0
         --- stdout
@@ -43,7 +44,8 @@ fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     files.sort();
-    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"].assert_eq(&files.join(" "));
+    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"]
+        .assert_eq(&files.join(" "));
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
     expect![[r#"
         diff --git a/calc.sh b/calc.sh
@@ -73,7 +75,10 @@ fn apply_writes_the_change_into_the_folder() {
     world.run(&["exec", "Make add add", "--repo", "project", "--apply"]).expect(0);
     assert_eq!(fs_err::read_to_string(project.join("calc.sh")).unwrap(), FIXED);
     assert_eq!(fs_err::read_to_string(project.join("README.md")).unwrap(), "# edited\n");
-    assert_eq!(git(&project, &["status", "--porcelain"]), " M README.md\n M calc.sh\n?? mine.txt\n");
+    assert_eq!(
+        git(&project, &["status", "--porcelain"]),
+        " M README.md\n M calc.sh\n?? mine.txt\n"
+    );
 }
 
 #[test]
@@ -92,7 +97,8 @@ fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
 fn an_answer_is_enough() {
     let world = TestWorld::local([say("It is called calc.")]);
     project(&world);
-    let output = world.run(&["exec", "What is this project called?", "--repo", "project"]).expect(0);
+    let output =
+        world.run(&["exec", "What is this project called?", "--repo", "project"]).expect(0);
     assert_eq!(output.stdout, "It is called calc.\n");
 }
 
@@ -109,6 +115,22 @@ fn work_starts_from_the_commit_that_was_asked_for() {
 }
 
 #[test]
+fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
+    let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
+    turns.push(fail(401, "invalid_api_key", "no such key"));
+    let world = TestWorld::local(turns);
+    project(&world);
+    let command = ["exec", "Make add add", "--repo", "project"];
+    world.run(&command).expect(50);
+    world.model.add(fix().into_iter().skip(2));
+    world.run(&command).expect(0);
+    assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
+    world.model.add(fix());
+    world.run(&command).expect(0);
+    assert_eq!(world.runs().len(), 2, "a run that has ended is not gone on with");
+}
+
+#[test]
 fn json_lines_are_all_that_stdout_carries() {
     let world = TestWorld::local(fix());
     project(&world);
@@ -117,7 +139,10 @@ fn json_lines_are_all_that_stdout_carries() {
         output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = lines.last().expect("at least the result");
     assert_eq!(last["conclusion"], "done", "{last}");
-    assert_eq!(last["final_message"].as_str().unwrap().lines().next(), Some("Add instead of subtracting"));
+    assert_eq!(
+        last["final_message"].as_str().unwrap().lines().next(),
+        Some("Add instead of subtracting")
+    );
 }
 
 #[test]
@@ -126,8 +151,7 @@ fn a_prompt_may_come_from_standard_input() {
     project(&world);
     fs_err::write(world.path("prompt"), "Say aye, from the file.").unwrap();
     let prompt = fs_err::File::open(world.path("prompt")).unwrap().into_file();
-    let child =
-        world.command(&["exec", "-", "--repo", "project"]).stdin(prompt).spawn().unwrap();
+    let child = world.command(&["exec", "-", "--repo", "project"]).stdin(prompt).spawn().unwrap();
     world.wait(child).expect(0);
     assert!(world.told().contains("Say aye, from the file."));
 }

@@ -8,8 +8,10 @@ use crate::support::model::{call, custom, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix, github_with};
 
 /// A change that breaks what worked.
-const BREAK: &str = "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
-const MEND: &str = "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
+const BREAK: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
+const MEND: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
 
 /// The project with the bug repaired, so that its check passes on the base.
 fn sound() -> Vec<(&'static str, &'static str)> {
@@ -20,9 +22,13 @@ fn sound() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn a_check_that_the_change_broke_goes_back_to_the_model() {
-    let turns = [custom("apply_patch", BREAK), say("Done."), custom("apply_patch", MEND)
-        .and(call("shell_command", json!({"command": "echo '# more' >> README.md"}))),
-        say("Mended.")];
+    let turns = [
+        custom("apply_patch", BREAK),
+        say("Done."),
+        custom("apply_patch", MEND)
+            .and(call("shell_command", json!({"command": "echo '# more' >> README.md"}))),
+        say("Mended."),
+    ];
     let world = TestWorld::new(github_with(&sound()), turns);
     world.issue().expect(0);
     let asked = world.model.requests();
@@ -51,7 +57,9 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     files.push((".github/patchwright.yml", config));
     let world = TestWorld::new(github_with(&files), fix());
     let output = world.issue().expect(0);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 0
         --- stdout
         Add instead of subtracting
@@ -79,7 +87,8 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         check on head: `test -f README.md` passed
         publishing
         pull request #8: GITHUB/acme/app/pull/8 (created)
-    "#]]);
+    "#]],
+    );
     let body = &world.github.pulls()[0].body;
     for text in ["test -f README.md", "model\\` in", "access\\` in"] {
         assert!(body.contains(text), "{text}: {body}");

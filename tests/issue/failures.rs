@@ -1,17 +1,21 @@
 //! Budgets, providers and GitHub that fail in the middle: what is kept, and going on from there.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{check, state};
+use crate::resume::meanwhile;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, fail};
+use crate::support::model::{Turn, call, fail};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
 fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
     let world = TestWorld::new(github(), fix());
     let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 40
         --- stderr
         run RUN
@@ -27,9 +31,13 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         check on head: `sh ./test.sh` passed
         error: the limit on turns was reached
 
+        hint: raise the limit, or split the work into smaller issues
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: stopped by a limit; the work so far is kept**
 
@@ -43,7 +51,8 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     assert!(world.result("plan.md").contains("Find the bug"));
     assert!(world.result("report.html").contains("calc.sh"));
@@ -71,7 +80,9 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
     turns.extend((0..5).map(|_| fail(500, "server_error", "down")));
     let world = TestWorld::new(github(), turns);
     let output = world.issue().expect(50);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 50
         --- stderr
         run RUN
@@ -91,9 +102,10 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
         check on head: `sh ./test.sh` passed
         error: MODEL is unavailable: down
 
-        hint: run the same command again to go on
+        hint: run it again later; the run goes on where it stopped
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.github.pulls(), []);
     world.model.add(fix().into_iter().skip(2));
     world.issue().expect(0);
@@ -111,7 +123,9 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         fix(),
     );
     let output = world.issue().expect(60);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 60
         --- stderr
         run RUN
@@ -133,8 +147,11 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
 
         hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
         hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by github-actions[bot]:
         **Patchwright could not do this**
 
@@ -150,7 +167,8 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         reaction eyes by github-actions[bot]
         branch main
         branch patchwright/issue-7
-    "#]]);
+    "#]],
+    );
     world.github.change(|repository| repository.actions_may_open_pulls = true);
     world.issue().expect(0);
     assert_eq!(world.model.requests().len(), 5, "the change was there already");
@@ -183,7 +201,9 @@ fn github_that_stays_down_at_the_end_is_asked_again_by_the_next_run() {
 fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
     let world = TestWorld::new(github().token_lacks("issues"), fix());
     let output = world.issue().expect(60);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 60
         --- stderr
         run RUN
@@ -191,6 +211,26 @@ fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
         error: not allowed to comment on `acme/app#7`: Resource not accessible by personal access token
 
         hint: give the token `issues: write`
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn an_issue_that_was_closed_meanwhile_gets_no_pull_request() {
+    let world = TestWorld::new(github(), slow_fix());
+    let output = meanwhile(&world, &["issue", "acme/app#7"], || {
+        world.github.change(|repository| repository.issues.get_mut(&7).unwrap().open = false);
+    });
+    assert_eq!(output.code, 10, "{}", output.text());
+    assert!(output.stderr.contains("was closed while it was worked on"), "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
+/// The repair, after a command that takes a second.
+fn slow_fix() -> Vec<Turn> {
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 1"})));
+    turns
 }
