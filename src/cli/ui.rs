@@ -1,12 +1,14 @@
 //! The printer. stdout is data, stderr is talk; nothing else in the program prints.
 //!
 //! Under GitHub Actions a line that starts with `::` or `##[` is a command to the runner, so text is
-//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands.
+//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands. Models
+//! choose much of what is printed, so everything but documents passes through redaction.
 
 use std::io::Write;
 
 use serde::Serialize;
 
+use crate::redact::Redactor;
 use crate::report::annotations;
 
 /// How much to say on stderr.
@@ -25,6 +27,8 @@ pub struct Ui {
     pub json: bool,
     /// Running inside GitHub Actions.
     pub actions: bool,
+    /// Knows what must not be printed.
+    pub secrets: Option<&'static Redactor>,
 }
 
 impl Ui {
@@ -50,7 +54,7 @@ impl Ui {
     /// The final message, on stdout, unless stdout carries JSON.
     pub fn data(&self, text: &str) {
         if !self.json {
-            self.out(&annotations::safe_log(text));
+            self.out(&annotations::safe_log(&self.redact(text)));
         }
     }
 
@@ -59,7 +63,7 @@ impl Ui {
         if self.json
             && let Ok(line) = serde_json::to_string(event)
         {
-            self.out(&line);
+            self.out(&self.redact(&line));
         }
     }
 
@@ -71,12 +75,16 @@ impl Ui {
     /// A workflow command built by [`annotations`]; printed only under Actions.
     pub fn workflow_command(&self, command: &str) {
         if self.actions {
-            self.out(command);
+            self.out(&self.redact(command));
         }
     }
 
+    fn redact(&self, text: &str) -> String {
+        self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
+    }
+
     fn talk(&self, text: &str) {
-        let text = annotations::safe_log(text);
+        let text = annotations::safe_log(&self.redact(text));
         // A closed stderr must not end the run.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }

@@ -185,8 +185,8 @@ impl Arena {
         Ended { code, stdout, stderr, asked: model.requests(), seen, containers_seen }
     }
 
-    /// Nothing of any canary is in anything that the run left or sent. `outside` also covers what the
-    /// model was sent, which is meaningless when the script itself says a canary.
+    /// Nothing of any canary is in anything that the run left or sent. What the model
+    /// was sent, and the command lines that it chose, only count when the script says no canary itself.
     pub(super) fn assert_nothing_leaked(&self, ended: &Ended, model: WhatTheModelSaw) {
         let mut found = Vec::new();
         let mut look = |place: &str, bytes: &[u8]| {
@@ -209,7 +209,9 @@ impl Arena {
             }
         }
         look("printed", ended.printed().as_bytes());
-        look("processes and containers", ended.seen.as_bytes());
+        if model == WhatTheModelSaw::Counts {
+            look("processes and containers", ended.seen.as_bytes());
+        }
         found.extend(self.oracle.search_folder(&self.github.repository_path()));
         found.extend(self.oracle.search_folder(&self.state()));
         assert!(found.is_empty(), "leaks:\n{}\n{}", found.join("\n"), ended.stderr);
