@@ -6,6 +6,7 @@
 mod support;
 
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
+mod attacks; // what must not get out or be run, whatever model and repository do
 mod agent; // the agent loop with a scripted model and the real guest
 mod catalogue; // what users write after `--model`, and what a model costs
 mod context; // what the model is told: threads, hidden text, instructions, environment

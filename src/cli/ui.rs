@@ -1,12 +1,14 @@
 //! The printer. stdout is data, stderr is talk; nothing else in the program prints.
 //!
 //! Under GitHub Actions a line that starts with `::` or `##[` is a command to the runner, so text is
-//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands.
+//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands. Models
+//! choose much of what is printed, so everything but documents passes through redaction.
 
 use std::io::Write;
 
 use serde::Serialize;
 
+use crate::redact::Redactor;
 use crate::report::annotations;
 
 /// How much to say on stderr.
@@ -25,32 +27,34 @@ pub struct Ui {
     pub json: bool,
     /// Running inside GitHub Actions.
     pub actions: bool,
+    /// Knows what must not be printed.
+    pub secrets: Option<&'static Redactor>,
 }
 
 impl Ui {
     /// A line of talk.
     pub fn say(self, line: &str) {
         if self.verbosity >= Verbosity::Normal {
-            Ui::talk(line);
+            self.talk(line);
         }
     }
 
     /// A line of talk that only `-v` shows.
     pub fn detail(self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            Ui::talk(line);
+            self.talk(line);
         }
     }
 
     /// A failure; shown whatever the verbosity.
     pub fn failure(self, text: &str) {
-        Ui::talk(text);
+        self.talk(text);
     }
 
     /// The final message, on stdout, unless stdout carries JSON.
     pub fn data(self, text: &str) {
         if !self.json {
-            Ui::out(&annotations::safe_log(text));
+            Ui::out(&annotations::safe_log(&self.redact(text)));
         }
     }
 
@@ -59,7 +63,7 @@ impl Ui {
         if self.json
             && let Ok(line) = serde_json::to_string(event)
         {
-            Ui::out(&line);
+            Ui::out(&self.redact(&line));
         }
     }
 
@@ -71,12 +75,16 @@ impl Ui {
     /// A workflow command built by [`annotations`]; printed only under Actions.
     pub fn workflow_command(self, command: &str) {
         if self.actions {
-            Ui::out(command);
+            Ui::out(&self.redact(command));
         }
     }
 
-    fn talk(text: &str) {
-        let text = annotations::safe_log(text);
+    fn redact(self, text: &str) -> String {
+        self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
+    }
+
+    fn talk(self, text: &str) {
+        let text = annotations::safe_log(&self.redact(text));
         // A closed stderr must not end the run.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }

@@ -4,7 +4,7 @@
 use super::outcome::Outcome;
 use super::publish::Published;
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::{self, Settled};
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
 use crate::error::{Failure, Result};
@@ -24,9 +24,8 @@ pub fn write(
 ) -> Result<()> {
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
-    let leaks = outcome.judgement.violations.iter().any(|found| found.rule == "secret.own");
     if let Some(change) = &outcome.change
-        && !leaks
+        && !settle::leaks(&outcome.judgement)
     {
         let base = workspace.base_tree()?;
         let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())
