@@ -47,7 +47,7 @@ impl Checks {
             return Ok(recorded);
         }
         let sandbox = start(run, image, tar, when).await?;
-        let ran = self.run_in(run, &sandbox.client, when).await;
+        let ran = run.unless_interrupted(self.run_in(run, &sandbox.client, when)).await;
         sandbox.stop().await?;
         ran
     }

@@ -3,6 +3,7 @@
 //! [`run_task`] is the whole flow. Each line is a phase with a file of its own; each phase journals
 //! what it did before the next one starts, so that a killed run goes on where it was.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -102,8 +103,13 @@ pub async fn run_task(
     run.journal_start()?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    let ended = match interrupted(&run.around.cancel) {
+        Some(failure) => Err(failure.hint(format!("it is in {}", run.folder.path.display()))),
+        None => ended,
+    };
     match ended {
         Ok(ended) => {
+            run.conclude(&ended.outcome);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
             run.end(&ended.outcome)?;
             Ok(ended)
@@ -121,12 +127,12 @@ async fn work(
     progress: &Progress,
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
-    let workspace = run.open_workspace(admitted).await?;
+    let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
     let base_tar = Bytes::from(workspace.upload_tar().await?);
     run.tighten(&workspace).await?;
     let checks = Checks::find(&run.config, &workspace).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.prepare_image(&workspace, &base_tar).await?;
+    let image = run.unless_interrupted(run.prepare_image(&workspace, &base_tar)).await?;
     run.opened(&workspace, &image)?;
     progress.phase("Running the repository's checks on the base");
     let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
@@ -148,7 +154,7 @@ async fn work(
     };
     let settled = Settled::new(run, &workspace, &worked)?;
     let evidence = match &settled.commit {
-        Some(commit) if settled.judgement.violations.is_empty() => {
+        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
             let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
             checks.evidence(run, &image, &baseline, tar).await?
@@ -157,16 +163,19 @@ async fn work(
     };
     let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
+    salvage::write_report(run, &outcome, None);
     let published = match (admitted, settled.commit) {
         (Some(admitted), Some(commit))
             if publish::is_publishable(&outcome) && !run.config.dry_run =>
         {
             progress.phase("Publishing");
-            Some(publish::publish(run, admitted, &workspace, commit, &outcome, &settled).await?)
+            let published = publish::publish(run, admitted, &workspace, commit, &outcome, &settled);
+            let published = run.unless_interrupted(published).await?;
+            salvage::write_report(run, &outcome, Some(&published));
+            Some(published)
         }
         _ => None,
     };
-    salvage::write_report(run, &outcome, published.as_ref());
     Ok(Ended {
         subject: run.subject(),
         outcome,
@@ -193,6 +202,35 @@ impl Run<'_> {
     /// Time that is left of the wall-clock budget.
     pub fn remaining(&self) -> Duration {
         self.config.limits.timeout.saturating_sub(self.started.elapsed())
+    }
+
+    /// SIGINT or SIGTERM has arrived.
+    pub fn is_interrupted(&self) -> bool {
+        self.around.cancel.is_cancelled()
+    }
+
+    /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
+    /// are swept, and writes to the forge are looked up before they are repeated.
+    pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let stopped = || {
+            interrupted(&self.around.cancel)
+                .unwrap_or_else(|| Failure::internal("the run was cancelled without a signal"))
+        };
+        tokio::select! {
+            biased;
+            () = self.around.cancel.cancelled() => Err(stopped()),
+            done = work => done,
+        }
+    }
+
+    /// Says how the run ended, when that is not plain from what else was said.
+    fn conclude(&self, outcome: &Outcome) {
+        if let Some(reason) = &outcome.reason {
+            self.around.ui.say(&format!("{}: {reason}", outcome.conclusion.word()));
+        }
+        if outcome.conclusion != Conclusion::Done {
+            self.around.ui.say(&format!("what there is: {}", self.folder.path.display()));
+        }
     }
 
     /// Removes what an earlier, killed attempt left running.
