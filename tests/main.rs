@@ -9,6 +9,7 @@ mod access; // who may set us to work: roles, bots, and every way in which the q
 mod agent; // the agent loop with a scripted model and the real guest
 mod catalogue; // what users write after `--model`, and what a model costs
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod endpoints; // model endpoints that are hostile or absent
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod file_tools; // read_file, list_dir, grep_files on a real folder
@@ -23,6 +24,7 @@ mod patches; // the apply_patch format, its hosted dialect, and the workspace bo
 mod policy; // what may leave the building
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
+mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod reliability; // `docs/reliability.md` names tests that exist
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
