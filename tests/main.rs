@@ -14,6 +14,7 @@ mod catalogue; // what users write after `--model`, and what a model costs
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
 mod doctor; // one line a check, and the fix
+mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod endpoints; // model endpoints that are hostile or absent
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod exec; // a prompt on a local repository
@@ -30,6 +31,7 @@ mod patches; // the apply_patch format, its hosted dialect, and the workspace bo
 mod policy; // what may leave the building
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
+mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read

@@ -51,8 +51,7 @@ pub const INPUTS: &[(&str, &str)] = &[
 pub const SWITCHES: &[(&str, &str)] = &[("draft", "--draft"), ("dry-run", "--dry-run")];
 
 /// Inputs that are not flags of `issue`.
-pub const OWN_INPUTS: &[&str] =
-    &["prompt", "prompt-file", "allow-users", "allow-bots", "label", "version"];
+pub const OWN_INPUTS: &[&str] = &["allow-users", "allow-bots", "label"];
 
 /// The flags of `issue`, parsed from inputs.
 #[derive(Debug, Parser)]
