@@ -6,6 +6,7 @@ use clap::Parser;
 use patchwright::cli::{self, Cli};
 use patchwright::config::env::Env;
 use patchwright::{redact, report, telemetry};
+use serde_json::json;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -35,7 +36,9 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             ui.failure(&failure.to_string());
-            ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
+            let (message, conclusion) = (&failure.message, failure.kind.conclusion());
+            ui.event(&json!({ "is": "failure", "conclusion": conclusion, "message": message }));
+            ui.workflow_command(&report::annotations::error("Patchwright", message));
             ExitCode::from(failure.kind.exit_code())
         }
     }

@@ -12,11 +12,63 @@ use crate::support::world::{TestWorld, fix, github};
 fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
     let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
     let output = world.run(&["action"]).expect(0);
-    expect![[""]].assert_eq(&output.text());
-    expect![[""]].assert_eq(&state(&world));
-    expect![[""]].assert_eq(&outputs(&world));
+    expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh ./test.sh` passed
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        publishing
+        pull request #9: GITHUB/acme/app/pull/9 (created)
+    "#]].assert_eq(&output.text());
+    expect![[r#"
+        pull request #9: Add instead of subtracting (patchwright/issue-7 → main) by patchwright-bot
+        comment by patchwright-bot:
+        **Patchwright: done** · [run](GITHUB/acme/app/actions/runs/42)
+
+        Pull request: #9
+
+        - [x] Find the bug
+        - [x] Fix it
+
+        $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+
+        <!-- patchwright:progress run=RUN v=1 -->
+        reaction eyes by patchwright-bot
+        branch main
+        branch patchwright/issue-7
+    "#]].assert_eq(&state(&world));
+    expect![[r#"
+        conclusion = done
+        final-message = Add instead of subtracting⏎⏎The sign in `calc.sh` was wrong.
+        pull-request-number = 9
+        pull-request-url = GITHUB/acme/app/pull/9
+        pull-request-operation = created
+        pull-request-head-sha = SHA
+        branch = patchwright/issue-7
+        plan-file = DIR/state/runs/RUN/plan.md
+        patch-file = DIR/state/runs/RUN/change.patch
+        journal-file = DIR/state/runs/RUN/journal.jsonl
+        report-file = DIR/state/runs/RUN/report.html
+        cost-usd = 0.0075
+    "#]].assert_eq(&outputs(&world));
     let summary = fs_err::read_to_string(world.path("summary")).unwrap();
-    for part in ["Patchwright: acme/app#7", "Pull request: ", "### Evidence", "sh ./test.sh"] {
+    for part in ["## Patchwright: acme/app", "Pull request: ", "### Evidence", "sh ./test.sh"] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
     assert_eq!(world.github.labels(7), Vec::<String>::new());
@@ -26,7 +78,11 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
 fn another_label_sets_nothing_off() {
     let world = labeled(github().user("ann", Role::Write), "ann", "bug");
     let output = world.run(&["action"]).expect(0);
-    expect![[""]].assert_eq(&output.text());
+    expect![[r#"
+        exit 0
+        --- stderr
+        nothing to do: label `bug` is not the trigger label `patchwright`
+    "#]].assert_eq(&output.text());
     untouched(&world);
 }
 

@@ -10,12 +10,16 @@ fn the_demo_ends_in_a_local_pull_request_and_names_its_files() {
     let output = world.run(&["demo", "--dir", "demo"]).expect(0);
     let shown = world.tidy(&output.stdout);
     let paths: Vec<&str> = shown.lines().rev().take(4).collect();
-    expect![[""]].assert_eq(&paths.join("\n"));
+    expect![[r#"
+        journal: DIR/demo/state/runs/RUN/journal.jsonl
+        diff: DIR/demo/state/runs/RUN/change.patch
+        report: DIR/demo/state/runs/RUN/report.html
+        pull request: demo/forge/pull-requests/2.md"#]].assert_eq(&paths.join("\n"));
     for line in output.stdout.lines().rev().take(4) {
         let path = line.split_once(": ").unwrap().1;
         assert!(world.path(path).is_file(), "{line}");
     }
-    for part in ["Fixes #1", "sh test.sh", "MCMXCIV"] {
+    for part in ["Fixes #1", "sh test.sh", "subtractive pairs"] {
         assert!(output.stdout.contains(part), "{part}: {}", output.text());
     }
     assert_eq!(world.model.requests().len(), 0);
@@ -26,7 +30,13 @@ fn a_second_demo_in_the_same_folder_is_refused() {
     let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
     world.run(&["demo", "--dir", "demo"]).expect(0);
     let output = world.run(&["demo", "--dir", "demo"]).expect(2);
-    expect![[""]].assert_eq(&output.text());
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: `demo` has a demo already
+
+        hint: remove it, or choose another folder with `--dir`
+    "#]].assert_eq(&output.text());
 }
 
 #[test]

@@ -38,5 +38,12 @@ fn what_is_wrong_comes_with_its_fix() {
     let mut lines: Vec<&str> =
         output.stdout.lines().filter(|line| !line.contains("local sandbox")).collect();
     lines.retain(|line| !line.contains("state folder"));
-    expect![[""]].assert_eq(&world.tidy(&lines.join("\n")));
+    expect![[r#"
+        FAIL  docker: Docker does not answer at `unix:///nowhere/docker.sock`: Socket not found: /nowhere/docker.sock
+              fix: install and start Docker (`apt-get install docker.io`, `systemctl start docker`), or set `DOCKER_HOST`, or use `--sandbox local`
+        ok    model: gpt-5.3-codex, tools: codex, context 272000 tokens
+        FAIL  model key: `OPENAI_API_KEY` is not set
+              fix: set `OPENAI_API_KEY`
+        FAIL  token: the token is missing, wrong or expired: Bad credentials
+              fix: make a new token"#]].assert_eq(&world.tidy(&lines.join("\n")));
 }

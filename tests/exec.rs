@@ -14,17 +14,48 @@ const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());
     let project = project(&world);
-    let output =
-        world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
-    expect![[""]].assert_eq(&output.text());
+    let output = world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh ./test.sh` passed
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        results are in out
+    "#]].assert_eq(&output.text());
     let mut files: Vec<String> = fs_err::read_dir(world.path("out"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     files.sort();
-    expect![[""]].assert_eq(&files.join(" "));
+    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"].assert_eq(&files.join(" "));
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
-    expect![[""]].assert_eq(&patch);
+    expect![[r#"
+        diff --git a/calc.sh b/calc.sh
+        index 0ab6ed80a44fbf41bfaf3822be75523d112e125f..d01635e36fb22586e5e6afabfea15b1471abeebf 100644
+        --- a/calc.sh
+        +++ b/calc.sh
+        @@ -1,3 +1,3 @@
+         add() {
+        -  echo $(($1 - $2))
+        +  echo $(($1 + $2))
+         }
+    "#]].assert_eq(&patch);
     git(&project, &["apply", "--check", &world.path("out/change.patch").display().to_string()]);
     assert_eq!(git(&project, &["status", "--porcelain"]), "");
     let result: serde_json::Value =

@@ -12,7 +12,19 @@ fn a_prompts_run_comes_to_the_same_tree_again_without_a_model() {
     world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
     let world = world.unset("OPENAI_API_KEY");
     let output = world.run(&["replay", "out"]).expect(0);
-    expect![[""]].assert_eq(&output.text());
+    expect![[r#"
+        exit 0
+        --- stdout
+        same tree after 5 turns (the model finished)
+        replayed tree SHA
+        recorded tree SHA
+        --- stderr
+        · update_plan
+        · shell_command
+        · apply_patch
+        · shell_command
+        · update_plan
+    "#]].assert_eq(&output.text());
     assert_eq!(world.model.requests().len(), 5, "all of them by the run itself");
 }
 
@@ -45,5 +57,11 @@ fn a_journal_that_was_tampered_with_comes_to_another_tree() {
 fn a_run_that_is_not_there_is_named() {
     let world = TestWorld::local([]);
     let output = world.run(&["replay", "20260101-000000-00000000"]).expect(2);
-    expect![[""]].assert_eq(&output.text());
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no run `RUN`
+
+        hint: runs are folders in DIR/state/runs
+    "#]].assert_eq(&output.text());
 }

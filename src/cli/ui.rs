@@ -51,9 +51,9 @@ impl Ui {
         self.talk(text);
     }
 
-    /// The final message, on stdout, unless stdout carries JSON.
+    /// The final message, on stdout, unless stdout carries JSON or there is none.
     pub fn data(self, text: &str) {
-        if !self.json {
+        if !self.json && !text.is_empty() {
             Ui::out(&annotations::safe_log(&self.redact(text)));
         }
     }

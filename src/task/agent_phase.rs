@@ -1,6 +1,7 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
@@ -201,6 +202,7 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
         Happening::PlanUpdated { plan } => phase.progress.plan(plan),
         Happening::CallStarted { call } => {
             ui.say(&format!("· {} {}", call.name, first_line(call.payload.as_str())));
+            ui.event(&json!({ "is": "call", "tool": call.name }));
         }
         Happening::CallEnded { call, success, took } => {
             let ended = if *success { "ok" } else { "failed" };

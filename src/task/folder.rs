@@ -75,13 +75,14 @@ impl RunFolder {
     }
 }
 
-/// What makes two runs the same work: one at a time per issue, or per output folder.
+/// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
         (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
         (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
-        (TaskKind::Exec { repository, .. }, None) => {
-            format!("exec-{repository}-{}", std::process::id())
+        (TaskKind::Exec { repository, base, prompt }, None) => {
+            let place = fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
+            format!("exec-{}-{base:?}-{prompt}", place.display())
         }
     };
     let digest = Sha256::digest(text.as_bytes());

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -97,6 +98,7 @@ impl Progress {
     /// A new phase begins.
     pub fn phase(&self, name: &str) {
         self.ui.say(&name.to_lowercase());
+        self.ui.event(&json!({ "is": "phase", "phase": name }));
         self.edit(|state| name.clone_into(&mut state.phase));
     }
 

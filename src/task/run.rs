@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{self, Admitted};
@@ -58,6 +59,8 @@ pub struct Ended {
     pub subject: String,
     pub outcome: Outcome,
     pub published: Option<Published>,
+    /// What to do about an end that is not good.
+    pub hints: Vec<String>,
     /// Where journal, patch, plan and report are.
     pub folder: PathBuf,
     /// The bare repository that holds the change.
@@ -104,13 +107,14 @@ pub async fn run_task(
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
     let ended = match interrupted(&run.around.cancel) {
-        Some(failure) => Err(failure.hint(format!("it is in {}", run.folder.path.display()))),
+        Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
     match ended {
         Ok(ended) => {
-            run.conclude(&ended.outcome);
+            run.conclude(&ended);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
+            run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
             Ok(ended)
         }
@@ -180,6 +184,7 @@ async fn work(
         subject: run.subject(),
         outcome,
         published,
+        hints: worked.stopped.reason.hints(),
         folder: run.folder.path.clone(),
         repo: workspace.repo,
     })
@@ -223,14 +228,30 @@ impl Run<'_> {
         }
     }
 
-    /// Says how the run ended, when that is not plain from what else was said.
-    fn conclude(&self, outcome: &Outcome) {
-        if let Some(reason) = &outcome.reason {
-            self.around.ui.say(&format!("{}: {reason}", outcome.conclusion.word()));
+    /// Says how the run ended, when that is not plain from what else was said. What failed is said
+    /// whatever the verbosity.
+    fn conclude(&self, ended: &Ended) {
+        let (outcome, ui) = (&ended.outcome, self.around.ui);
+        let Some(reason) = &outcome.reason else { return };
+        let redact = |text: &str| self.world.redactor.redact(text);
+        match outcome.conclusion {
+            Conclusion::Done => {}
+            Conclusion::NothingToDo | Conclusion::NeedsInput | Conclusion::Partial => {
+                ui.say(&redact(&format!("{}: {reason}", outcome.conclusion.word())));
+            }
+            Conclusion::Refused
+            | Conclusion::Budget
+            | Conclusion::Provider
+            | Conclusion::Sandbox => {
+                let mut failure = Failure::internal(reason.as_str());
+                failure.hints.extend(ended.hints.iter().cloned());
+                ui.failure(&redact(&failure.hint(self.kept()).to_string()));
+            }
         }
-        if outcome.conclusion != Conclusion::Done {
-            self.around.ui.say(&format!("what there is: {}", self.folder.path.display()));
-        }
+    }
+
+    fn kept(&self) -> String {
+        format!("what there is so far is in {}", self.folder.path.display())
     }
 
     /// Removes what an earlier, killed attempt left running.
@@ -254,6 +275,7 @@ impl Run<'_> {
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         self.around.ui.say(&format!("run {}", self.folder.id));
+        self.around.ui.event(&json!({ "is": "run", "run": self.folder.id }));
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: crate::VERSION.to_owned(),

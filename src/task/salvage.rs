@@ -1,6 +1,8 @@
 //! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
 //! `report.html`, `result.json`.
 
+use serde_json::{Value, json};
+
 use super::outcome::Outcome;
 use super::publish::Published;
 use super::run::Run;
@@ -49,7 +51,19 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         diff: &String::from_utf8_lossy(&patch),
         items: &conversation(run),
     });
-    let result = serde_json::json!({
+    let result = serde_json::to_string_pretty(&result(run, outcome, published)).unwrap_or_default();
+    for (name, text) in [("report.html", page), ("result.json", result)] {
+        let text = run.world.redactor.redact(&text);
+        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
+            run.around.ui.say(&failure.to_string());
+        }
+    }
+}
+
+/// The run in a form for programs: `result.json`, and the last line of `--json`.
+pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
+    let whole = json!({
+        "is": "result",
         "run": outcome.run,
         "conclusion": outcome.conclusion,
         "reason": outcome.reason,
@@ -61,14 +75,9 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         "spending": outcome.spending,
         "provenance": outcome.provenance,
         "published": published,
+        "folder": run.folder.path,
     });
-    let result = serde_json::to_string_pretty(&result).unwrap_or_default();
-    for (name, text) in [("report.html", page), ("result.json", result)] {
-        let text = run.world.redactor.redact(&text);
-        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
-            run.around.ui.say(&failure.to_string());
-        }
-    }
+    serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
 }
 
 /// The conversation as the journal has it.

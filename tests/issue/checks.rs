@@ -57,9 +57,37 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     files.push((".github/patchwright.yml", config));
     let world = TestWorld::new(github_with(&files), fix());
     let output = world.issue().expect(0);
-    check(&output.text(), &expect![[""]]);
+    check(&output.text(), &expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+        --- stderr
+        run RUN
+        cloning the repository
+        note: `model` in `.github/patchwright.yml` was refused: only the operator may set it
+        note: `access` in `.github/patchwright.yml` was refused: only the operator may set it
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh test.sh` failed with exit code 1
+        check on base: `test -f README.md` passed
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh test.sh` passed
+        check on loop: `test -f README.md` passed
+        running the repository's checks on the change
+        check on head: `sh test.sh` passed
+        check on head: `test -f README.md` passed
+        publishing
+        pull request #8: GITHUB/acme/app/pull/8 (created)
+    "#]]);
     let body = &world.github.pulls()[0].body;
-    for text in ["test -f README.md", "`model`", "`access`"] {
+    for text in ["test -f README.md", "model\\` in", "access\\` in"] {
         assert!(body.contains(text), "{text}: {body}");
     }
 }
