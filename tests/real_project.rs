@@ -131,19 +131,28 @@ async fn a_real_project_is_fixed_and_its_own_tests_prove_it() {
     let patch = fs_err::read_to_string(ended.folder.join("change.patch")).unwrap();
     let changed: Vec<&str> = patch
         .lines()
-        .filter(|line| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---"))
+        .filter(|line| {
+            line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---")
+        })
         .collect();
     assert_eq!(changed, [format!("-{BROKEN}"), format!("+{SOUND}")]);
 
     let row = page.lines().find(|line| line.contains(CHECK) && line.starts_with('|')).unwrap();
     let (before, after) = (row.find("failed (1)").unwrap(), row.find("passed").unwrap());
     assert!(before < after, "{row}");
-    assert!(page.starts_with("# Close parents of the same level in the table of contents"), "{page}");
-    assert!(page.contains("Fixes #7") && page.contains("| `markdown/extensions/toc.py` |"), "{page}");
+    assert!(
+        page.starts_with("# Close parents of the same level in the table of contents"),
+        "{page}"
+    );
+    assert!(
+        page.contains("Fixes #7") && page.contains("| `markdown/extensions/toc.py` |"),
+        "{page}"
+    );
 
     // The model saw the project's own failures, and then none.
     let journal = fs_err::read_to_string(ended.folder.join("journal.jsonl")).unwrap();
-    for seen in ["test_toc_nested_list", "testTocWithAttrList", "Ran 1053 tests", "OK (skipped=6)"] {
+    for seen in ["test_toc_nested_list", "testTocWithAttrList", "Ran 1053 tests", "OK (skipped=6)"]
+    {
         assert!(journal.contains(seen), "{seen}");
     }
 }
