@@ -20,6 +20,7 @@ use crate::provider::Provider;
 use crate::provider::catalogue::{self, Catalogue, Model};
 use crate::provider::http::{self, HttpProvider};
 use crate::provider::item::Wire;
+use crate::provider::retry::Policy;
 use crate::provider::scripted::ScriptedProvider;
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
@@ -58,7 +59,7 @@ impl World {
             server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
             token,
             http: http.clone(),
-            pace: Pace::default(),
+            pace: Pace { scale: env.time_scale(), ..Pace::default() },
         })
         .map_err(Failure::from)?;
         let model = model(config)?;
@@ -187,7 +188,8 @@ fn provider(
         return Err(Failure::provider(format!("no key for `{}`", model.slug))
             .hint(format!("set `{key_name}`")));
     }
-    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?))
+    let policy = Policy { scale: env.time_scale(), ..Policy::default() };
+    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?.with_policy(policy)))
 }
 
 async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {

@@ -17,11 +17,11 @@ use crate::task::outcome::Outcome;
 use crate::task::{Task, TaskKind, run};
 use crate::world::World;
 
-/// Run inside GitHub Actions: reads GITHUB_EVENT_* and INPUT_*, picks the command
+/// Run inside GitHub Actions: reads `GITHUB_EVENT_*` and `INPUT_*`, picks the command
 ///
 /// A label on an issue, or a dispatch with an issue number, starts `issue`; other events are
-/// ignored with exit code 0 and a line that says why. Outputs go to GITHUB_OUTPUT, the report to
-/// GITHUB_STEP_SUMMARY.
+/// ignored with exit code 0 and a line that says why. Outputs go to `GITHUB_OUTPUT`, the report to
+/// `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -51,8 +51,7 @@ pub const INPUTS: &[(&str, &str)] = &[
 pub const SWITCHES: &[(&str, &str)] = &[("draft", "--draft"), ("dry-run", "--dry-run")];
 
 /// Inputs that are not flags of `issue`.
-pub const OWN_INPUTS: &[&str] =
-    &["prompt", "prompt-file", "allow-users", "allow-bots", "label", "version"];
+pub const OWN_INPUTS: &[&str] = &["allow-users", "allow-bots", "label"];
 
 /// The flags of `issue`, parsed from inputs.
 #[derive(Debug, Parser)]

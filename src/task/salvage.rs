@@ -78,7 +78,7 @@ fn conversation(run: &Run<'_>) -> Vec<Item> {
     for line in lines {
         match line.entry {
             Entry::Prompted { items: said, .. } | Entry::Added { items: said } => {
-                items.extend(said)
+                items.extend(said);
             }
             Entry::Replied { reply, .. } => items.extend(reply.items),
             Entry::CallEnded { output, .. } => items.push(Item::Output(output)),

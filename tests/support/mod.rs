@@ -10,3 +10,4 @@ pub(crate) mod guest;
 pub(crate) mod leaks;
 pub mod model;
 pub(crate) mod transcript;
+pub(crate) mod world;
