@@ -172,7 +172,10 @@ fn script(turns: usize) -> Vec<Turn> {
         call("read_file", json!({"file_path": "calc.sh"})),
     ];
     for turn in SHORT..turns {
-        script.push(call("shell_command", json!({"command": format!("echo step {turn}; cat calc.sh")})));
+        script.push(call(
+            "shell_command",
+            json!({"command": format!("echo step {turn}; cat calc.sh")}),
+        ));
     }
     script.push(custom(
         "apply_patch",

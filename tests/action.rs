@@ -41,7 +41,11 @@ fn people_without_write_access_and_bots_are_refused_without_a_trace() {
     for (login, github) in people {
         let world = labeled(github, login, "patchwright");
         let output = world.run(&["action"]).expect(30);
-        assert!(output.stderr.contains(&format!("`{login}` may not start work")), "{}", output.text());
+        assert!(
+            output.stderr.contains(&format!("`{login}` may not start work")),
+            "{}",
+            output.text()
+        );
         assert!(output.stdout.contains("::error"), "{}", output.text());
         assert!(outputs(&world).contains("conclusion = refused"), "{}", outputs(&world));
         untouched(&world);
@@ -51,8 +55,8 @@ fn people_without_write_access_and_bots_are_refused_without_a_trace() {
 #[test]
 fn a_bot_that_is_listed_by_its_exact_login_may_start_work() {
     let github = github().user("renovate[bot]", Role::Write);
-    let world = labeled(github, "renovate[bot]", "patchwright")
-        .set("INPUT_ALLOW_BOTS", "renovate[bot]");
+    let world =
+        labeled(github, "renovate[bot]", "patchwright").set("INPUT_ALLOW_BOTS", "renovate[bot]");
     world.run(&["action"]).expect(0);
     assert_eq!(world.github.pulls().len(), 1);
 }

@@ -105,7 +105,8 @@ fn names(action: &Value, key: &str) -> BTreeSet<String> {
 fn the_action_offers_what_the_program_reads() {
     let action = yaml(&read("action.yml"));
     let tables = action::INPUTS.iter().chain(action::SWITCHES).map(|(name, _)| *name);
-    let read: BTreeSet<String> = tables.chain(action::OWN_INPUTS.iter().copied()).map(str::to_owned).collect();
+    let read: BTreeSet<String> =
+        tables.chain(action::OWN_INPUTS.iter().copied()).map(str::to_owned).collect();
     assert_eq!(names(&action, "inputs"), read);
     let issue = command();
     let issue = issue.find_subcommand("issue").unwrap();
@@ -192,8 +193,10 @@ fn keys_in_code() -> BTreeSet<String> {
     for part in source.split("pub struct ").skip(1) {
         let (name, rest) = part.split_once(" {").unwrap();
         let fields = rest.split_once("\n}").unwrap().0;
-        let fields = fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
-        let fields = fields.map(|(name, of)| (name.replace('_', "-"), of.trim_end_matches(',').to_owned()));
+        let fields =
+            fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
+        let fields =
+            fields.map(|(name, of)| (name.replace('_', "-"), of.trim_end_matches(',').to_owned()));
         structs.insert(name.to_owned(), fields.collect());
     }
     let mut keys = BTreeSet::new();
@@ -317,7 +320,11 @@ fn row(model: &Model) -> String {
         format!("{} / {} / {}", price.input, price.output, price.cache_read)
     });
     let efforts = model.efforts.iter().map(|effort| {
-        if Some(effort) == model.default_effort.as_ref() { format!("**{effort}**") } else { effort.clone() }
+        if Some(effort) == model.default_effort.as_ref() {
+            format!("**{effort}**")
+        } else {
+            effort.clone()
+        }
     });
     let efforts: Vec<String> = efforts.collect();
     format!(

@@ -8,8 +8,19 @@ use crate::support::world::{TestWorld, github};
 fn a_sound_machine_and_repository_exit_with_zero() {
     let world = TestWorld::new(github(), []).set("DOCKER_HOST", "unix:///nowhere/docker.sock");
     let output = world.run(&["doctor", "acme/app"]).expect(0);
-    let fine = |name: &str| output.stdout.lines().any(|line| line.starts_with("ok") && line.contains(name));
-    for name in ["state folder", "local sandbox", "model", "model key", "token", "repository", "access", "contents"] {
+    let fine = |name: &str| {
+        output.stdout.lines().any(|line| line.starts_with("ok") && line.contains(name))
+    };
+    for name in [
+        "state folder",
+        "local sandbox",
+        "model",
+        "model key",
+        "token",
+        "repository",
+        "access",
+        "contents",
+    ] {
         assert!(fine(name), "{name}: {}", output.text());
     }
     assert_eq!(world.github.writes(), Vec::<String>::new());

@@ -14,7 +14,8 @@ const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());
     let project = project(&world);
-    let output = world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    let output =
+        world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
     expect![[""]].assert_eq(&output.text());
     let mut files: Vec<String> = fs_err::read_dir(world.path("out"))
         .unwrap()
@@ -41,7 +42,10 @@ fn apply_writes_the_change_into_the_folder() {
     world.run(&["exec", "Make add add", "--repo", "project", "--apply"]).expect(0);
     assert_eq!(fs_err::read_to_string(project.join("calc.sh")).unwrap(), FIXED);
     assert_eq!(fs_err::read_to_string(project.join("README.md")).unwrap(), "# edited\n");
-    assert_eq!(git(&project, &["status", "--porcelain"]), " M README.md\n M calc.sh\n?? mine.txt\n");
+    assert_eq!(
+        git(&project, &["status", "--porcelain"]),
+        " M README.md\n M calc.sh\n?? mine.txt\n"
+    );
 }
 
 #[test]
@@ -60,7 +64,8 @@ fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
 fn an_answer_is_enough() {
     let world = TestWorld::local([say("It is called calc.")]);
     project(&world);
-    let output = world.run(&["exec", "What is this project called?", "--repo", "project"]).expect(0);
+    let output =
+        world.run(&["exec", "What is this project called?", "--repo", "project"]).expect(0);
     assert_eq!(output.stdout, "It is called calc.\n");
 }
 
@@ -85,7 +90,10 @@ fn json_lines_are_all_that_stdout_carries() {
         output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = lines.last().expect("at least the result");
     assert_eq!(last["conclusion"], "done", "{last}");
-    assert_eq!(last["final_message"].as_str().unwrap().lines().next(), Some("Add instead of subtracting"));
+    assert_eq!(
+        last["final_message"].as_str().unwrap().lines().next(),
+        Some("Add instead of subtracting")
+    );
 }
 
 #[test]
@@ -94,8 +102,7 @@ fn a_prompt_may_come_from_standard_input() {
     project(&world);
     fs_err::write(world.path("prompt"), "Say aye, from the file.").unwrap();
     let prompt = fs_err::File::open(world.path("prompt")).unwrap().into_file();
-    let child =
-        world.command(&["exec", "-", "--repo", "project"]).stdin(prompt).spawn().unwrap();
+    let child = world.command(&["exec", "-", "--repo", "project"]).stdin(prompt).spawn().unwrap();
     world.wait(child).expect(0);
     assert!(world.told().contains("Say aye, from the file."));
 }

@@ -42,10 +42,13 @@ fn another_change_for_the_same_issue_updates_the_pull_request() {
     world.issue().expect(0);
     let first = world.github.pulls();
     let mut other = fix();
-    other.insert(0, crate::support::model::custom(
-        "apply_patch",
-        "*** Begin Patch\n*** Add File: NEWS.md\n+Adds.\n*** End Patch\n",
-    ));
+    other.insert(
+        0,
+        crate::support::model::custom(
+            "apply_patch",
+            "*** Begin Patch\n*** Add File: NEWS.md\n+Adds.\n*** End Patch\n",
+        ),
+    );
     world.model.add(other);
     world.issue().expect(0);
     let second = world.github.pulls();

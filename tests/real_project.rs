@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use patchwright::cli::common::Common;
 use patchwright::cli::ui::{Ui, Verbosity};
+use patchwright::clock::Clock;
 use patchwright::config::env::Env;
 use patchwright::forge::RepositoryId;
 use patchwright::forge::local::{LocalForge, Seed};
@@ -15,7 +16,7 @@ use patchwright::provider::scripted::ScriptedProvider;
 use patchwright::task::outcome::Conclusion;
 use patchwright::task::run::{self, Ended, Surroundings};
 use patchwright::task::{Task, TaskKind};
-use patchwright::world::{Clock, World};
+use patchwright::world::World;
 
 use crate::support::docker::{self, docker};
 
@@ -112,7 +113,7 @@ async fn fix(folder: &Path) -> (Ended, String) {
     let world = World::offline(Some(Arc::new(forge)), model, &config, &common, &env).await.unwrap();
     let kind = TaskKind::Issue { repository: id, number: 7, trigger: None };
     let task = Task { kind, limits: config.limits.clone() };
-    let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false };
+    let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
     let ended = run::run_task(&world, config, task, Surroundings::new(ui, &env)).await.unwrap();
     let number = ended.published.as_ref().unwrap().pull_request;
     let page = folder.join(format!("forge/pull-requests/{number}.md"));
@@ -131,19 +132,28 @@ async fn a_real_project_is_fixed_and_its_own_tests_prove_it() {
     let patch = fs_err::read_to_string(ended.folder.join("change.patch")).unwrap();
     let changed: Vec<&str> = patch
         .lines()
-        .filter(|line| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---"))
+        .filter(|line| {
+            line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---")
+        })
         .collect();
     assert_eq!(changed, [format!("-{BROKEN}"), format!("+{SOUND}")]);
 
     let row = page.lines().find(|line| line.contains(CHECK) && line.starts_with('|')).unwrap();
     let (before, after) = (row.find("failed (1)").unwrap(), row.find("passed").unwrap());
     assert!(before < after, "{row}");
-    assert!(page.starts_with("# Close parents of the same level in the table of contents"), "{page}");
-    assert!(page.contains("Fixes #7") && page.contains("| `markdown/extensions/toc.py` |"), "{page}");
+    assert!(
+        page.starts_with("# Close parents of the same level in the table of contents"),
+        "{page}"
+    );
+    assert!(
+        page.contains("Fixes #7") && page.contains("| `markdown/extensions/toc.py` |"),
+        "{page}"
+    );
 
     // The model saw the project's own failures, and then none.
     let journal = fs_err::read_to_string(ended.folder.join("journal.jsonl")).unwrap();
-    for seen in ["test_toc_nested_list", "testTocWithAttrList", "Ran 1053 tests", "OK (skipped=6)"] {
+    for seen in ["test_toc_nested_list", "testTocWithAttrList", "Ran 1053 tests", "OK (skipped=6)"]
+    {
         assert!(journal.contains(seen), "{seen}");
     }
 }

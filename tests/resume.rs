@@ -80,7 +80,10 @@ fn of_two_processes_on_one_issue_one_works_and_the_other_leaves() {
     assert!(second.stderr.contains("another run is already working on it"), "{}", second.text());
     world.wait(first).expect(0);
     let github = &world.github;
-    assert_eq!((github.pulls().len(), github.comments(7).len(), github.reactions(7).len()), (1, 1, 1));
+    assert_eq!(
+        (github.pulls().len(), github.comments(7).len(), github.reactions(7).len()),
+        (1, 1, 1)
+    );
     assert_eq!((world.runs().len(), world.model.requests().len()), (1, 5));
 }
 
@@ -95,7 +98,11 @@ fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
         until(&world, |journal| journal.matches("\"is\":\"call_started\"").count() == 4);
         let output = signalled(&world, child, signal);
         assert_eq!(output.code, code, "{}", output.text());
-        assert!(output.stderr.contains("error: interrupted; the work so far is kept"), "{}", output.text());
+        assert!(
+            output.stderr.contains("error: interrupted; the work so far is kept"),
+            "{}",
+            output.text()
+        );
         assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
         assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
         assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
@@ -135,9 +142,9 @@ fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
     wait_for(|| {
         let runs = world.runs();
         let journal = runs.first().map(|run| run.join("journal.jsonl"));
-        journal.and_then(|path| std::fs::read(path).ok()).is_some_and(|text| {
-            reached(&String::from_utf8_lossy(&text))
-        })
+        journal
+            .and_then(|path| std::fs::read(path).ok())
+            .is_some_and(|text| reached(&String::from_utf8_lossy(&text)))
     });
 }
 

@@ -88,7 +88,7 @@ const LAYERS: &[&[&str]] = &[
     &["tools", "provider", "sandbox", "forge", "git"],
     &["patch", "prompt", "guest"],
     &["config", "event"],
-    &["error", "redact"],
+    &["error", "redact", "clock"],
 ];
 
 /// Plain data and the world itself, which may be named from anywhere.

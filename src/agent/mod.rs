@@ -17,12 +17,12 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::guest::client::Client;
 use crate::provider::Provider;
 use crate::provider::catalogue::Model;
 use crate::task::Limits;
 use crate::tools::registry::ToolSet;
-use crate::world::Clock;
 
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;

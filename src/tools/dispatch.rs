@@ -18,13 +18,13 @@ use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
 use super::{Effect, ToolError, ToolOutput, truncate};
 use crate::agent::journal::{Entry, Journal};
+use crate::clock::Clock;
 use crate::error::Failure;
 use crate::guest::client::Client;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Content, ToolCall};
 use crate::task::Limits;
 use crate::task::plan::Plan;
-use crate::world::Clock;
 
 /// Largest arguments of one call, in bytes.
 pub const MAX_ARGUMENTS: usize = 1 << 20;

@@ -115,9 +115,8 @@ async fn attacks_text_never_commands_the_runner_or_the_terminal() {
         assert!(!text.contains(acts), "{name} has control characters:\n{text:?}");
     }
     for line in ended.printed().lines() {
-        let is_command = line.trim_start().starts_with("::")
-            || line.contains("##[")
-            || line.contains("##vso[");
+        let is_command =
+            line.trim_start().starts_with("::") || line.contains("##[") || line.contains("##vso[");
         assert!(!is_command, "a command for the runner: {line:?}\n{}", ended.printed());
     }
     // The twin: the same text was there to be acted on.

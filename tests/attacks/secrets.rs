@@ -68,10 +68,7 @@ fn script(arena: &Arena, sink: &Sink) -> Vec<Turn> {
         .and(file(".git/config".to_owned()))
         .and(call("list_dir", json!({ "dir_path": home })))
         .and(call("list_dir", json!({ "dir_path": arena.state() })))
-        .and(call(
-            "grep_files",
-            json!({ "pattern": "secret", "path": home, "output": "lines" }),
-        ))
+        .and(call("grep_files", json!({ "pattern": "secret", "path": home, "output": "lines" })))
         .and(call(
             "grep_files",
             json!({ "pattern": "TOKEN|KEY", "path": "/proc/self", "output": "lines" }),
@@ -126,8 +123,7 @@ async fn attacks_without_a_sandbox_every_secret_is_found() {
     git(folder.path(), &["init", "-q"]);
     let url = format!("https://x:{}@example.com/a", arena.oracle.value(GITHUB_TOKEN));
     git(folder.path(), &["remote", "add", "origin", &url]);
-    let found =
-        on_the_host(&arena, folder.path(), &dump(&arena, &sink, "/proc/self")).await;
+    let found = on_the_host(&arena, folder.path(), &dump(&arena, &sink, "/proc/self")).await;
     let hits = arena.oracle.search(found.as_bytes()).join("\n");
     for name in [LLM_KEY, GITHUB_TOKEN, HOST_FILE, HOST_VARIABLE] {
         assert!(hits.contains(name), "{name} was not found:\n{hits}");

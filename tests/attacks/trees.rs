@@ -59,7 +59,8 @@ fn hostile_git(program: &str) -> String {
             "printf '#!/bin/sh\\n{program}\\n' > .git/hooks/{hook}; cp .git/hooks/{hook} hooks/\n"
         );
     }
-    script + "chmod +x .git/hooks/* hooks/*\n\
+    script
+        + "chmod +x .git/hooks/* hooks/*\n\
         printf '* filter=evil diff=evil merge=evil export-subst ident\\n' > .gitattributes\n\
         printf '[lfs]\\n\\turl = http://127.0.0.1:1\\n' > .lfsconfig\n"
 }
@@ -125,7 +126,8 @@ async fn check(place: Place<'_>) {
         assert!(!lower.split('/').any(|part| part == ".git" || part == "git~1"), "{paths:?}");
         assert!(["100644", "100755", "120000"].contains(&mode.as_str()), "{path} has mode {mode}");
     }
-    for never in ["pipe", "sock", "device", "sparse", "nested", "nested/x", "outside", "etc", "up"] {
+    for never in ["pipe", "sock", "device", "sparse", "nested", "nested/x", "outside", "etc", "up"]
+    {
         assert!(!paths.contains(&never), "`{never}` was published: {paths:?}");
     }
     assert!(!paths.iter().any(|path| path.ends_with("/config")), "{paths:?}");

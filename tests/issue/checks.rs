@@ -8,8 +8,10 @@ use crate::support::model::{call, custom, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix, github_with};
 
 /// A change that breaks what worked.
-const BREAK: &str = "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
-const MEND: &str = "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
+const BREAK: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
+const MEND: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
 
 /// The project with the bug repaired, so that its check passes on the base.
 fn sound() -> Vec<(&'static str, &'static str)> {
@@ -20,9 +22,13 @@ fn sound() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn a_check_that_the_change_broke_goes_back_to_the_model() {
-    let turns = [custom("apply_patch", BREAK), say("Done."), custom("apply_patch", MEND)
-        .and(call("shell_command", json!({"command": "echo '# more' >> README.md"}))),
-        say("Mended.")];
+    let turns = [
+        custom("apply_patch", BREAK),
+        say("Done."),
+        custom("apply_patch", MEND)
+            .and(call("shell_command", json!({"command": "echo '# more' >> README.md"}))),
+        say("Mended."),
+    ];
     let world = TestWorld::new(github_with(&sound()), turns);
     world.issue().expect(0);
     let asked = world.model.requests();

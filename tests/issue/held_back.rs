@@ -19,7 +19,8 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
     assert!(world.result("held-back.patch").contains("+on: push"));
     assert!(!world.result("change.patch").contains("on: push"));
     let path = world.github.repository_path();
-    let tree = crate::support::git_repo::git(&path, &["ls-tree", "-r", "--name-only", &pull.head_sha]);
+    let tree =
+        crate::support::git_repo::git(&path, &["ls-tree", "-r", "--name-only", &pull.head_sha]);
     assert_eq!(tree, "README.md\ncalc.sh\ntest.sh\n");
 }
 

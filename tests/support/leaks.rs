@@ -96,7 +96,8 @@ impl Oracle {
                 }
                 found.extend(self.search(&bytes).into_iter().map(|hit| format!("{name}: {hit}")));
             }
-            found.extend(self.search(name.as_bytes()).into_iter().map(|hit| format!("name: {hit}")));
+            found
+                .extend(self.search(name.as_bytes()).into_iter().map(|hit| format!("name: {hit}")));
         }
         found
     }
@@ -194,9 +195,13 @@ pub(crate) fn disguises(text: &str) -> Vec<(&'static str, String)> {
         ("base64", base64("")),
         ("base64, second phase", base64("x")),
         ("base64, third phase", base64("xy")),
-        ("base64, in lines", base64("").as_bytes().chunks(11).fold(String::new(), |out, chunk| {
-            out + &String::from_utf8_lossy(chunk) + "\n"
-        })),
+        (
+            "base64, in lines",
+            base64("")
+                .as_bytes()
+                .chunks(11)
+                .fold(String::new(), |out, chunk| out + &String::from_utf8_lossy(chunk) + "\n"),
+        ),
         ("hex", hex_of(text)),
         ("upper hex", hex_of(text).to_uppercase()),
         ("url", text.bytes().map(|byte| format!("%{byte:02X}")).collect()),

@@ -25,7 +25,9 @@ use tokio::sync::OnceCell;
 
 use self::folders::Folders;
 use self::isolation::Isolation;
-use super::{ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop};
+use super::{
+    ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
+};
 use crate::guest::GUEST_BINARY;
 use crate::guest::client::Client;
 
