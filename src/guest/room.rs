@@ -142,7 +142,8 @@ impl Room {
     /// After a command: looks when much of the disk is gone, or when there was too much before; the
     /// error is for the model.
     pub fn after(&self) -> Result<(), String> {
-        match self.lock().last {
+        let last = self.lock().last;
+        match last {
             Some(last) if !self.exceeds(last.used) && !self.has_shrunk(last) => Ok(()),
             _ => self.check(),
         }

@@ -68,6 +68,8 @@ pub(super) struct Ended {
     /// Command lines of all processes and descriptions of all containers during the run.
     pub(super) seen: String,
     pub(super) containers_seen: usize,
+    /// Peak resident memory of the program.
+    pub(super) peak_kib: u64,
 }
 
 impl Ended {
@@ -84,8 +86,12 @@ impl Ended {
 
 impl Arena {
     pub(super) fn new() -> Arena {
+        Arena::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    pub(super) fn new_in(base: &Path) -> Arena {
         let oracle = Oracle::new(&[LLM_KEY, GITHUB_TOKEN, HOST_FILE, HOST_VARIABLE]);
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = tempfile::tempdir_in(base).unwrap();
         for name in HOME_FILES {
             let path = folder.path().join("home").join(name);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
@@ -173,16 +179,16 @@ impl Arena {
             Place::Local => None,
         };
         let stop = Arc::new(AtomicBool::new(false));
-        let watcher = tokio::spawn(watch(engine, Arc::clone(&stop)));
         let child = command.spawn().unwrap();
+        let watcher = tokio::spawn(watch(child.id().unwrap(), engine, Arc::clone(&stop)));
         let ended = tokio::time::timeout(Duration::from_secs(100), child.wait_with_output());
         let ended = ended.await.expect("the run does not end").unwrap();
         stop.store(true, Ordering::SeqCst);
-        let (seen, containers_seen) = watcher.await.unwrap();
+        let (seen, containers_seen, peak_kib) = watcher.await.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (stdout, stderr) = (text(ended.stdout), text(ended.stderr));
         let code = ended.status.code().unwrap_or(-1);
-        Ended { code, stdout, stderr, asked: model.requests(), seen, containers_seen }
+        Ended { code, stdout, stderr, asked: model.requests(), seen, containers_seen, peak_kib }
     }
 
     /// Nothing of any canary is in anything that the run left or sent. What the model
@@ -269,8 +275,13 @@ pub(super) enum WhatTheModelSaw {
     IsItsOwn,
 }
 
-/// Notes command lines and containers until it is told to stop.
-async fn watch(engine: Option<Docker>, stop: Arc<AtomicBool>) -> (String, usize) {
+/// Notes command lines, containers and the program's memory until it is told to stop.
+async fn watch(
+    program: u32,
+    engine: Option<Docker>,
+    stop: Arc<AtomicBool>,
+) -> (String, usize, u64) {
+    let mut peak_kib = 0;
     let mut seen = std::collections::BTreeSet::new();
     let mut inspected = std::collections::BTreeSet::new();
     while !stop.load(Ordering::SeqCst) {
@@ -278,6 +289,10 @@ async fn watch(engine: Option<Docker>, stop: Arc<AtomicBool>) -> (String, usize)
             if let Ok(line) = std::fs::read(process.path().join("cmdline")) {
                 seen.insert(String::from_utf8_lossy(&line).replace('\0', " "));
             }
+        }
+        let status = std::fs::read_to_string(format!("/proc/{program}/status"));
+        if let Some(peak) = status.ok().and_then(|status| peak_of(&status)) {
+            peak_kib = peak;
         }
         if let Some(engine) = &engine {
             for id in containers(engine, None).await {
@@ -292,7 +307,12 @@ async fn watch(engine: Option<Docker>, stop: Arc<AtomicBool>) -> (String, usize)
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    (seen.into_iter().collect::<Vec<_>>().join("\n"), inspected.len())
+    (seen.into_iter().collect::<Vec<_>>().join("\n"), inspected.len(), peak_kib)
+}
+
+fn peak_of(status: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Our containers, of one run or of all.
