@@ -52,7 +52,8 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         reaction eyes by patchwright-bot
         branch main
         branch patchwright/issue-7
-    "#]].assert_eq(&state(&world));
+    "#]]
+    .assert_eq(&state(&world));
     expect![[r#"
         conclusion = done
         final-message = Add instead of subtracting⏎⏎The sign in `calc.sh` was wrong.
@@ -66,7 +67,8 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         journal-file = DIR/state/runs/RUN/journal.jsonl
         report-file = DIR/state/runs/RUN/report.html
         cost-usd = 0.0075
-    "#]].assert_eq(&outputs(&world));
+    "#]]
+    .assert_eq(&outputs(&world));
     let summary = fs_err::read_to_string(world.path("summary")).unwrap();
     for part in ["## Patchwright: acme/app", "Pull request: ", "### Evidence", "sh ./test.sh"] {
         assert!(summary.contains(part), "{part}: {summary}");
@@ -82,7 +84,8 @@ fn another_label_sets_nothing_off() {
         exit 0
         --- stderr
         nothing to do: label `bug` is not the trigger label `patchwright`
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     untouched(&world);
 }
 

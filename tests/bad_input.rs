@@ -25,69 +25,93 @@ fn world(github: GitHub) -> TestWorld {
 
 #[test]
 fn without_a_token() {
-    check(&world(github()).unset("GITHUB_TOKEN"), ISSUE, &expect![[r#"
+    check(
+        &world(github()).unset("GITHUB_TOKEN"),
+        ISSUE,
+        &expect![[r#"
         exit 60
         --- stderr
         error: no GitHub token
 
         hint: set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and `pull-requests: write`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_a_token_that_github_does_not_know() {
     let world = world(github()).set("GITHUB_TOKEN", "github_pat_11AAAAAAA0wrong");
-    check(&world, ISSUE, &expect![[r#"
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
         exit 60
         --- stderr
         error: the token is missing, wrong or expired: Bad credentials
 
         hint: set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and `pull-requests: write`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_a_repository_that_is_not_there() {
-    check(&world(github()), &["issue", "acme/ap#7", "--quiet"], &expect![[r#"
+    check(
+        &world(github()),
+        &["issue", "acme/ap#7", "--quiet"],
+        &expect![[r#"
         exit 60
         --- stderr
         error: repository `acme/ap` (or the token may not see it) was not found
 
         hint: check the name `acme/ap`, and that the token may see the repository
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_an_issue_that_is_not_there() {
-    check(&world(github()), &["issue", "acme/app#70", "--quiet"], &expect![[r#"
+    check(
+        &world(github()),
+        &["issue", "acme/app#70", "--quiet"],
+        &expect![[r#"
         exit 60
         --- stderr
         error: issue `acme/app#70` (or the token may not see it) was not found
 
         hint: check the number: acme/app#70
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_an_archived_repository() {
-    check(&world(github().with(|repository| repository.archived = true)), ISSUE, &expect![[r#"
+    check(
+        &world(github().with(|repository| repository.archived = true)),
+        ISSUE,
+        &expect![[r#"
         exit 60
         --- stderr
         error: `acme/app` is archived, so nothing can be pushed to it
 
         hint: unarchive the repository in its settings, or choose another one
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_a_closed_issue() {
-    check(&world(github().with_issue(|issue| issue.open = false)), ISSUE, &expect![[r#"
+    check(
+        &world(github().with_issue(|issue| issue.open = false)),
+        ISSUE,
+        &expect![[r#"
         exit 10
         --- stderr
         error: issue acme/app#7 is closed
 
         hint: reopen it to have it worked on
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -99,7 +123,8 @@ fn with_a_base_branch_that_is_not_there() {
         --- stderr
         error: cannot fetch `acme/app`
           cause: `release` in `GITHUB/acme/app.git` was not found
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!(world.github.branches().len(), 1);
 }
 
@@ -108,13 +133,17 @@ fn with_no_docker() {
     let world = world(github())
         .set("PATCHWRIGHT_SANDBOX", "docker")
         .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
-    check(&world, ISSUE, &expect![[r#"
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
         exit 70
         --- stderr
         error: Docker does not answer at `unix:///nowhere/docker.sock`: Socket not found: /nowhere/docker.sock
 
         hint: start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; `patchwright doctor` checks it
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -136,13 +165,17 @@ fn with_a_model_that_nobody_knows() {
 #[test]
 fn without_a_key_for_the_public_endpoint() {
     let world = world(github()).unset("OPENAI_API_KEY").unset("OPENAI_BASE_URL");
-    check(&world, ISSUE, &expect![[r#"
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
         exit 50
         --- stderr
         error: no key for `gpt-5.3-codex`
 
         hint: set `OPENAI_API_KEY`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -157,7 +190,8 @@ fn with_a_key_that_the_provider_refuses() {
 
         hint: run the same command again to go on
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }
 
@@ -165,7 +199,10 @@ fn with_a_key_that_the_provider_refuses() {
 fn with_an_unknown_key_in_the_operators_configuration() {
     let world = world(github());
     fs_err::write(world.path("config.yml"), "limits:\n  max-turn: 3\n").unwrap();
-    check(&world, &["issue", "acme/app#7", "--config", "config.yml"], &expect![[r#"
+    check(
+        &world,
+        &["issue", "acme/app#7", "--config", "config.yml"],
+        &expect![[r#"
         exit 2
         --- stderr
         error: configuration `config.yml` is not valid
@@ -177,14 +214,18 @@ fn with_an_unknown_key_in_the_operators_configuration() {
           |   ^ unknown field `max-turn`, expected one of max-turns, max-tokens, max-cost-usd, timeout, command-timeout, setup-timeout, verify-rounds
 
         hint: every key is described in `docs/configuration.md`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn with_a_wrong_value_in_the_operators_configuration() {
     let world = world(github());
     fs_err::write(world.path("config.yml"), "verify: [a]\nlimits:\n  timeout: soon\n").unwrap();
-    check(&world, &["issue", "acme/app#7", "--config", "config.yml"], &expect![[r#"
+    check(
+        &world,
+        &["issue", "acme/app#7", "--config", "config.yml"],
+        &expect![[r#"
         exit 2
         --- stderr
         error: configuration `config.yml` is not valid
@@ -197,7 +238,8 @@ fn with_a_wrong_value_in_the_operators_configuration() {
           |            ^ `soon` is not a duration; write for example `TIME`, `5m` or `1h`
 
         hint: every key is described in `docs/configuration.md`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -225,13 +267,17 @@ fn with_a_repository_configuration_that_is_not_valid() {
 
 #[test]
 fn with_something_that_is_no_issue() {
-    check(&world(github()), &["issue", "acme/app"], &expect![[r#"
+    check(
+        &world(github()),
+        &["issue", "acme/app"],
+        &expect![[r#"
         exit 2
         --- stderr
         error: invalid value 'acme/app' for '<OWNER/REPO#N>': `acme/app` is not an issue; write it as `OWNER/REPO#N`
 
         For more information, try '--help'.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -239,14 +285,18 @@ fn with_a_state_folder_that_is_a_file() {
     let world = world(github());
     fs_err::write(world.path("file"), "").unwrap();
     let world = world.set("PATCHWRIGHT_STATE_DIR", "file");
-    check(&world, ISSUE, &expect![[r#"
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
         exit 1
         --- stderr
         error: the state folder `file` cannot be written
           cause: File exists (os error 17)
 
         hint: choose a folder that you can write to with `--state-dir`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -276,7 +326,8 @@ fn with_the_number_of_a_pull_request() {
         error: acme/app#8 is a pull request, not an issue
 
         hint: give the number of an issue
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!(world.github.writes().len(), before);
 }
 
@@ -303,7 +354,10 @@ fn with_a_disk_that_fills_up() {
         let Some(output) = output else { return };
         let (text, said) = (output.text(), &output.stderr);
         assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
-        assert!(said.contains("error: ") && said.contains("No space left"), "{kilobytes} KB: {text}");
+        assert!(
+            said.contains("error: ") && said.contains("No space left"),
+            "{kilobytes} KB: {text}"
+        );
         assert!(!said.contains("panicked"), "{kilobytes} KB: {text}");
         assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
     }

@@ -14,7 +14,8 @@ fn the_demo_ends_in_a_local_pull_request_and_names_its_files() {
         journal: DIR/demo/state/runs/RUN/journal.jsonl
         diff: DIR/demo/state/runs/RUN/change.patch
         report: DIR/demo/state/runs/RUN/report.html
-        pull request: demo/forge/pull-requests/2.md"#]].assert_eq(&paths.join("\n"));
+        pull request: demo/forge/pull-requests/2.md"#]]
+    .assert_eq(&paths.join("\n"));
     for line in output.stdout.lines().rev().take(4) {
         let path = line.split_once(": ").unwrap().1;
         assert!(world.path(path).is_file(), "{line}");
@@ -36,7 +37,8 @@ fn a_second_demo_in_the_same_folder_is_refused() {
         error: `demo` has a demo already
 
         hint: remove it, or choose another folder with `--dir`
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
 }
 
 #[test]

@@ -14,7 +14,8 @@ const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());
     let project = project(&world);
-    let output = world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    let output =
+        world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
     expect![[r#"
         exit 0
         --- stdout
@@ -43,7 +44,8 @@ fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     files.sort();
-    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"].assert_eq(&files.join(" "));
+    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"]
+        .assert_eq(&files.join(" "));
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
     expect![[r#"
         diff --git a/calc.sh b/calc.sh

@@ -24,7 +24,8 @@ fn a_prompts_run_comes_to_the_same_tree_again_without_a_model() {
         · apply_patch
         · shell_command
         · update_plan
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!(world.model.requests().len(), 5, "all of them by the run itself");
 }
 
@@ -63,5 +64,6 @@ fn a_run_that_is_not_there_is_named() {
         error: there is no run `RUN`
 
         hint: runs are folders in DIR/state/runs
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
 }

@@ -150,9 +150,10 @@ async fn attacks_deleted_files_give_their_space_back_with_the_command() {
     let running = sandbox.start(&spec("run-1", "", small())).await.unwrap();
     let hidden = "exec 9> hidden; rm hidden; head -c 50000000 /dev/zero >&9; (sleep 60 &); true";
     run(&running, hidden).await.unwrap();
-    let left = run(&running, "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 60'")
-        .await
-        .unwrap();
+    let left =
+        run(&running, "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 60'")
+            .await
+            .unwrap();
     assert_eq!(left.output.trim(), "0", "the holder of the space lives on");
     running.stop().await.unwrap();
 }

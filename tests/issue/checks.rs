@@ -57,7 +57,9 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     files.push((".github/patchwright.yml", config));
     let world = TestWorld::new(github_with(&files), fix());
     let output = world.issue().expect(0);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 0
         --- stdout
         Add instead of subtracting
@@ -85,7 +87,8 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         check on head: `test -f README.md` passed
         publishing
         pull request #8: GITHUB/acme/app/pull/8 (created)
-    "#]]);
+    "#]],
+    );
     let body = &world.github.pulls()[0].body;
     for text in ["test -f README.md", "model\\` in", "access\\` in"] {
         assert!(body.contains(text), "{text}: {body}");

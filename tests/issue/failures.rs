@@ -11,7 +11,9 @@ use crate::support::world::{TestWorld, fix, github};
 fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
     let world = TestWorld::new(github(), fix());
     let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 40
         --- stderr
         run RUN
@@ -28,8 +30,11 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         error: the limit on turns was reached
 
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: stopped by a limit; the work so far is kept**
 
@@ -43,7 +48,8 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     assert!(world.result("plan.md").contains("Find the bug"));
     assert!(world.result("report.html").contains("calc.sh"));
@@ -71,7 +77,9 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
     turns.extend((0..5).map(|_| fail(500, "server_error", "down")));
     let world = TestWorld::new(github(), turns);
     let output = world.issue().expect(50);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 50
         --- stderr
         run RUN
@@ -93,7 +101,8 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
 
         hint: run the same command again to go on
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.github.pulls(), []);
     world.model.add(fix().into_iter().skip(2));
     world.issue().expect(0);
@@ -111,7 +120,9 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         fix(),
     );
     let output = world.issue().expect(60);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 60
         --- stderr
         run RUN
@@ -133,8 +144,11 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
 
         hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
         hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by github-actions[bot]:
         **Patchwright could not do this**
 
@@ -150,7 +164,8 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
         reaction eyes by github-actions[bot]
         branch main
         branch patchwright/issue-7
-    "#]]);
+    "#]],
+    );
     world.github.change(|repository| repository.actions_may_open_pulls = true);
     world.issue().expect(0);
     assert_eq!(world.model.requests().len(), 5, "the change was there already");
@@ -183,7 +198,9 @@ fn github_that_stays_down_at_the_end_is_asked_again_by_the_next_run() {
 fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
     let world = TestWorld::new(github().token_lacks("issues"), fix());
     let output = world.issue().expect(60);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 60
         --- stderr
         run RUN
@@ -191,6 +208,7 @@ fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
         error: not allowed to comment on `acme/app#7`: Resource not accessible by personal access token
 
         hint: give the token `issues: write`
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.model.requests().len(), 0);
 }

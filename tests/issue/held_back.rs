@@ -13,7 +13,9 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
     turns.extend(write(".github/workflows/ci.yml", "on: push", "Add, and run it in CI"));
     let world = TestWorld::new(github(), turns);
     let output = world.issue().expect(20);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 20
         --- stdout
         Add, and run it in CI
@@ -32,7 +34,8 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
         publishing
         pull request #8: GITHUB/acme/app/pull/8 (created)
         partial: `.github/workflows/ci.yml` was kept back and is handed over as a patch (path.workflow)
-    "#]]);
+    "#]],
+    );
     let pull = &world.github.pulls()[0];
     assert!(pull.body.contains("+on: push"), "{}", pull.body);
     assert!(world.result("held-back.patch").contains("+on: push"));
@@ -47,7 +50,9 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
 fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
     let world = TestWorld::new(github(), write(".github/workflows/ci.yml", "on: push", "CI"));
     let output = world.issue().expect(30);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 30
         --- stdout
         CI
@@ -63,8 +68,11 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
         error: `.github/workflows/ci.yml` may not be published (path.workflow)
 
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: refused by policy**
 
@@ -79,7 +87,8 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
     assert!(world.result("held-back.patch").contains("+on: push"));
 }
 
@@ -103,7 +112,9 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
         [call("shell_command", json!({"command": command})), say("Noted.")],
     );
     let output = world.issue().expect(30);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 30
         --- stdout
         Noted.
@@ -119,8 +130,11 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
         error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
 
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: refused by policy**
 
@@ -136,7 +150,8 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.holds(KEY), Vec::<std::path::PathBuf>::new());
 }
 
@@ -144,7 +159,9 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
 fn no_change_is_no_pull_request() {
     let world = TestWorld::new(github(), [say("Nothing is wrong here.")]);
     let output = world.issue().expect(10);
-    check(&output.text(), &expect![[r#"
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 10
         --- stdout
         Nothing is wrong here.
@@ -157,8 +174,11 @@ fn no_change_is_no_pull_request() {
         working on it
         check on loop: `sh ./test.sh` failed with exit code 1
         nothing_to_do: the model made no change
-    "#]]);
-    check(&state(&world), &expect![[r#"
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: nothing to change**
 
@@ -173,14 +193,17 @@ fn no_change_is_no_pull_request() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_question_ends_up_in_the_comment() {
     let world = TestWorld::new(github(), [say("Looked.\n\nNEEDS INPUT: which base, 8 or 10?")]);
     world.issue().expect(10);
-    check(&state(&world), &expect![[r#"
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: needs an answer**
 
@@ -197,5 +220,6 @@ fn a_question_ends_up_in_the_comment() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
 }
