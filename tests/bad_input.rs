@@ -190,7 +190,8 @@ fn with_a_key_that_the_provider_refuses() {
 
         hint: check that the key is the provider's own (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`) and may use this model
         hint: what there is so far is in DIR/state/runs/RUN
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }
 

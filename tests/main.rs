@@ -8,10 +8,12 @@ mod support;
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
 mod agent; // the agent loop with a scripted model and the real guest
+mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
+mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
 mod endpoints; // model endpoints that are hostile or absent
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
@@ -29,6 +31,7 @@ mod patches; // the apply_patch format, its hosted dialect, and the workspace bo
 mod policy; // what may leave the building
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
+mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read

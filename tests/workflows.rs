@@ -64,15 +64,15 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
     assert_eq!(
         names("inputs").join(" "),
-        "prompt prompt-file model effort base branch draft labels reviewers image setup verify \
-         allow-hosts max-turns max-cost-usd timeout dry-run sandbox allow-users allow-bots label \
-         mention config"
+        "model base-url effort base branch draft labels reviewers image setup verify max-turns \
+         max-cost-usd max-tokens timeout dry-run sandbox allow-users allow-bots label config \
+         state-dir"
     );
     assert_eq!(
         names("outputs").join(" "),
         "conclusion final-message pull-request-number pull-request-url pull-request-operation \
-         pull-request-head-sha branch review-id coverage plan-file patch-file findings-file \
-         journal-file report-file cost-usd"
+         pull-request-head-sha branch plan-file patch-file held-back-file journal-file report-file \
+         cost-usd"
     );
     for input in names("inputs") {
         let variable = format!("INPUT_{}", input.to_uppercase().replace('-', "_"));
@@ -134,8 +134,8 @@ struct Runner {
 const PROGRAM: &str = "#!/bin/sh\n\
     if [ \"$1\" = --version ]; then echo 'patchwright fake'; exit; fi\n\
     echo \"called: $*\"\n\
-    echo \"prompt: $INPUT_PROMPT\"\n\
-    echo \"hosts: $INPUT_ALLOW_HOSTS\"\n\
+    echo \"setup: $INPUT_SETUP\"\n\
+    echo \"verify: $INPUT_VERIFY\"\n\
     echo \"token: $GITHUB_TOKEN\"\n";
 
 impl Runner {
@@ -258,7 +258,7 @@ fn a_tag_or_its_commit_runs_the_released_program() {
         let runner = Runner::new(reference).release(|sums| sums);
         assert_eq!(
             runner.run(),
-            "patchwright fake\ndownloading v0.3.1\ncalled: action\nprompt: \nhosts: \ntoken: the-token\n",
+            "patchwright fake\ndownloading v0.3.1\ncalled: action\nsetup: \nverify: \ntoken: the-token\n",
             "{reference}"
         );
     }
@@ -272,7 +272,7 @@ fn anything_else_is_built_from_source() {
         assert_eq!(
             runner.run(),
             "building Patchwright 0.3.1 from source\npatchwright fake\ncargo install --locked\n\
-             called: action\nprompt: \nhosts: \ntoken: the-token\n",
+             called: action\nsetup: \nverify: \ntoken: the-token\n",
             "{reference}"
         );
     }
@@ -295,9 +295,9 @@ fn a_wrong_or_missing_checksum_stops_the_action() {
 #[test]
 fn inputs_reach_the_program_and_never_the_shell() {
     let hostile = "$(touch pwned) `touch pwned`; touch pwned '\"\n::set-env name=A::b";
-    let runner = Runner::new("main").input("prompt", hostile).input("allow-hosts", "a.test,b.test");
+    let runner = Runner::new("main").input("setup", hostile).input("verify", "make test");
     let folder = runner.folder.path().to_owned();
     let said = runner.run();
-    assert!(said.contains(&format!("prompt: {hostile}\nhosts: a.test,b.test\n")), "{said}");
+    assert!(said.contains(&format!("setup: {hostile}\nverify: make test\n")), "{said}");
     assert!(!folder.join("pwned").exists());
 }

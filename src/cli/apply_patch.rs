@@ -19,12 +19,12 @@ use crate::tools::{ToolError, ToolOutput};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder that the paths in the patch start at
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, env = "PATCHWRIGHT_DIR", value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 
     /// Read one hosted operation instead: JSON with `type` (`create_file`, `update_file` or
     /// `delete_file`), `path` and `diff`
-    #[arg(long)]
+    #[arg(long, env = "PATCHWRIGHT_HOSTED")]
     pub hosted: bool,
 }
 

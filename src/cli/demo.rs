@@ -16,7 +16,7 @@ use crate::task::outcome::Conclusion;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder for the demo's forge and reports [default: a new temporary folder]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, env = "PATCHWRIGHT_DIR", value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub struct Args {
     pub repository: Option<RepositoryId>,
 
     /// Workflow file to check for the traps of workflows that run agents; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PATCHWRIGHT_WORKFLOW", value_name = "FILE")]
     pub workflow: Vec<PathBuf>,
 
     #[command(flatten)]

@@ -35,7 +35,7 @@ pub struct Args {
     pub out: Option<PathBuf>,
 
     /// Write the change into the working folder of --repo when it succeeds
-    #[arg(long)]
+    #[arg(long, env = "PATCHWRIGHT_APPLY")]
     pub apply: bool,
 
     #[command(flatten)]

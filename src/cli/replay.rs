@@ -20,7 +20,7 @@ pub struct Args {
     pub run: String,
 
     /// Repository to take the base commit from [default: the run's clone mirror or repository]
-    #[arg(long, value_name = "PATH|URL")]
+    #[arg(long, env = "PATCHWRIGHT_REPO", value_name = "PATH|URL")]
     pub repo: Option<String>,
 
     /// Where commands run [default: as recorded]

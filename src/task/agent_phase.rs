@@ -155,7 +155,7 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
-    run.journal(Entry::Stopped {
+    run.journal(&Entry::Stopped {
         reason: stopped.reason.word().to_owned(),
         final_message: stopped.final_message.clone(),
     })?;
@@ -240,7 +240,7 @@ fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
     let json = serde_json::to_vec(&change)
         .map_err(|err| Failure::internal("the change cannot be written down").caused_by(err))?;
     run.folder.write(CHANGE_FILE, &json)?;
-    run.journal(Entry::Collected {
+    run.journal(&Entry::Collected {
         tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
         files: change.map_or(0, |change| change.files.len()),
     })

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use sha2::{Digest, Sha256};
 
 use super::{Task, TaskKind};
 use crate::agent::journal::{self, Entry, Journal, Line};
@@ -84,8 +85,7 @@ fn key(task: &Task, at: Option<&Path>) -> String {
             format!("exec-{}-{base:?}-{prompt}", place.display())
         }
     };
-    use sha2::Digest;
-    let digest = sha2::Sha256::digest(text.as_bytes());
+    let digest = Sha256::digest(text.as_bytes());
     let readable: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
     format!("{readable}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])

@@ -142,20 +142,19 @@ async fn work(
     let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
     let brief = Brief::new(run, admitted, &workspace, &checks).await?;
     progress.phase("Working on it");
-    let worked = match agent_phase::recorded(run, &baseline, &brief) {
-        Some(worked) => worked,
-        None => {
-            let phase = Phase {
-                run,
-                workspace: &workspace,
-                base_tar,
-                image: &image,
-                checks: &checks,
-                baseline: &baseline,
-                progress,
-            };
-            agent_phase::work(&phase, brief).await?
-        }
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let phase = Phase {
+            run,
+            workspace: &workspace,
+            base_tar,
+            image: &image,
+            checks: &checks,
+            baseline: &baseline,
+            progress,
+        };
+        agent_phase::work(&phase, brief).await?
     };
     let settled = Settled::new(run, &workspace, &worked)?;
     let evidence = match &settled.commit {
@@ -193,8 +192,8 @@ async fn work(
 
 impl Run<'_> {
     /// Appends to the journal.
-    pub fn journal(&self, entry: Entry) -> Result<()> {
-        self.folder.journal.append(&entry).map(drop)
+    pub fn journal(&self, entry: &Entry) -> Result<()> {
+        self.folder.journal.append(entry).map(drop)
     }
 
     /// What the run is about, for titles: `acme/web#7`, or the prompt's beginning.
@@ -273,11 +272,11 @@ impl Run<'_> {
     fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             self.around.ui.say(&format!("going on with run {}", self.folder.id));
-            return self.journal(Entry::Note { text: "resumed".to_owned() });
+            return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         self.around.ui.say(&format!("run {}", self.folder.id));
         self.around.ui.event(&json!({ "is": "run", "run": self.folder.id }));
-        self.journal(Entry::RunStarted {
+        self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: crate::VERSION.to_owned(),
             task: self.task.clone(),
@@ -286,7 +285,7 @@ impl Run<'_> {
     }
 
     fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
-        self.journal(Entry::WorkspaceOpened {
+        self.journal(&Entry::WorkspaceOpened {
             base: workspace.base.to_string(),
             branch: workspace.base_branch.clone(),
             image: image.reference.clone(),
@@ -355,7 +354,7 @@ impl Run<'_> {
         {
             return Ok(());
         }
-        self.journal(Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
+        self.journal(&Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
         self.folder.finish();
         Ok(())
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::outcome::Outcome;
 use super::publish::Published;
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::{self, Settled};
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
 use crate::error::{Failure, Result};
@@ -26,9 +26,8 @@ pub fn write(
 ) -> Result<()> {
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
-    let leaks = outcome.judgement.violations.iter().any(|found| found.rule == "secret.own");
     if let Some(change) = &outcome.change
-        && !leaks
+        && !settle::leaks(&outcome.judgement)
     {
         let base = workspace.base_tree()?;
         let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())
@@ -88,7 +87,7 @@ fn conversation(run: &Run<'_>) -> Vec<Item> {
     for line in lines {
         match line.entry {
             Entry::Prompted { items: said, .. } | Entry::Added { items: said } => {
-                items.extend(said)
+                items.extend(said);
             }
             Entry::Replied { reply, .. } => items.extend(reply.items),
             Entry::CallEnded { output, .. } => items.push(Item::Output(output)),

@@ -1,0 +1,340 @@
+//! The documents say what the program does: generated references are up to date, and tables that
+//! people write agree with the code. `UPDATE=1 cargo test --test main docs` writes the generated ones
+//! anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use clap::{ArgAction, CommandFactory};
+use patchwright::cli::{Cli, action};
+use patchwright::config::file;
+use patchwright::error::FailureKind;
+use patchwright::provider::catalogue::{Catalogue, Model};
+use patchwright::provider::item::Wire;
+use patchwright::provider::wire;
+use serde_json::Value;
+
+fn path(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    fs_err::read_to_string(path(name)).unwrap()
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// Compares a generated document with what it should be, or writes it.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment of the test run")]
+fn generated(name: &str, text: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        fs_err::write(path(name), text).unwrap();
+    }
+    let there = fs_err::read_to_string(path(name)).unwrap_or_default();
+    let mut lines = there.lines().zip(text.lines());
+    let first = lines.find(|(is, should)| is != should);
+    assert!(there == text, "{name} is out of date: run `just docs`; first difference: {first:?}");
+}
+
+/// The command line, without what differs from machine to machine.
+fn command() -> clap::Command {
+    fn plain(command: clap::Command) -> clap::Command {
+        command
+            .disable_help_subcommand(true)
+            .term_width(100)
+            .mut_args(|arg| arg.hide_env_values(true))
+            .mut_subcommands(plain)
+    }
+    let mut command = plain(Cli::command());
+    command.build();
+    command
+}
+
+#[test]
+fn the_command_line_reference_is_the_help_of_the_program() {
+    let mut command = command();
+    let mut text = "# Command line\n\nGenerated from the program's own help (`just docs`).\n\n\
+                    Exit codes are in [exit-codes.md](exit-codes.md), configuration files in \
+                    [configuration.md](configuration.md).\n"
+        .to_owned();
+    let mut section = |title: &str, command: &mut clap::Command| {
+        let help = command.render_long_help().to_string();
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        write!(text, "\n## {title}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()).unwrap();
+    };
+    section("patchwright", &mut command);
+    for sub in command.get_subcommands_mut() {
+        section(&format!("patchwright {}", sub.get_name()), sub);
+    }
+    generated("docs/cli.md", &text);
+}
+
+#[test]
+fn every_flag_has_a_variable() {
+    let mut flags = 0;
+    for command in command().get_subcommands() {
+        for arg in command.get_arguments() {
+            let Some(long) = arg.get_long() else { continue };
+            let answers = matches!(
+                arg.get_action(),
+                ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+            );
+            // `-v` counts; the log that it turns on has `RUST_LOG`.
+            if answers || long == "verbose" {
+                continue;
+            }
+            flags += 1;
+            let name = command.get_name();
+            let variable = arg.get_env().map(|variable| variable.to_string_lossy().into_owned());
+            assert!(
+                variable.as_deref().is_some_and(|it| it.starts_with("PATCHWRIGHT_")),
+                "`{name} --{long}` has the variable {variable:?}"
+            );
+        }
+    }
+    assert!(flags > 50, "{flags}");
+}
+
+fn names(action: &Value, key: &str) -> BTreeSet<String> {
+    action[key].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn the_action_offers_what_the_program_reads() {
+    let action = yaml(&read("action.yml"));
+    let tables = action::INPUTS.iter().chain(action::SWITCHES).map(|(name, _)| *name);
+    let read: BTreeSet<String> =
+        tables.chain(action::OWN_INPUTS.iter().copied()).map(str::to_owned).collect();
+    assert_eq!(names(&action, "inputs"), read);
+    let issue = command();
+    let issue = issue.find_subcommand("issue").unwrap();
+    let flags: BTreeSet<String> =
+        issue.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+    for (name, flag) in action::INPUTS.iter().chain(action::SWITCHES) {
+        assert!(flags.contains(*flag), "the input `{name}` stands for `{flag}`, which is no flag");
+    }
+}
+
+#[test]
+fn the_action_passes_on_what_the_program_writes() {
+    let action = yaml(&read("action.yml"));
+    let source = include_str!("../src/report/outputs.rs").split("\n#[cfg(test)]").next().unwrap();
+    let written = source.split("        (\"").skip(1).map(|part| part.split('"').next().unwrap());
+    let written: BTreeSet<String> = written.map(str::to_owned).collect();
+    assert!(written.contains("conclusion") && written.contains("cost-usd"), "{written:?}");
+    assert_eq!(names(&action, "outputs"), written);
+    for name in &written {
+        let value = format!("${{{{ steps.run.outputs.{name} }}}}");
+        assert_eq!(action["outputs"][name]["value"], Value::String(value));
+    }
+}
+
+/// Fenced blocks of a language.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let open = format!("```{language}\n");
+    let parts = text.split(&open).skip(1);
+    parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Everything that `part` says, `whole` says too; a condition may be one of several.
+fn assert_within(part: &Value, whole: &Value, at: &str) {
+    match (part, whole) {
+        (Value::Object(fields), Value::Object(all)) => {
+            for (name, field) in fields {
+                let there = all.get(name).unwrap_or_else(|| panic!("{at}.{name} is not there"));
+                assert_within(field, there, &format!("{at}.{name}"));
+            }
+        }
+        (Value::Array(items), Value::Array(all)) => {
+            assert_eq!(items.len(), all.len(), "{at}");
+            items.iter().zip(all).for_each(|(item, other)| assert_within(item, other, at));
+        }
+        (Value::String(text), Value::String(all)) if at.ends_with(".if") => {
+            assert!(all.split(" || ").any(|one| one == text), "{at}: {text} is not in {all}");
+        }
+        _ => assert_eq!(part, whole, "{at}"),
+    }
+}
+
+#[test]
+fn the_workflow_to_paste_is_short_and_says_nothing_that_the_shipped_one_does_not() {
+    let readme = read("README.md");
+    let block = blocks(&readme, "yaml").remove(0);
+    assert!(block.lines().count() <= 15, "{block}");
+    let workflow = yaml(&block);
+    assert_within(&workflow, &yaml(&read("workflows/issue-to-pr.yml")), "workflow");
+    let permissions = workflow["jobs"]["fix"]["permissions"].as_object().unwrap();
+    assert_eq!(permissions.len(), 3, "permissions are spelled out");
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut names = vec!["README.md".to_owned(), "SECURITY.md".into(), "CONTRIBUTING.md".into()];
+    for entry in fs_err::read_dir(path("docs")).unwrap() {
+        names.push(format!("docs/{}", entry.unwrap().file_name().to_string_lossy()));
+    }
+    for name in names {
+        let folder = path(&name).parent().unwrap().to_owned();
+        let text = read(&name);
+        for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            let file = target.split('#').next().unwrap();
+            let is_elsewhere = target.contains("://") || file.is_empty();
+            assert!(is_elsewhere || folder.join(file).exists(), "{name} links to {target}");
+        }
+    }
+}
+
+/// Fields of the structs in `config/file.rs`, as keys of the file.
+fn keys_in_code() -> BTreeSet<String> {
+    let source = include_str!("../src/config/file.rs").split("\n/// Parses a conf").next().unwrap();
+    let mut structs: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for part in source.split("pub struct ").skip(1) {
+        let (name, rest) = part.split_once(" {").unwrap();
+        let fields = rest.split_once("\n}").unwrap().0;
+        let fields =
+            fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
+        let fields =
+            fields.map(|(name, of)| (name.replace('_', "-"), of.trim_end_matches(',').to_owned()));
+        structs.insert(name.to_owned(), fields.collect());
+    }
+    let mut keys = BTreeSet::new();
+    for (name, of) in &structs["File"] {
+        match structs.get(of) {
+            Some(fields) => keys.extend(fields.iter().map(|(field, _)| format!("{name}.{field}"))),
+            None => drop(keys.insert(name.clone())),
+        }
+    }
+    keys
+}
+
+/// Keys in the first column of the table of `docs/configuration.md`; `.cpus` continues the one before.
+fn keys_in_document(text: &str) -> BTreeSet<String> {
+    let table = text.split("| key |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut keys = BTreeSet::new();
+    for row in table.lines().skip(2) {
+        let cell = row.split('|').nth(1).unwrap();
+        let mut section = String::new();
+        for key in cell.split('`').skip(1).step_by(2) {
+            let key = match key.strip_prefix('.') {
+                Some(rest) => format!("{section}.{rest}"),
+                None => key.to_owned(),
+            };
+            section = key.split('.').next().unwrap().to_owned();
+            keys.insert(key);
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_configuration_key_is_documented_and_every_documented_key_exists() {
+    let text = read("docs/configuration.md");
+    assert_eq!(keys_in_document(&text), keys_in_code());
+    for document in ["README.md", "docs/configuration.md"] {
+        for block in blocks(&read(document), "yaml") {
+            let is_configuration = !block.contains("uses:") && !block.contains("jobs:");
+            if is_configuration {
+                let parsed = file::parse(document, &block).unwrap_or_else(|err| panic!("{err}"));
+                assert_ne!(parsed, file::File::default(), "{block}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_of_exit_codes_is_the_programs() {
+    let kinds = [
+        FailureKind::Usage,
+        FailureKind::NothingToDo,
+        FailureKind::Partial,
+        FailureKind::Refused,
+        FailureKind::Budget,
+        FailureKind::Provider,
+        FailureKind::Forge,
+        FailureKind::Sandbox,
+        FailureKind::Machine,
+        FailureKind::Signal(2),
+        FailureKind::Signal(15),
+        FailureKind::Internal,
+    ];
+    let text = read("docs/exit-codes.md");
+    let mut documented: BTreeSet<u8> = BTreeSet::new();
+    let mut rows: Vec<(Vec<u8>, &str)> = Vec::new();
+    for row in text.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let codes = cells[0].trim_start_matches("| ").split(", ");
+        let codes: Vec<u8> = codes.map(|code| code.parse().unwrap()).collect();
+        documented.extend(&codes);
+        rows.push((codes, cells[1]));
+    }
+    let mut used = BTreeSet::from([0]);
+    for kind in kinds {
+        let code = kind.exit_code();
+        used.insert(code);
+        let (_, words) = rows.iter().find(|(codes, _)| codes.contains(&code)).unwrap();
+        let word = kind.conclusion();
+        assert!(words.contains(&format!("`{word}`")), "{word} is not in the row of {code}");
+    }
+    assert_eq!(documented, used);
+}
+
+#[test]
+fn the_table_of_models_is_the_catalogue() {
+    let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+    let mut text = "# Models\n\nGenerated from the catalogue, `src/provider/models.toml` (`just docs`). \
+        Prices are dollars per million tokens: input, output, input from the cache. The default effort is \
+        bold.\n\nAny other model: `openai/NAME` for a newer one of OpenAI, `chat/NAME` with `--base-url` for \
+        whatever speaks Chat Completions. What is not known about it is assumed to be dear and small, so \
+        that budgets hold.\n\n| `--model` | provider | wire | tools | context | output | price | effort |\n\
+        |---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    let (mut rows, mut unspoken) = (0, BTreeSet::new());
+    for slug in catalogue.slugs() {
+        let model = catalogue.resolve(slug, None).unwrap();
+        if wire::SPOKEN.contains(&model.wire) {
+            text.push_str(&row(&model));
+            rows += 1;
+        } else {
+            unspoken.insert(slug);
+        }
+    }
+    assert!(rows > 10, "{rows}");
+    if !unspoken.is_empty() {
+        let names: Vec<String> = unspoken.iter().map(|slug| format!("`{slug}`")).collect();
+        let wires = [Wire::Messages, Wire::Gemini].map(wire::word).join(" and ");
+        write!(
+            text,
+            "\nIn the catalogue, but asked on wires that this version does not speak ({wires}); reach them \
+             through a server that offers Chat Completions, as `chat/NAME`:\n{}.\n",
+            names.join(", ")
+        )
+        .unwrap();
+    }
+    generated("docs/models.md", &text);
+}
+
+fn row(model: &Model) -> String {
+    let price = model.price.map_or("unknown".to_owned(), |price| {
+        format!("{} / {} / {}", price.input, price.output, price.cache_read)
+    });
+    let efforts = model.efforts.iter().map(|effort| {
+        if Some(effort) == model.default_effort.as_ref() {
+            format!("**{effort}**")
+        } else {
+            effort.clone()
+        }
+    });
+    let efforts: Vec<String> = efforts.collect();
+    format!(
+        "| `{}` | {} | {} | {} | {} | {} | {price} | {} |\n",
+        model.slug,
+        model.provider,
+        wire::word(model.wire),
+        model.profile,
+        model.context_window,
+        model.max_output,
+        if efforts.is_empty() { "–".to_owned() } else { efforts.join(", ") },
+    )
+}
