@@ -199,7 +199,7 @@ fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
         let runs = world.runs();
         let journal = runs.first().map(|run| run.join("journal.jsonl"));
         journal
-            .and_then(|path| std::fs::read(path).ok())
+            .and_then(|path| fs_err::read(path).ok())
             .is_some_and(|text| reached(&String::from_utf8_lossy(&text)))
     });
 }

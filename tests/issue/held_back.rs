@@ -115,22 +115,22 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 30
-        --- stdout
-        Noted.
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · shell_command {"command":"a=test-model; printf '%s%s\\n' $a -key-7d1f03c55ab94e06 > notes.txt"}
-        check on loop: `sh ./test.sh` failed with exit code 1
-        error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
+            exit 30
+            --- stdout
+            Noted.
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · shell_command {"command":"a=test-model; printf '%s%s\\n' $a *** > notes.txt"}
+            check on loop: `sh ./test.sh` failed with exit code 1
+            error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
 
-        hint: what there is so far is in DIR/state/runs/RUN
-    "#]],
+            hint: what there is so far is in DIR/state/runs/RUN
+        "#]],
     );
     check(
         &state(&world),
