@@ -5,7 +5,9 @@ use patchwright::forge::Role;
 use serde_json::{Value, json};
 
 use crate::issue::state;
+use crate::resume::meanwhile;
 use crate::support::github::GitHub;
+use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -127,6 +129,19 @@ fn whoever_starts_the_workflow_again_needs_access_too() {
     let output = world.run(&["action"]).expect(30);
     assert!(output.stderr.contains("`eve`"), "{}", output.text());
     untouched(&world);
+}
+
+#[test]
+fn whoever_loses_access_meanwhile_gets_no_pull_request() {
+    let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 1"})));
+    world.model.replace(turns);
+    let output = meanwhile(&world, &["action"], || {
+        world.github.change(|repository| repository.roles.remove("ann"));
+    });
+    assert_eq!(output.code, 30, "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use expect_test::expect;
 
 use crate::support::git_repo::git;
-use crate::support::model::{custom, say};
+use crate::support::model::{Turn, custom, fail, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
@@ -112,6 +112,22 @@ fn work_starts_from_the_commit_that_was_asked_for() {
         .run(&["exec", "Make add add", "--repo", "project", "--base", "v1", "--out", "out"])
         .expect(0);
     assert!(world.path("out/change.patch").exists());
+}
+
+#[test]
+fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
+    let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
+    turns.push(fail(401, "invalid_api_key", "no such key"));
+    let world = TestWorld::local(turns);
+    project(&world);
+    let command = ["exec", "Make add add", "--repo", "project"];
+    world.run(&command).expect(50);
+    world.model.add(fix().into_iter().skip(2));
+    world.run(&command).expect(0);
+    assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
+    world.model.add(fix());
+    world.run(&command).expect(0);
+    assert_eq!(world.runs().len(), 2, "a run that has ended is not gone on with");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use expect_test::expect;
 
 use crate::exec::project;
+use crate::resume::{kill_when, replies};
+use crate::support::model::{custom, say};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -38,6 +40,37 @@ fn an_issues_run_comes_to_the_same_tree_again_without_a_forge() {
     let world = world.unset("GITHUB_TOKEN").unset("OPENAI_API_KEY");
     world.run(&["replay", &id]).expect(0);
     assert_eq!((world.github.requests().len(), world.model.requests().len()), (asked, 5));
+}
+
+#[test]
+fn a_run_whose_checks_were_given_back_comes_to_the_same_tree_again() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_VERIFY", "! grep -q '+' calc.sh");
+    world.model.add([
+        custom("apply_patch", "*** Begin Patch\n*** Add File: NEWS.md\n+Adds.\n*** End Patch\n"),
+        say("Also told the news."),
+        say("It has to have a plus."),
+    ]);
+    world.issue().expect(0);
+    let asked = world.model.requests().len();
+    assert_eq!(asked, 8, "two rounds of feedback");
+    replays(&world);
+    assert_eq!(world.model.requests().len(), asked);
+}
+
+#[test]
+fn a_run_that_was_killed_and_gone_on_with_comes_to_the_same_tree_again() {
+    let world = TestWorld::new(github(), fix());
+    kill_when(&world, |journal| journal.matches("\"is\":\"call_ended\"").count() == 3);
+    world.model.replace(fix().into_iter().skip(replies(&world)));
+    world.issue().expect(0);
+    replays(&world);
+}
+
+/// The only run comes to the same tree again.
+#[track_caller]
+fn replays(world: &TestWorld) {
+    let id = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
+    world.run(&["replay", &id]).expect(0);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::issue::{containers, docker_answers};
+use crate::support::github::{Fault, Kind};
 use crate::support::world::{Output, TestWorld, fix, github};
 
 /// How long anything here may take before it counts as hanging.
@@ -38,6 +39,30 @@ fn killed_after(line: usize) {
     settled(&world, line);
 }
 
+#[test]
+fn a_run_that_was_killed_after_any_write_to_github_comes_to_the_same_end() {
+    let golden = TestWorld::new(github(), fix());
+    golden.issue().expect(0);
+    let writes = golden.github.writes().len();
+    assert!(writes >= 4, "{:?}", golden.github.writes());
+    for write in 1..=writes {
+        let world = TestWorld::new(github(), fix());
+        let mut child = world.spawn(&["issue", "acme/app#7"]);
+        wait_for(|| world.github.writes().len() >= write || child.try_wait().unwrap().is_some());
+        // Its answer may be on its way: the process does not know what became of the request.
+        child.kill().unwrap();
+        world.wait(child);
+        let journal = world.result("journal.jsonl");
+        if journal.contains("\"is\":\"run_ended\"") {
+            continue;
+        }
+        world.model.replace(fix().into_iter().skip(replies(&world)));
+        let output = world.issue();
+        assert_eq!(output.code, 0, "killed after write {write}: {}", output.text());
+        settled(&world, write);
+    }
+}
+
 #[track_caller]
 fn settled(world: &TestWorld, line: usize) {
     let github = &world.github;
@@ -48,10 +73,10 @@ fn settled(world: &TestWorld, line: usize) {
         github.branches().len(),
         world.runs().len(),
     );
-    assert_eq!(seen, (1, 1, 1, 2, 1), "killed after line {line}: {:?}", github.writes());
-    assert!(world.model.requests().len() <= 6, "killed after line {line}");
+    assert_eq!(seen, (1, 1, 1, 2, 1), "killed after {line}: {:?}", github.writes());
+    assert!(world.model.requests().len() <= 6, "killed after {line}");
     let sandboxes = fs_err::read_dir(world.path("state/sandboxes")).unwrap().count();
-    assert_eq!(sandboxes, 0, "killed after line {line}: a sandbox was left");
+    assert_eq!(sandboxes, 0, "killed after {line}: a sandbox was left");
 }
 
 #[test]
@@ -125,16 +150,47 @@ fn a_run_that_was_interrupted_while_it_asked_goes_on_with_the_same_command() {
     assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
 }
 
+#[test]
+fn a_signal_during_the_checks_of_the_base_leaves_no_sandbox() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_VERIFY", "sleep 300");
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    until(&world, |journal| journal.contains("\"is\":\"workspace_opened\""));
+    wait_for(|| fs_err::read_dir(world.path("state/sandboxes")).is_ok_and(|dir| dir.count() > 0));
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn a_signal_while_publishing_leaves_the_rest_to_the_next_run() {
+    let slow = Kind::Delay(Duration::from_secs(2));
+    let world = TestWorld::new(github().fault(Fault::once("POST", "/pulls", slow)), fix());
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    until(&world, |journal| journal.contains("\"effect\":\"pull_request\""));
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    world.issue().expect(0);
+    settled(&world, 0);
+    assert_eq!(world.model.requests().len(), 5);
+}
+
 /// Starts the command and kills it once its journal has this many lines.
 fn kill_at(world: &TestWorld, line: usize) {
     kill_when(world, |journal| journal.matches('\n').count() >= line);
 }
 
-fn kill_when(world: &TestWorld, reached: impl Fn(&str) -> bool) {
+pub(crate) fn kill_when(world: &TestWorld, reached: impl Fn(&str) -> bool) {
     let mut child = world.spawn(&["issue", "acme/app#7"]);
     until(world, reached);
     child.kill().unwrap();
     world.wait(child);
+}
+
+/// A run whose model is in the middle of a command when `change` happens.
+pub(crate) fn meanwhile(world: &TestWorld, args: &[&str], change: impl FnOnce()) -> Output {
+    let child = world.spawn(args);
+    until(world, |journal| journal.contains("\"is\":\"call_started\""));
+    change();
+    world.wait(child)
 }
 
 /// Waits until the journal of the only run is as it should be.
@@ -148,7 +204,7 @@ fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
     });
 }
 
-fn wait_for(reached: impl Fn() -> bool) {
+fn wait_for(mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
     while !reached() {
         assert!(began.elapsed() < PATIENCE, "nothing happens any more");
@@ -166,6 +222,6 @@ fn signalled(world: &TestWorld, child: Child, signal: &str) -> Output {
 }
 
 /// Replies in the journal of the only run.
-fn replies(world: &TestWorld) -> usize {
+pub(crate) fn replies(world: &TestWorld) -> usize {
     world.result("journal.jsonl").matches("\"is\":\"replied\"").count()
 }

@@ -1,10 +1,12 @@
 //! Budgets, providers and GitHub that fail in the middle: what is kept, and going on from there.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{check, state};
+use crate::resume::meanwhile;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, fail};
+use crate::support::model::{Turn, call, fail};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -29,6 +31,7 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         check on head: `sh ./test.sh` passed
         error: the limit on turns was reached
 
+        hint: raise the limit, or split the work into smaller issues
         hint: what there is so far is in DIR/state/runs/RUN
     "#]],
     );
@@ -99,7 +102,7 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
         check on head: `sh ./test.sh` passed
         error: MODEL is unavailable: down
 
-        hint: run the same command again to go on
+        hint: run it again later; the run goes on where it stopped
         hint: what there is so far is in DIR/state/runs/RUN
     "#]],
     );
@@ -211,4 +214,23 @@ fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
     "#]],
     );
     assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn an_issue_that_was_closed_meanwhile_gets_no_pull_request() {
+    let world = TestWorld::new(github(), slow_fix());
+    let output = meanwhile(&world, &["issue", "acme/app#7"], || {
+        world.github.change(|repository| repository.issues.get_mut(&7).unwrap().open = false);
+    });
+    assert_eq!(output.code, 10, "{}", output.text());
+    assert!(output.stderr.contains("was closed while it was worked on"), "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
+/// The repair, after a command that takes a second.
+fn slow_fix() -> Vec<Turn> {
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 1"})));
+    turns
 }
