@@ -46,6 +46,8 @@ pub mod provider;
 pub mod sandbox;
 
 #[cfg(feature = "host")]
+pub mod clock;
+#[cfg(feature = "host")]
 pub mod redact;
 #[cfg(feature = "host")]
 pub mod telemetry;

@@ -1,20 +1,22 @@
 //! Parse, start the log, run the command, print the failure, exit with its code.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Parser;
 use patchwright::cli::{self, Cli};
 use patchwright::config::env::Env;
 use patchwright::{redact, report, telemetry};
+use serde_json::json;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let env = Env::from_process();
-    let ui = cli.command.ui(&env);
-    let redactor = Arc::new(redact::Redactor::new(env.secrets()));
-    telemetry::start(cli.command.log_level(), env.var("RUST_LOG"), redactor.clone());
     telemetry::protect_process();
+    // One for the life of the process, so that every printer can have it.
+    let redactor: &'static redact::Redactor =
+        Box::leak(Box::new(redact::Redactor::new(env.secrets())));
+    let ui = cli.command.ui(&env, redactor);
+    telemetry::start(cli.command.log_level(), env.var("RUST_LOG"), redactor);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(1 << 20)
@@ -33,9 +35,10 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            ui.failure(&redactor.redact(&failure.to_string()));
-            let message = redactor.redact(&failure.message);
-            ui.workflow_command(&report::annotations::error("Patchwright", &message));
+            ui.failure(&failure.to_string());
+            let (message, conclusion) = (&failure.message, failure.kind.conclusion());
+            ui.event(&json!({ "is": "failure", "conclusion": conclusion, "message": message }));
+            ui.workflow_command(&report::annotations::error("Patchwright", message));
             ExitCode::from(failure.kind.exit_code())
         }
     }

@@ -153,7 +153,9 @@ impl Redactor {
         }
         let mut reader = Reader::new(&self.compact, "separated");
         for (at, byte) in bytes.iter().enumerate().filter(|(_, b)| b.is_ascii_alphanumeric()) {
-            reader.feed(*byte, at, at + 1, &mut found);
+            if !is_line_escape(bytes, at) {
+                reader.feed(*byte, at, at + 1, &mut found);
+            }
         }
         for phase in 0..2 {
             let mut reader = plain("separated");
@@ -392,6 +394,11 @@ fn escape(rest: &[u8]) -> Option<(u8, usize)> {
     Some((u8::try_from(value).ok()?, skip + digits + closed))
 }
 
+/// The letter of a `\n`, `\r` or `\t` that is written out: text inside JSON has its line ends so.
+fn is_line_escape(bytes: &[u8], at: usize) -> bool {
+    matches!(bytes[at], b'n' | b'r' | b't') && at > 0 && bytes[at - 1] == b'\\'
+}
+
 /// Hexadecimal digits in both alignments; separators, `0x` and `\x` between them do not matter.
 fn read_hex(bytes: &[u8], mut readers: [Reader<'_>; 2], found: &mut Found) {
     let mut last: Option<(u8, usize)> = None;
@@ -400,8 +407,9 @@ fn read_hex(bytes: &[u8], mut readers: [Reader<'_>; 2], found: &mut Found) {
     while at < bytes.len() {
         let byte = bytes[at];
         let marks = matches!(bytes[at..], [b'0' | b'\\', b'x' | b'X', ..]);
+        let skipped = marks || is_line_escape(bytes, at);
         at += if marks { 2 } else { 1 };
-        if marks {
+        if skipped {
             continue;
         }
         let Some(digit) = char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok()) else {
@@ -425,6 +433,9 @@ fn read_base64(bytes: &[u8], mut readers: [Reader<'_>; 4], found: &mut Found) {
     let mut recent = [(0u8, 0usize); 4];
     let mut count = 0usize;
     for (at, byte) in bytes.iter().enumerate() {
+        if is_line_escape(bytes, at) {
+            continue;
+        }
         let sextet = match byte {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,

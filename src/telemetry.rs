@@ -3,7 +3,6 @@
 //! The log goes to stderr, is off unless asked for, and passes every line through the redactor.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -11,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::redact::Redactor;
 
 /// Starts the log at `level`, or as `RUST_LOG` says; does nothing when neither is given.
-pub fn start(level: Option<&str>, rust_log: Option<&str>, redactor: Arc<Redactor>) {
+pub fn start(level: Option<&str>, rust_log: Option<&str>, redactor: &'static Redactor) {
     let Some(directives) = rust_log.or(level) else { return };
     let Ok(filter) = EnvFilter::try_new(directives) else { return };
     // A second start (in tests) keeps the first log.
@@ -32,7 +31,7 @@ pub fn protect_process() {
 
 #[derive(Clone)]
 struct RedactedStderr {
-    redactor: Arc<Redactor>,
+    redactor: &'static Redactor,
 }
 
 impl<'a> MakeWriter<'a> for RedactedStderr {

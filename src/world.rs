@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
-use chrono::{DateTime, Utc};
 use secrecy::SecretString;
 use url::Url;
 
 use crate::cli::common::Common;
+use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
@@ -20,6 +19,7 @@ use crate::provider::Provider;
 use crate::provider::catalogue::{self, Catalogue, Model};
 use crate::provider::http::{self, HttpProvider};
 use crate::provider::item::Wire;
+use crate::provider::retry::Policy;
 use crate::provider::scripted::ScriptedProvider;
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
@@ -58,7 +58,7 @@ impl World {
             server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
             token,
             http: http.clone(),
-            pace: Pace::default(),
+            pace: Pace { scale: env.time_scale(), ..Pace::default() },
         })
         .map_err(Failure::from)?;
         let model = model(config)?;
@@ -187,7 +187,8 @@ fn provider(
         return Err(Failure::provider(format!("no key for `{}`", model.slug))
             .hint(format!("set `{key_name}`")));
     }
-    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?))
+    let policy = Policy { scale: env.time_scale(), ..Policy::default() };
+    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?.with_policy(policy)))
 }
 
 async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
@@ -216,33 +217,4 @@ fn url(name: &str, text: &str) -> Result<Url> {
     Url::parse(text).map_err(|err| {
         Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
     })
-}
-
-/// Time. `PATCHWRIGHT_NOW` fixes the wall clock for reproducible output; waiting uses monotonic time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Clock {
-    /// Wall clock when fixed.
-    pub fixed: Option<DateTime<Utc>>,
-}
-
-impl Clock {
-    fn new(env: &Env) -> Result<Clock> {
-        let fixed = env.var("PATCHWRIGHT_NOW").map(DateTime::parse_from_rfc3339).transpose();
-        let fixed = fixed.map_err(|err| {
-            Failure::usage("`PATCHWRIGHT_NOW` is not a time like `2026-11-20T12:00:00Z`")
-                .caused_by(err)
-        })?;
-        Ok(Clock { fixed: fixed.map(|time| time.with_timezone(&Utc)) })
-    }
-
-    /// The wall clock, for display and dates.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    pub fn now(&self) -> DateTime<Utc> {
-        self.fixed.unwrap_or_else(Utc::now)
-    }
-
-    /// Monotonic time, for waits and durations.
-    pub fn instant(&self) -> Instant {
-        Instant::now()
-    }
 }

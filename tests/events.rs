@@ -48,33 +48,33 @@ fn event_issue_labeled_with_our_label_runs() {
         &fixture("issues.labeled"),
         &env(),
         expect![[r#"
-        IssueLabeled(
-            IssueLabeled {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            IssueLabeled(
+                IssueLabeled {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 7,
+                    label: "patchwright",
+                    sender: Account {
+                        login: "alice",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    open: true,
+                    locked: false,
+                    snapshot: IssueSnapshot {
+                        title: "Typo in README",
+                        body: "It says `teh`.\r\n\r\nPlease fix.",
+                    },
+                    at: Some(
+                        2026-01-02T08:30:00Z,
+                    ),
                 },
-                number: 7,
-                label: "patchwright",
-                sender: Account {
-                    login: "alice",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                open: true,
-                locked: false,
-                snapshot: IssueSnapshot {
-                    title: "Typo in README",
-                    body: "It says `teh`.\r\n\r\nPlease fix.",
-                },
-                at: Some(
-                    2026-01-02T08:30:00Z,
-                ),
-            },
-        )
-        actors: alice
-        Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", label: Some("patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
-    "#]],
+            )
+            actors: alice
+            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: Some("patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
+        "#]],
     );
 }
 
@@ -178,33 +178,33 @@ fn event_by_a_deleted_account_has_a_ghost() {
         &fixture("issues.labeled.ghost"),
         &env(),
         expect![[r#"
-        IssueLabeled(
-            IssueLabeled {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            IssueLabeled(
+                IssueLabeled {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 7,
+                    label: "Patchwright",
+                    sender: Account {
+                        login: "ghost",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    open: true,
+                    locked: false,
+                    snapshot: IssueSnapshot {
+                        title: "Typo in README",
+                        body: "",
+                    },
+                    at: Some(
+                        2026-01-02T08:30:00Z,
+                    ),
                 },
-                number: 7,
-                label: "Patchwright",
-                sender: Account {
-                    login: "ghost",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                open: true,
-                locked: false,
-                snapshot: IssueSnapshot {
-                    title: "Typo in README",
-                    body: "",
-                },
-                at: Some(
-                    2026-01-02T08:30:00Z,
-                ),
-            },
-        )
-        actors: ghost
-        Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "ghost", label: Some("Patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "" }) }) })
-    "#]],
+            )
+            actors: ghost
+            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "ghost", rerun_by: None, label: Some("Patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "" }) }) })
+        "#]],
     );
 }
 

@@ -15,12 +15,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use expect_test::expect;
+use patchwright::clock::Clock;
 use patchwright::forge::github::{GitHubForge, GitHubOptions, Pace};
 use patchwright::forge::local::{LocalForge, Seed};
 use patchwright::forge::{Forge, ForgeError, PullRequestDraft, RepositoryId, Role};
 use patchwright::git::Oid;
 use patchwright::git::clone::Repo;
-use patchwright::world::Clock;
 use serde_json::json;
 
 use self::lost_answers::write_everything;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use expect_test::expect;
 use patchwright::agent::journal::{self, Entry, Journal, Redact};
-use patchwright::world::Clock;
+use patchwright::clock::Clock;
 
 fn clock() -> Clock {
     Clock { fixed: Some(DateTime::<Utc>::UNIX_EPOCH) }

@@ -6,12 +6,18 @@
 mod support;
 
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
+mod action; // `patchwright action`: events in, outputs, summary and annotations out
 mod agent; // the agent loop with a scripted model and the real guest
+mod attacks; // what must not get out or be run, whatever model and repository do
+mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
+mod doctor; // one line a check, and the fix
 mod endpoints; // model endpoints that are hostile or absent
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
+mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
@@ -19,6 +25,7 @@ mod guest; // commands through the real guest: results, limits, survivors, confi
 mod guest_hostile; // guests that lie to the client
 mod guest_local; // the local sandbox: its walls, setup, sweep
 mod guest_transfer; // the tree into the guest and the changes out of it
+mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
@@ -26,8 +33,10 @@ mod prompts; // texts for models: every template renders, the first request is s
 mod providers; // models over HTTP: the fault table, and whole conversations
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod reliability; // `docs/reliability.md` names tests that exist
+mod replay; // a recorded run again, without a model
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
+mod resume; // killed, interrupted and concurrent runs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use patchwright::cli::common::Common;
 use patchwright::cli::ui::{Ui, Verbosity};
+use patchwright::clock::Clock;
 use patchwright::config::env::Env;
 use patchwright::forge::RepositoryId;
 use patchwright::forge::local::{LocalForge, Seed};
@@ -15,7 +16,7 @@ use patchwright::provider::scripted::ScriptedProvider;
 use patchwright::task::outcome::Conclusion;
 use patchwright::task::run::{self, Ended, Surroundings};
 use patchwright::task::{Task, TaskKind};
-use patchwright::world::{Clock, World};
+use patchwright::world::World;
 
 use crate::support::docker::{self, docker};
 
@@ -112,7 +113,7 @@ async fn fix(folder: &Path) -> (Ended, String) {
     let world = World::offline(Some(Arc::new(forge)), model, &config, &common, &env).await.unwrap();
     let kind = TaskKind::Issue { repository: id, number: 7, trigger: None };
     let task = Task { kind, limits: config.limits.clone() };
-    let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false };
+    let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
     let ended = run::run_task(&world, config, task, Surroundings::new(ui, &env)).await.unwrap();
     let number = ended.published.as_ref().unwrap().pull_request;
     let page = folder.join(format!("forge/pull-requests/{number}.md"));

@@ -51,9 +51,10 @@ fn every_source_file_says_what_it_is_for() {
 
 #[test]
 fn no_test_is_ignored_and_no_debt_is_left_in_the_sources() {
-    let words =
-        [["#[", "ignore"], ["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]];
+    let words = [["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]];
+    let ignored = |line: &str| line.trim() == ["#[", "ignore]"].concat();
     for (name, text) in sources("src").into_iter().chain(sources("tests")) {
+        assert!(!text.lines().any(ignored), "{name} has an ignored test");
         for word in words.map(|parts| parts.concat()) {
             assert!(!text.contains(&word), "{name} contains `{word}`");
         }
@@ -68,9 +69,10 @@ fn only_the_places_that_may_read_the_environment_or_print_do() {
             "src/sandbox/",
             "src/guest/",
             "src/config/env.rs",
-            "src/world.rs",
+            "src/clock.rs",
             "src/bin/",
             "src/git/",
+            "src/provider/http/answer.rs",
         ];
         assert!(
             !expects || may.iter().any(|place| name.starts_with(place)),
@@ -86,7 +88,7 @@ const LAYERS: &[&[&str]] = &[
     &["agent", "report", "policy", "verify", "context", "world", "telemetry"],
     &["tools", "provider", "sandbox", "forge", "git"],
     &["patch", "prompt", "guest"],
-    &["config", "event"],
+    &["config", "event", "clock"],
     &["error", "redact"],
 ];
 

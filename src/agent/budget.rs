@@ -65,7 +65,7 @@ mod tests {
             max_turns: 3,
             max_tokens: 100,
             max_cost_usd: 1.0,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             command_timeout: Duration::from_secs(1),
             verify_rounds: 0,
         };

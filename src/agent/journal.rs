@@ -15,6 +15,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
 use crate::provider::item::{CallOutput, Item};
@@ -23,7 +24,6 @@ use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
 use crate::verify::CheckRun;
-use crate::world::Clock;
 
 /// Name of the file in the run's folder.
 pub const FILE: &str = "journal.jsonl";

@@ -13,22 +13,20 @@ pub mod state;
 pub mod stop;
 pub mod turn;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::guest::client::Client;
+use crate::provider::Provider;
 use crate::provider::catalogue::Model;
-use crate::provider::item::ToolCall;
-use crate::provider::{Progress, Provider};
 use crate::task::Limits;
-use crate::task::outcome::Spending;
-use crate::task::plan::Plan;
 use crate::tools::registry::ToolSet;
-use crate::world::Clock;
 
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;
+pub use crate::tools::progress::{AgentProgress, Happening};
 
 /// What an agent works with.
 pub struct AgentSpec<'a> {
@@ -51,37 +49,4 @@ pub struct AgentSpec<'a> {
     /// Cancelled by SIGINT and SIGTERM.
     pub cancel: CancellationToken,
     pub progress: &'a dyn AgentProgress,
-}
-
-/// Somebody who watches. Called from the loop, so it must not block.
-pub trait AgentProgress: Send + Sync {
-    fn happened(&self, what: Happening<'_>);
-}
-
-impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
-    fn happened(&self, what: Happening<'_>) {
-        self(what);
-    }
-}
-
-/// What happens during a run, as it happens.
-#[derive(Clone, Copy, Debug)]
-pub enum Happening<'a> {
-    /// Text, reasoning and retries of the reply that is on its way.
-    Model(Progress<'a>),
-    /// A reply has arrived; what has been spent by now.
-    Replied {
-        spending: &'a Spending,
-    },
-    CallStarted {
-        call: &'a ToolCall,
-    },
-    CallEnded {
-        call: &'a ToolCall,
-        success: bool,
-        took: Duration,
-    },
-    PlanUpdated {
-        plan: &'a Plan,
-    },
 }

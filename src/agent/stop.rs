@@ -101,6 +101,18 @@ impl StopKind {
         }
     }
 
+    /// What a person can do about it.
+    pub fn hints(self) -> Vec<String> {
+        match self {
+            StopKind::Provider(err) => Failure::from(err).hints,
+            StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
+            StopKind::Budget(_) => {
+                vec!["raise the limit, or split the work into smaller issues".to_owned()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The same in a sentence for people, lower case and without a full stop.
     pub fn sentence(&self) -> String {
         match self {

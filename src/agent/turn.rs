@@ -18,7 +18,7 @@ use crate::prompt;
 use crate::provider::item::{Item, ToolCall};
 use crate::provider::{Progress, ProviderError, Reply, Request, catalogue};
 use crate::task::plan::Plan;
-use crate::tools::dispatch::{Broken, Dispatch};
+use crate::tools::dispatch::{Broken, Dispatch, Means};
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -188,7 +188,16 @@ impl<'a> Agent<'a> {
     }
 
     fn dispatch(&self) -> Dispatch<'_> {
-        Dispatch::new(&self.spec, &self.plan)
+        let means = Means {
+            client: &self.spec.client,
+            tools: &self.spec.tools,
+            model: self.spec.model,
+            limits: self.spec.limits,
+            journal: self.spec.journal,
+            clock: self.spec.clock,
+            progress: self.spec.progress,
+        };
+        Dispatch::new(means, &self.plan)
     }
 
     /// Every wait ends with the run's deadline, and when somebody wants to stop.

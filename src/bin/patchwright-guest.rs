@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
 use patchwright::guest::launch::launch;
+use patchwright::guest::room::Budget;
 use patchwright::guest::serve::{Options, serve};
 use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
+                          [--max-bytes N --max-files N]
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest idle
@@ -40,7 +42,9 @@ fn main() -> ExitCode {
 
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
-    let mut options = Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None };
+    let mut options =
+        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None };
+    let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
     let mut confined = false;
@@ -52,6 +56,8 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--home" => options.home = Some(value()?),
             "--tmp" => options.tmp = Some(value()?),
             "--read" => bounds.read.push(value()?),
+            "--max-bytes" => budget.bytes = number(arg, args.next())?,
+            "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
             "--private-tmp" => private_tmp = true,
             "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
@@ -61,6 +67,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
     if !options.workspace.is_absolute() {
         return Err("`--workspace` must be an absolute path".to_owned());
     }
+    options.budget = (budget.bytes != u64::MAX || budget.files != u64::MAX).then_some(budget);
     if confined {
         bounds.write.push(options.workspace.clone());
         bounds.write.extend(options.home.clone());
@@ -74,6 +81,10 @@ fn parse(args: &[&str]) -> Result<Options, String> {
         options.bounds = Some(bounds);
     }
     Ok(options)
+}
+
+fn number(option: &str, value: Option<&&str>) -> Result<u64, String> {
+    value.and_then(|value| value.parse().ok()).ok_or(format!("`{option}` needs a number"))
 }
 
 /// Keeps a container alive and collects the dead until the container is stopped.

@@ -10,17 +10,18 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::event::payload::{self, ActionEnv};
 use crate::event::{Decision, TriggerConfig, decide};
+use crate::redact::Redactor;
 use crate::report::annotations::{self, Level};
 use crate::report::{job_summary, outputs, text};
 use crate::task::outcome::Outcome;
 use crate::task::{Task, TaskKind, run};
 use crate::world::World;
 
-/// Run inside GitHub Actions: reads GITHUB_EVENT_* and INPUT_*, picks the command
+/// Run inside GitHub Actions: reads `GITHUB_EVENT_*` and `INPUT_*`, picks the command
 ///
 /// A label on an issue, or a dispatch with an issue number, starts `issue`; other events are
-/// ignored with exit code 0 and a line that says why. Outputs go to GITHUB_OUTPUT, the report to
-/// GITHUB_STEP_SUMMARY.
+/// ignored with exit code 0 and a line that says why. Outputs go to `GITHUB_OUTPUT`, the report to
+/// `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -61,8 +62,8 @@ struct Flags {
     publish: PublishFlags,
 }
 
-pub async fn run(_args: Args, env: &Env, _ui: Ui) -> Result<u8> {
-    let ui = Ui { verbosity: Verbosity::Normal, json: false, actions: env.is_actions() };
+pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
         Ok(Worked::Ended(ended)) => {
             publish_outputs(env, &ended)?;
@@ -228,10 +229,12 @@ fn annotate(ui: Ui, outcome: &Outcome) {
     }
 }
 
-/// Appends to one of the files that the runner reads; does nothing outside of Actions.
+/// Appends to one of the files that the runner reads, without our secrets; does nothing outside of
+/// Actions.
 fn append(env: &Env, variable: &str, text: &str) -> Result<()> {
     use std::io::Write;
     let Some(path) = env.var(variable) else { return Ok(()) };
+    let text = Redactor::new(env.secrets()).redact(text);
     fs_err::OpenOptions::new()
         .append(true)
         .create(true)

@@ -18,8 +18,8 @@ use crate::world::World;
 /// before and after, and opens one pull request with the diff, the plan and the evidence. Run it
 /// again and the same pull request is brought up to date.
 ///
-/// Needs GITHUB_TOKEN with `contents: write`, `issues: write` and `pull-requests: write`, and the key
-/// of the model's provider (OPENAI_API_KEY, …).
+/// Needs `GITHUB_TOKEN` with `contents: write`, `issues: write` and `pull-requests: write`, and the key
+/// of the model's provider (`OPENAI_API_KEY`, …).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The issue, as `OWNER/REPO#N` or its web address

@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::env::Env;
 use crate::error::{Failure, Result};
+use crate::redact::Redactor;
 use crate::task::outcome::Conclusion;
 use ui::{Ui, Verbosity};
 
@@ -43,8 +44,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// How this command prints.
-    pub fn ui(&self, env: &Env) -> Ui {
+    /// How this command prints, without what `secrets` knows.
+    pub fn ui(&self, env: &Env, secrets: &'static Redactor) -> Ui {
         let common = match self {
             Command::Issue(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
@@ -60,7 +61,8 @@ impl Command {
             Some(common) if common.verbose > 0 => Verbosity::Verbose,
             _ => Verbosity::Normal,
         };
-        Ui { verbosity, json: common.is_some_and(|common| common.json), actions: env.is_actions() }
+        let json = common.is_some_and(|common| common.json);
+        Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets) }
     }
 
     /// `-vv` turns the log on; `RUST_LOG` does so too.

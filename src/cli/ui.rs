@@ -1,12 +1,14 @@
 //! The printer. stdout is data, stderr is talk; nothing else in the program prints.
 //!
 //! Under GitHub Actions a line that starts with `::` or `##[` is a command to the runner, so text is
-//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands.
+//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands. Models
+//! choose much of what is printed, so everything but documents passes through redaction.
 
 use std::io::Write;
 
 use serde::Serialize;
 
+use crate::redact::Redactor;
 use crate::report::annotations;
 
 /// How much to say on stderr.
@@ -25,63 +27,69 @@ pub struct Ui {
     pub json: bool,
     /// Running inside GitHub Actions.
     pub actions: bool,
+    /// Knows what must not be printed.
+    pub secrets: Option<&'static Redactor>,
 }
 
 impl Ui {
     /// A line of talk.
-    pub fn say(&self, line: &str) {
+    pub fn say(self, line: &str) {
         if self.verbosity >= Verbosity::Normal {
             self.talk(line);
         }
     }
 
     /// A line of talk that only `-v` shows.
-    pub fn detail(&self, line: &str) {
+    pub fn detail(self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {
             self.talk(line);
         }
     }
 
     /// A failure; shown whatever the verbosity.
-    pub fn failure(&self, text: &str) {
+    pub fn failure(self, text: &str) {
         self.talk(text);
     }
 
-    /// The final message, on stdout, unless stdout carries JSON.
-    pub fn data(&self, text: &str) {
-        if !self.json {
-            self.out(&annotations::safe_log(text));
+    /// The final message, on stdout, unless stdout carries JSON or there is none.
+    pub fn data(self, text: &str) {
+        if !self.json && !text.is_empty() {
+            Ui::out(&annotations::safe_log(&self.redact(text)));
         }
     }
 
     /// One JSON line on stdout, when asked for.
-    pub fn event<T: Serialize>(&self, event: &T) {
+    pub fn event<T: Serialize>(self, event: &T) {
         if self.json
             && let Ok(line) = serde_json::to_string(event)
         {
-            self.out(&line);
+            Ui::out(&self.redact(&line));
         }
     }
 
     /// Raw output of commands whose stdout is a document (`tools`, `apply-patch`).
-    pub fn document(&self, text: &str) {
-        self.out(text);
+    pub fn document(self, text: &str) {
+        Ui::out(text);
     }
 
     /// A workflow command built by [`annotations`]; printed only under Actions.
-    pub fn workflow_command(&self, command: &str) {
+    pub fn workflow_command(self, command: &str) {
         if self.actions {
-            self.out(command);
+            Ui::out(&self.redact(command));
         }
     }
 
-    fn talk(&self, text: &str) {
-        let text = annotations::safe_log(text);
+    fn redact(self, text: &str) -> String {
+        self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
+    }
+
+    fn talk(self, text: &str) {
+        let text = annotations::safe_log(&self.redact(text));
         // A closed stderr must not end the run.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 
-    fn out(&self, text: &str) {
+    fn out(text: &str) {
         let mut stdout = std::io::stdout().lock();
         let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
     }

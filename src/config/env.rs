@@ -100,6 +100,13 @@ impl Env {
         base.join("patchwright")
     }
 
+    /// `PATCHWRIGHT_TIME_SCALE`: what waits between requests and attempts are multiplied by, 0 to 1.
+    /// For tests, which have no minutes to lose; anything else counts as 1.
+    pub fn time_scale(&self) -> f64 {
+        let asked = self.var("PATCHWRIGHT_TIME_SCALE").and_then(|scale| scale.parse().ok());
+        asked.filter(|scale| (0.0..=1.0).contains(scale)).unwrap_or(1.0)
+    }
+
     /// Every secret in the environment, by name.
     pub fn secrets(&self) -> Vec<(String, SecretString)> {
         SECRET_NAMES

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Access, Config, Identity, Publish, SandboxChoice, Source, file};
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
-use crate::policy::Policy;
+use crate::policy::{Policy, RepositoryPolicy};
 use crate::sandbox::ContainerLimits;
 use crate::task::Limits;
 
@@ -123,57 +123,15 @@ pub fn tighten(config: &mut Config, file: file::File) {
     if config.verify.is_empty() {
         take!(config, source, verify = file.verify);
     }
-    lower(
-        &mut config.notes,
-        "limits.max-turns",
-        &mut config.limits.max_turns,
-        file.limits.max_turns,
-    );
-    lower(
-        &mut config.notes,
-        "limits.max-tokens",
-        &mut config.limits.max_tokens,
-        file.limits.max_tokens,
-    );
-    lower(
-        &mut config.notes,
-        "limits.max-cost-usd",
-        &mut config.limits.max_cost_usd,
-        file.limits.max_cost_usd,
-    );
-    lower(&mut config.notes, "limits.timeout", &mut config.limits.timeout, file.limits.timeout);
-    lower(
-        &mut config.notes,
-        "limits.command-timeout",
-        &mut config.limits.command_timeout,
-        file.limits.command_timeout,
-    );
-    lower(
-        &mut config.notes,
-        "limits.setup-timeout",
-        &mut config.setup_timeout,
-        file.limits.setup_timeout,
-    );
-    lower(
-        &mut config.notes,
-        "limits.verify-rounds",
-        &mut config.limits.verify_rounds,
-        file.limits.verify_rounds,
-    );
-    lower(
-        &mut config.notes,
-        "policy.max-files",
-        &mut config.policy.max_files,
-        file.policy.max_files,
-    );
-    lower(
-        &mut config.notes,
-        "policy.max-bytes",
-        &mut config.policy.max_bytes,
-        file.policy.max_bytes,
-    );
-    config.policy.protected_paths.extend(file.policy.protected_paths);
-    config.policy.blocked_paths.extend(file.policy.blocked_paths);
+    lower_limits(config, &file.limits);
+    let wishes = RepositoryPolicy {
+        max_files: file.policy.max_files,
+        max_bytes: file.policy.max_bytes,
+        protected_paths: file.policy.protected_paths,
+        blocked_paths: file.policy.blocked_paths,
+        allow_workflows: file.policy.allow_workflows,
+    };
+    config.policy = std::mem::take(&mut config.policy).tighten(&wishes);
     if config.publish.labels.is_empty() {
         take!(config, source, publish.labels = file.publish.labels);
     }
@@ -183,6 +141,17 @@ pub fn tighten(config: &mut Config, file: file::File) {
     if file.publish.draft == Some(true) {
         config.publish.draft = true;
     }
+}
+
+fn lower_limits(config: &mut Config, wishes: &file::Limits) {
+    let (limits, notes) = (&mut config.limits, &mut config.notes);
+    lower(notes, "max-turns", &mut limits.max_turns, wishes.max_turns);
+    lower(notes, "max-tokens", &mut limits.max_tokens, wishes.max_tokens);
+    lower(notes, "max-cost-usd", &mut limits.max_cost_usd, wishes.max_cost_usd);
+    lower(notes, "timeout", &mut limits.timeout, wishes.timeout);
+    lower(notes, "command-timeout", &mut limits.command_timeout, wishes.command_timeout);
+    lower(notes, "setup-timeout", &mut config.setup_timeout, wishes.setup_timeout);
+    lower(notes, "verify-rounds", &mut limits.verify_rounds, wishes.verify_rounds);
 }
 
 /// Notes every key that only an operator may set.
@@ -197,7 +166,7 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("network", file.network != file::Network::default()),
         ("identity", file.identity != file::Identity::default()),
         ("policy.secret-allow-paths", !file.policy.secret_allow_paths.is_empty()),
-        ("policy.allow-workflows", file.policy.allow_workflows.is_some()),
+        ("policy.allow-workflows", file.policy.allow_workflows == Some(true)),
         ("publish.base", file.publish.base.is_some()),
         ("publish.branch", file.publish.branch.is_some()),
         ("publish.draft: false", file.publish.draft == Some(false) && config.publish.draft),
@@ -215,7 +184,7 @@ fn lower<T: PartialOrd>(notes: &mut Vec<String>, key: &str, limit: &mut T, wish:
     match wish {
         Some(wish) if wish <= *limit => *limit = wish,
         Some(_) => notes.push(format!(
-            "`{key}` in `{}` was refused: it is looser than the operator's limit",
+            "`limits.{key}` in `{}` was refused: it is looser than the operator's limit",
             file::REPOSITORY_FILE
         )),
         None => {}

@@ -79,7 +79,7 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
 async fn local(config: &Config, state: &std::path::Path) -> Finding {
     let sandbox = LocalSandbox::new(state.to_owned());
     let spec = SandboxSpec {
-        image: PreparedImage { reference: "local".to_owned(), description: "local".to_owned() },
+        image: PreparedImage { reference: String::new(), description: "local".to_owned() },
         run: format!("doctor-{}", std::process::id()),
         purpose: "doctor",
         env: std::collections::BTreeMap::new(),

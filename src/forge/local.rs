@@ -24,9 +24,9 @@ use super::{
     Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
     Repository, RepositoryId, Role, transfer,
 };
+use crate::clock::Clock;
 use crate::git::transport::Remote;
 use crate::git::{Oid, PushOutcome};
-use crate::world::Clock;
 
 /// The account that we are here.
 const OURSELVES: &str = "patchwright[bot]";

@@ -298,6 +298,9 @@ pub enum ForgeError {
     /// Clone, fetch or push trouble that is none of the above.
     #[error("git: {message}")]
     Git { message: String },
+    /// This machine: the state folder or its disk.
+    #[error("{message}")]
+    Machine { message: String },
     /// The answer makes no sense.
     #[error("{host} answered with something unexpected: {message}")]
     Malformed { host: String, message: String },

@@ -69,7 +69,8 @@ pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeErro
         GitError::Transport(message) => {
             ForgeError::Unavailable { host: host(remote), message: one_line(&message) }
         }
-        GitError::Unacceptable(message) | GitError::Machine(message) => ForgeError::Git { message },
+        GitError::Machine(message) => ForgeError::Machine { message },
+        GitError::Unacceptable(message) => ForgeError::Git { message },
         GitError::Other(err) => ForgeError::Git { message: err.message().to_owned() },
     }
 }

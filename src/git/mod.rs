@@ -102,7 +102,7 @@ pub enum GitError {
     #[error("{0}")]
     Machine(String),
     #[error(transparent)]
-    Other(#[from] git2::Error),
+    Other(git2::Error),
 }
 
 impl GitError {
@@ -118,6 +118,17 @@ impl GitError {
             error.class(),
             Object | Odb | Zlib | Indexer | Tree | Reference | Repository | Config
         ))
+    }
+}
+
+impl From<git2::Error> for GitError {
+    /// libgit2 has no code for a full disk, only the system's words.
+    fn from(error: git2::Error) -> GitError {
+        const FULL: [&str; 3] = ["No space left", "Disk quota exceeded", "File too large"];
+        if FULL.iter().any(|words| error.message().contains(words)) {
+            return GitError::Machine(error.message().to_owned());
+        }
+        GitError::Other(error)
     }
 }
 

@@ -103,6 +103,17 @@ impl Repo {
         Repo::create(&self.path).map(|_| ())
     }
 
+    /// Removes an object that was stored since the last fetch, for contents that must not stay on the
+    /// disk. Objects in packs came from the forge and are left alone.
+    pub fn forget(&self, object: Oid) -> Result<(), GitError> {
+        let id = object.to_string();
+        let path = self.path.join("objects").join(&id[..2]).join(&id[2..]);
+        match fs_err::remove_file(&path) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(err.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Whether refs point to objects that can be read and every pack is as long as its index says.
     pub(super) fn is_healthy(&self) -> bool {
         let Ok(git) = self.git() else { return false };

@@ -27,6 +27,7 @@ const FOREIGN_BEGINNINGS: &[&str] =
 const FOREIGN_ENDS: &[&str] = &["_KEY", "_PASSWORD", "_SECRET", "_TOKEN"];
 
 /// Makes the environment. Names and values that are not UTF-8 are left out.
+#[expect(clippy::disallowed_methods, reason = "the guest passes on what it was started with")]
 pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -7,7 +7,7 @@
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
 //! ([`descendants`]) and within bounds of [`output`]; [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed; [`confine`] takes rights away.
+//! finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -25,6 +25,7 @@ pub mod output;
 pub mod paths;
 pub mod process;
 pub mod protocol;
+pub mod room;
 pub mod seccomp;
 pub mod serve;
 pub mod transfer;

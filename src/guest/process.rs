@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -21,6 +21,7 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use super::descendants;
 use super::output::Kept;
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
+use super::room::Room;
 use crate::tools::{CommandOutput, ToolError};
 
 /// The exit code of a command that ran out of time, as `timeout(1)` has it.
@@ -41,6 +42,8 @@ pub struct Processes {
     workspace: PathBuf,
     /// What every command has in its environment.
     env: BTreeMap<String, String>,
+    /// Watches how much the workspace holds.
+    room: Option<Arc<Room>>,
     launchers: Mutex<BTreeSet<i32>>,
     stopping: AtomicBool,
 }
@@ -60,8 +63,12 @@ pub struct Spec<'a> {
 
 impl Processes {
     /// Commands start in `workspace` with `env`, which is the whole environment.
-    pub fn new(workspace: PathBuf, env: BTreeMap<String, String>) -> Processes {
-        Processes { workspace, env, ..Processes::default() }
+    pub fn new(
+        workspace: PathBuf,
+        env: BTreeMap<String, String>,
+        room: Option<Arc<Room>>,
+    ) -> Processes {
+        Processes { workspace, env, room, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
@@ -85,10 +92,15 @@ impl Processes {
     /// alive when this returns.
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
+        let inside = self.room.as_ref().map(|room| room.enter()).transpose();
+        let inside = inside.map_err(ToolError::tell)?;
         let mut running = self.start(spec)?;
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let ending = running.follow(&mut kept, started + spec.timeout, &|| {
-            cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed)
+            if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
+                return Some(Ending::Cancelled);
+            }
+            self.room.as_ref()?.full().map(Ending::Full)
         });
         let status = running.finish(&mut kept);
         self.forget(&running.child);
@@ -96,15 +108,25 @@ impl Processes {
             // The launcher did not do its work: its orphans are ours.
             self.kill_strays();
         }
+        drop(inside);
+        let timed_out = matches!(ending, Ending::TimedOut);
         let code = match ending {
             Ending::TimedOut => TIMED_OUT,
             Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
+            Ending::Full(why) => {
+                return Err(ToolError::tell(format!("the command was ended: {why}")));
+            }
             Ending::Ended => status.map_or(TIMED_OUT, |status| {
                 status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
             }),
         };
+        if let Some(room) = &self.room {
+            room.after().map_err(|why| {
+                ToolError::tell(format!("the command ended with exit code {code}, but {why}"))
+            })?;
+        }
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(kept.finish(code, matches!(ending, Ending::TimedOut), duration))
+        Ok(kept.finish(code, timed_out, duration))
     }
 
     fn start(&self, spec: &Spec<'_>) -> Result<Running, ToolError> {
@@ -189,11 +211,13 @@ impl Processes {
 }
 
 /// Why [`Running::follow`] stopped.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Ending {
     Ended,
     TimedOut,
     Cancelled,
+    /// The workspace holds too much.
+    Full(String),
 }
 
 /// A launcher with its command.
@@ -206,17 +230,17 @@ struct Running {
 }
 
 impl Running {
-    /// Reads output until the launcher has ended, the time is up or the call is cancelled.
+    /// Reads output until the launcher has ended, the time is up or `stop` says so.
     fn follow(
         &mut self,
         kept: &mut Kept,
         deadline: Instant,
-        cancelled: &dyn Fn() -> bool,
+        stop: &dyn Fn() -> Option<Ending>,
     ) -> Ending {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            if cancelled() {
-                return Ending::Cancelled;
+            if let Some(ending) = stop() {
+                return ending;
             }
             let now = Instant::now();
             if now >= deadline {

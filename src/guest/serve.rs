@@ -19,6 +19,7 @@ use super::protocol::{
     Answer, DATA_CHUNK, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response, VERSION,
     read_frame, write_frame,
 };
+use super::room::{Budget, Room};
 use super::transfer::{self, Base, Kind};
 use super::{collect, environment};
 use crate::tools::guest::root::Root;
@@ -41,6 +42,8 @@ pub struct Options {
     pub tmp: Option<PathBuf>,
     /// Confines itself when present.
     pub bounds: Option<Bounds>,
+    /// What the workspace may hold; unbounded when absent.
+    pub budget: Option<Budget>,
 }
 
 /// Serves until standard input ends. The error is for whoever started the guest.
@@ -54,10 +57,13 @@ pub fn serve(options: &Options) -> Result<(), String> {
     };
     let env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
     let shell = environment::default_shell(&env);
+    let watch = |budget| Room::watch(options.workspace.clone(), budget);
+    let room = options.budget.map(watch).transpose()?;
     let server = Arc::new(Server {
         output: Mutex::new(output),
         root: open_root(&options.workspace)?,
-        processes: Processes::new(options.workspace.clone(), env),
+        processes: Processes::new(options.workspace.clone(), env, room.clone()),
+        room,
         workspace: options.workspace.clone(),
         base: Mutex::default(),
         calls: Mutex::default(),
@@ -82,6 +88,7 @@ struct Server {
     output: Mutex<File>,
     root: Root,
     processes: Processes,
+    room: Option<Arc<Room>>,
     workspace: PathBuf,
     base: Mutex<Base>,
     calls: Mutex<HashMap<u32, Running>>,
@@ -234,6 +241,9 @@ impl Server {
     }
 
     fn collect(&self, work: &Work) -> Answer {
+        if let Some(room) = &self.room {
+            room.check().map_err(ToolError::tell)?;
+        }
         let base = lock(&self.base);
         let stream = Outgoing { server: self, call: work.call, buffer: Vec::new() };
         let mut tar = tar::Builder::new(stream);

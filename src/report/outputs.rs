@@ -1,6 +1,7 @@
 //! The Action's outputs: `name<<delimiter` blocks for `GITHUB_OUTPUT`, with a delimiter that no value
 //! can contain.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::task::outcome::Outcome;
@@ -18,7 +19,7 @@ pub fn block(values: &[(&str, &str)]) -> String {
         while value.contains(&delimiter) {
             delimiter = format!("end-{:032x}", rand::random::<u128>());
         }
-        text.push_str(&format!("{name}<<{delimiter}\n{value}\n{delimiter}\n"));
+        let _ = write!(text, "{name}<<{delimiter}\n{value}\n{delimiter}\n");
     }
     text
 }

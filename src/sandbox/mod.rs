@@ -81,9 +81,17 @@ pub struct ContainerLimits {
     pub pids: u32,
     /// Bounded size of /tmp and of the home folder, each.
     pub tmp_bytes: u64,
-    /// The guest refuses to go on when the workspace has grown beyond this.
+    /// The guest ends commands that make the workspace grow beyond this.
     pub workspace_bytes: u64,
     pub workspace_files: u64,
+}
+
+impl ContainerLimits {
+    /// What the guest watches, for the report.
+    pub(crate) fn workspace_report(&self) -> String {
+        let (bytes, files) = (self.workspace_bytes >> 20, self.workspace_files);
+        format!("workspace: {bytes} MiB and {files} files, watched by the guest")
+    }
 }
 
 impl Default for ContainerLimits {

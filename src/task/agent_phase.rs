@@ -1,13 +1,14 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::Workspace;
-use crate::agent::journal::Entry;
+use crate::agent::journal::{Entry, Line};
 use crate::agent::state::State;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::error::{Failure, Result};
@@ -138,16 +139,23 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
     } else {
         agent.run(brief.items(run, sandbox)).await
     };
-    for _ in 0..run.config.limits.verify_rounds {
+    for _ in rounds_given(&run.folder.recorded)..run.config.limits.verify_rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
-        let ran = phase.checks.run_in(run, &sandbox.client, "loop").await?;
+        let checking = phase.checks.run_in(run, &sandbox.client, "loop");
+        let ran = match run.unless_interrupted(checking).await {
+            Err(_) if run.is_interrupted() => {
+                stopped.reason = StopKind::Cancelled;
+                break;
+            }
+            ran => ran?,
+        };
         let Some(text) = feedback(phase, ran)? else { break };
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
-    run.journal(Entry::Stopped {
+    run.journal(&Entry::Stopped {
         reason: stopped.reason.word().to_owned(),
         final_message: stopped.final_message.clone(),
     })?;
@@ -155,6 +163,15 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         return Err(failure);
     }
     Ok(stopped)
+}
+
+/// How often a killed attempt had given failing checks back already.
+fn rounds_given(recorded: &[Line]) -> u32 {
+    let after_check = recorded.windows(2).filter(|pair| {
+        matches!(&pair[0].entry, Entry::Checked { when, .. } if when == "loop")
+            && matches!(pair[1].entry, Entry::Added { .. })
+    });
+    u32::try_from(after_check.count()).unwrap_or(u32::MAX)
 }
 
 /// What the model is told about checks that passed on the base and fail now.
@@ -185,6 +202,7 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
         Happening::PlanUpdated { plan } => phase.progress.plan(plan),
         Happening::CallStarted { call } => {
             ui.say(&format!("· {} {}", call.name, first_line(call.payload.as_str())));
+            ui.event(&json!({ "is": "call", "tool": call.name }));
         }
         Happening::CallEnded { call, success, took } => {
             let ended = if *success { "ok" } else { "failed" };
@@ -222,7 +240,7 @@ fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
     let json = serde_json::to_vec(&change)
         .map_err(|err| Failure::internal("the change cannot be written down").caused_by(err))?;
     run.folder.write(CHANGE_FILE, &json)?;
-    run.journal(Entry::Collected {
+    run.journal(&Entry::Collected {
         tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
         files: change.map_or(0, |change| change.files.len()),
     })

@@ -47,7 +47,7 @@ impl Checks {
             return Ok(recorded);
         }
         let sandbox = start(run, image, tar, when).await?;
-        let ran = self.run_in(run, &sandbox.client, when).await;
+        let ran = run.unless_interrupted(self.run_in(run, &sandbox.client, when)).await;
         sandbox.stop().await?;
         ran
     }
@@ -62,7 +62,7 @@ impl Checks {
         let timeout = run.config.limits.command_timeout.min(run.remaining());
         let ran = verify::run(client, &self.commands, timeout).await;
         for check in &ran {
-            run.journal(Entry::Checked { when: when.to_owned(), run: check.clone() })?;
+            run.journal(&Entry::Checked { when: when.to_owned(), run: check.clone() })?;
             run.around.ui.say(&describe(check, when));
         }
         Ok(ran)

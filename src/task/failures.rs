@@ -1,6 +1,6 @@
 //! Errors of the seams as people read them: exit code by where it happened, and the next step.
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::forge::ForgeError;
 use crate::sandbox::SandboxError;
 
@@ -13,7 +13,13 @@ impl From<ForgeError> for Failure {
                  `pull-requests: write`"
                     .to_owned(),
             ),
-            ForgeError::Forbidden { need: Some(need), .. } => Some(need.clone()),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(match need.strip_prefix('`') {
+                Some(_) => format!("give the token {need}"),
+                None => format!("turn on {need}"),
+            }),
+            ForgeError::Machine { .. } => {
+                Some("check free space and permissions of the state folder".to_owned())
+            }
             ForgeError::RateLimited { .. } => {
                 Some("run the same command again after that; no work is lost".to_owned())
             }
@@ -22,12 +28,23 @@ impl From<ForgeError> for Failure {
             }
             _ => None,
         };
-        let failure = Failure::forge(err.to_string());
+        let kind = match &err {
+            ForgeError::Machine { .. } => FailureKind::Machine,
+            _ => FailureKind::Forge,
+        };
+        let failure = Failure::new(kind, err.to_string());
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
     }
+}
+
+/// The same with what was being done in front, and the forge's words as the cause.
+pub(super) fn of_forge(doing: impl Into<String>, err: ForgeError) -> Failure {
+    let cause = anyhow::anyhow!("{err}");
+    let failure = Failure::from(err);
+    Failure { message: doing.into(), cause: Some(cause), ..failure }
 }
 
 impl From<SandboxError> for Failure {

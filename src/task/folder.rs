@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use sha2::{Digest, Sha256};
 
 use super::{Task, TaskKind};
 use crate::agent::journal::{self, Entry, Journal, Line};
@@ -74,17 +75,17 @@ impl RunFolder {
     }
 }
 
-/// What makes two runs the same work: one at a time per issue, or per output folder.
+/// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
         (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
         (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
-        (TaskKind::Exec { repository, .. }, None) => {
-            format!("exec-{repository}-{}", std::process::id())
+        (TaskKind::Exec { repository, base, prompt }, None) => {
+            let place = fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
+            format!("exec-{}-{base:?}-{prompt}", place.display())
         }
     };
-    use sha2::Digest;
-    let digest = sha2::Sha256::digest(text.as_bytes());
+    let digest = Sha256::digest(text.as_bytes());
     let readable: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
     format!("{readable}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -97,7 +98,8 @@ impl Progress {
     /// A new phase begins.
     pub fn phase(&self, name: &str) {
         self.ui.say(&name.to_lowercase());
-        self.edit(|state| state.phase = name.to_owned());
+        self.ui.event(&json!({ "is": "phase", "phase": name }));
+        self.edit(|state| name.clone_into(&mut state.phase));
     }
 
     /// The plan as the model has it now.
@@ -150,13 +152,13 @@ impl Progress {
 impl Comment {
     /// Edits the comment in the background whenever the state has changed, but not too often.
     fn keep(target: Target, id: u64, state: Arc<Mutex<State>>) -> Comment {
-        let (changed, mut changes) = watch::channel(0);
+        let (changed, mut versions) = watch::channel(0);
         let background = target.clone();
         let writer = tokio::spawn(async move {
             let mut known = Some(id);
-            while changes.changed().await.is_ok() {
+            while versions.changed().await.is_ok() {
                 // The space between edits; the end of the run cuts it short.
-                let ended = async { while changes.changed().await.is_ok() {} };
+                let ended = async { while versions.changed().await.is_ok() {} };
                 if tokio::time::timeout(SPACING, ended).await.is_ok() {
                     break;
                 }

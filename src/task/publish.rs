@@ -153,7 +153,7 @@ async fn push(
     place: &Place,
 ) -> Result<Oid> {
     let key = place.branch.clone();
-    run.journal(Entry::EffectIntended {
+    run.journal(&Entry::EffectIntended {
         effect: "push".to_owned(),
         key: key.clone(),
         detail: json!({ "commit": commit, "expected": place.tip }),
@@ -163,7 +163,7 @@ async fn push(
         .push(&admitted.repository, workspace.repo.path(), commit, &place.branch, place.tip)
         .await
         .map_err(|err| push_failed(err, &place.branch))?;
-    run.journal(Entry::EffectDone {
+    run.journal(&Entry::EffectDone {
         effect: "push".to_owned(),
         key,
         detail: json!({ "commit": commit }),
@@ -229,7 +229,7 @@ async fn open_or_update(
     draft: &PullRequestDraft,
     branch: &str,
 ) -> Result<(PullRequest, Operation)> {
-    run.journal(Entry::EffectIntended {
+    run.journal(&Entry::EffectIntended {
         effect: "pull_request".to_owned(),
         key: branch.to_owned(),
         detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
@@ -242,7 +242,7 @@ async fn open_or_update(
             let link = forge.compare_url(&admitted.repository, &draft.base_branch, branch);
             Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
         })?;
-    run.journal(Entry::EffectDone {
+    run.journal(&Entry::EffectDone {
         effect: "pull_request".to_owned(),
         key: branch.to_owned(),
         detail: json!({ "number": pull_request.number, "operation": operation }),

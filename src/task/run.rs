@@ -3,10 +3,12 @@
 //! [`run_task`] is the whole flow. Each line is a phase with a file of its own; each phase journals
 //! what it did before the next one starts, so that a killed run goes on where it was.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{self, Admitted};
@@ -57,6 +59,8 @@ pub struct Ended {
     pub subject: String,
     pub outcome: Outcome,
     pub published: Option<Published>,
+    /// What to do about an end that is not good.
+    pub hints: Vec<String>,
     /// Where journal, patch, plan and report are.
     pub folder: PathBuf,
     /// The bare repository that holds the change.
@@ -102,9 +106,15 @@ pub async fn run_task(
     run.journal_start()?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    let ended = match interrupted(&run.around.cancel) {
+        Some(failure) => Err(failure.hint(run.kept())),
+        None => ended,
+    };
     match ended {
         Ok(ended) => {
+            run.conclude(&ended);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
+            run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
             Ok(ended)
         }
@@ -121,35 +131,34 @@ async fn work(
     progress: &Progress,
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
-    let workspace = run.open_workspace(admitted).await?;
+    let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
     let base_tar = Bytes::from(workspace.upload_tar().await?);
     run.tighten(&workspace).await?;
     let checks = Checks::find(&run.config, &workspace).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.prepare_image(&workspace, &base_tar).await?;
+    let image = run.unless_interrupted(run.prepare_image(&workspace, &base_tar)).await?;
     run.opened(&workspace, &image)?;
     progress.phase("Running the repository's checks on the base");
     let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
     let brief = Brief::new(run, admitted, &workspace, &checks).await?;
     progress.phase("Working on it");
-    let worked = match agent_phase::recorded(run, &baseline, &brief) {
-        Some(worked) => worked,
-        None => {
-            let phase = Phase {
-                run,
-                workspace: &workspace,
-                base_tar,
-                image: &image,
-                checks: &checks,
-                baseline: &baseline,
-                progress,
-            };
-            agent_phase::work(&phase, brief).await?
-        }
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let phase = Phase {
+            run,
+            workspace: &workspace,
+            base_tar,
+            image: &image,
+            checks: &checks,
+            baseline: &baseline,
+            progress,
+        };
+        agent_phase::work(&phase, brief).await?
     };
     let settled = Settled::new(run, &workspace, &worked)?;
     let evidence = match &settled.commit {
-        Some(commit) if settled.judgement.violations.is_empty() => {
+        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
             let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
             checks.evidence(run, &image, &baseline, tar).await?
@@ -158,20 +167,24 @@ async fn work(
     };
     let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
+    salvage::write_report(run, &outcome, None);
     let published = match (admitted, settled.commit) {
         (Some(admitted), Some(commit))
             if publish::is_publishable(&outcome) && !run.config.dry_run =>
         {
             progress.phase("Publishing");
-            Some(publish::publish(run, admitted, &workspace, commit, &outcome, &settled).await?)
+            let published = publish::publish(run, admitted, &workspace, commit, &outcome, &settled);
+            let published = run.unless_interrupted(published).await?;
+            salvage::write_report(run, &outcome, Some(&published));
+            Some(published)
         }
         _ => None,
     };
-    salvage::write_report(run, &outcome, published.as_ref());
     Ok(Ended {
         subject: run.subject(),
         outcome,
         published,
+        hints: worked.stopped.reason.hints(),
         folder: run.folder.path.clone(),
         repo: workspace.repo,
     })
@@ -179,8 +192,8 @@ async fn work(
 
 impl Run<'_> {
     /// Appends to the journal.
-    pub fn journal(&self, entry: Entry) -> Result<()> {
-        self.folder.journal.append(&entry).map(drop)
+    pub fn journal(&self, entry: &Entry) -> Result<()> {
+        self.folder.journal.append(entry).map(drop)
     }
 
     /// What the run is about, for titles: `acme/web#7`, or the prompt's beginning.
@@ -194,6 +207,51 @@ impl Run<'_> {
     /// Time that is left of the wall-clock budget.
     pub fn remaining(&self) -> Duration {
         self.config.limits.timeout.saturating_sub(self.started.elapsed())
+    }
+
+    /// SIGINT or SIGTERM has arrived.
+    pub fn is_interrupted(&self) -> bool {
+        self.around.cancel.is_cancelled()
+    }
+
+    /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
+    /// are swept, and writes to the forge are looked up before they are repeated.
+    pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let stopped = || {
+            interrupted(&self.around.cancel)
+                .unwrap_or_else(|| Failure::internal("the run was cancelled without a signal"))
+        };
+        tokio::select! {
+            biased;
+            () = self.around.cancel.cancelled() => Err(stopped()),
+            done = work => done,
+        }
+    }
+
+    /// Says how the run ended, when that is not plain from what else was said. What failed is said
+    /// whatever the verbosity.
+    fn conclude(&self, ended: &Ended) {
+        let (outcome, ui) = (&ended.outcome, self.around.ui);
+        let Some(reason) = &outcome.reason else { return };
+        let redact = |text: &str| self.world.redactor.redact(text);
+        match outcome.conclusion {
+            Conclusion::Done => {}
+            Conclusion::NothingToDo | Conclusion::NeedsInput | Conclusion::Partial => {
+                ui.say(&redact(&format!("{}: {reason}", outcome.conclusion.word())));
+            }
+            Conclusion::Refused
+            | Conclusion::Budget
+            | Conclusion::Provider
+            | Conclusion::Sandbox => {
+                let mut failure = Failure::internal(reason.as_str());
+                failure.hints.extend(ended.hints.iter().cloned());
+                ui.failure(&redact(&failure.hint(self.kept()).to_string()));
+            }
+        }
+    }
+
+    fn kept(&self) -> String {
+        format!("what there is so far is in {}", self.folder.path.display())
     }
 
     /// Removes what an earlier, killed attempt left running.
@@ -214,10 +272,11 @@ impl Run<'_> {
     fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             self.around.ui.say(&format!("going on with run {}", self.folder.id));
-            return self.journal(Entry::Note { text: "resumed".to_owned() });
+            return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         self.around.ui.say(&format!("run {}", self.folder.id));
-        self.journal(Entry::RunStarted {
+        self.around.ui.event(&json!({ "is": "run", "run": self.folder.id }));
+        self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: crate::VERSION.to_owned(),
             task: self.task.clone(),
@@ -226,7 +285,7 @@ impl Run<'_> {
     }
 
     fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
-        self.journal(Entry::WorkspaceOpened {
+        self.journal(&Entry::WorkspaceOpened {
             base: workspace.base.to_string(),
             branch: workspace.base_branch.clone(),
             image: image.reference.clone(),
@@ -295,7 +354,7 @@ impl Run<'_> {
         {
             return Ok(());
         }
-        self.journal(Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
+        self.journal(&Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
         self.folder.finish();
         Ok(())
     }

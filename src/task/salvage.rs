@@ -1,10 +1,12 @@
 //! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
 //! `report.html`, `result.json`.
 
+use serde_json::{Value, json};
+
 use super::outcome::Outcome;
 use super::publish::Published;
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::{self, Settled};
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
 use crate::error::{Failure, Result};
@@ -24,9 +26,8 @@ pub fn write(
 ) -> Result<()> {
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
-    let leaks = outcome.judgement.violations.iter().any(|found| found.rule == "secret.own");
     if let Some(change) = &outcome.change
-        && !leaks
+        && !settle::leaks(&outcome.judgement)
     {
         let base = workspace.base_tree()?;
         let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())
@@ -50,7 +51,19 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         diff: &String::from_utf8_lossy(&patch),
         items: &conversation(run),
     });
-    let result = serde_json::json!({
+    let result = serde_json::to_string_pretty(&result(run, outcome, published)).unwrap_or_default();
+    for (name, text) in [("report.html", page), ("result.json", result)] {
+        let text = run.world.redactor.redact(&text);
+        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
+            run.around.ui.say(&failure.to_string());
+        }
+    }
+}
+
+/// The run in a form for programs: `result.json`, and the last line of `--json`.
+pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
+    let whole = json!({
+        "is": "result",
         "run": outcome.run,
         "conclusion": outcome.conclusion,
         "reason": outcome.reason,
@@ -62,14 +75,9 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         "spending": outcome.spending,
         "provenance": outcome.provenance,
         "published": published,
+        "folder": run.folder.path,
     });
-    let result = serde_json::to_string_pretty(&result).unwrap_or_default();
-    for (name, text) in [("report.html", page), ("result.json", result)] {
-        let text = run.world.redactor.redact(&text);
-        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
-            run.around.ui.say(&failure.to_string());
-        }
-    }
+    serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
 }
 
 /// The conversation as the journal has it.
@@ -79,7 +87,7 @@ fn conversation(run: &Run<'_>) -> Vec<Item> {
     for line in lines {
         match line.entry {
             Entry::Prompted { items: said, .. } | Entry::Added { items: said } => {
-                items.extend(said)
+                items.extend(said);
             }
             Entry::Replied { reply, .. } => items.extend(reply.items),
             Entry::CallEnded { output, .. } => items.push(Item::Output(output)),

@@ -49,8 +49,29 @@ impl Settled {
             Some(kept) => Some(make_commit(run, workspace, kept, worked)?),
             None => None,
         };
+        if leaks(&judgement) {
+            forget_secrets(run, workspace, whole)?;
+        }
         Ok(Settled { judgement, change: kept, commit, held_back_patch })
     }
+}
+
+/// Whether one of our own secrets is in the change, or in the words that go with it.
+pub fn leaks(judgement: &Judgement) -> bool {
+    judgement.violations.iter().any(|found| found.rule == "secret.own")
+}
+
+/// Takes files with one of our secrets out of our repository, which outlives the run.
+fn forget_secrets(run: &Run<'_>, workspace: &Workspace, change: &Change) -> Result<()> {
+    for new in change.files.iter().filter_map(|file| file.new) {
+        let Ok(content) = tree::read_blob(&workspace.repo, new.oid, BLOB_CAP) else { continue };
+        if !run.world.redactor.scan(&content).is_empty() {
+            workspace.repo.forget(new.oid).map_err(|err| {
+                Failure::machine("a file with a secret cannot be removed").caused_by(err)
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn held_back_patch(
@@ -59,8 +80,7 @@ fn held_back_patch(
     kept: Option<&Change>,
     judgement: &Judgement,
 ) -> Result<Option<Vec<u8>>> {
-    let leaks = judgement.violations.iter().any(|found| found.rule == "secret.own");
-    if judgement.held_back.is_empty() || leaks {
+    if judgement.held_back.is_empty() || leaks(judgement) {
         return Ok(None);
     }
     let from = match kept {

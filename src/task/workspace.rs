@@ -1,6 +1,7 @@
 //! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
+use super::failures;
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::Repository;
 use std::path::Path;
@@ -61,7 +62,7 @@ impl Workspace {
         let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
         let refs = [base_branch.to_owned()];
         world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
-            Failure::forge(format!("cannot fetch `{}`", repository.id)).caused_by(error)
+            failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
         })?;
         Workspace::pin(repo, base_branch, depth).await
     }
@@ -160,13 +161,23 @@ impl Workspace {
     ) -> Result<Workspace> {
         let failed =
             |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
-        let reference = base.unwrap_or("HEAD").to_owned();
+        let asked = base.unwrap_or("HEAD").to_owned();
         let (state, key) = (state.to_owned(), url.to_owned());
-        let refs = [reference.clone()];
-        let repo = blocking(move || {
+        let (repo, reference) = blocking(move || {
             let repo = mirror(&state, &key)?;
-            fetch(&repo, &remote, &refs, depth)?;
-            Ok(repo)
+            let fetched = fetch(&repo, &remote, std::slice::from_ref(&asked), depth);
+            let tag = format!("refs/tags/{asked}");
+            match fetched {
+                Ok(()) => Ok((repo, asked)),
+                // What is no branch may be a tag; when it is neither, the first answer names it.
+                Err(GitError::NotFound(name)) => {
+                    match fetch(&repo, &remote, std::slice::from_ref(&tag), depth) {
+                        Ok(()) => Ok((repo, tag)),
+                        Err(_) => Err(GitError::NotFound(name)),
+                    }
+                }
+                Err(err) => Err(err),
+            }
         })
         .await
         .map_err(failed)?;
@@ -208,7 +219,7 @@ impl Workspace {
             .forge()?
             .fetch(repository, self.repo.path(), &refs, 2)
             .await
-            .map_err(|error| Failure::forge(format!("cannot fetch `{branch}`")).caused_by(error))?;
+            .map_err(|error| failures::of_forge(format!("cannot fetch `{branch}`"), error))?;
         let repo = self.repo.clone();
         blocking(move || commit::read(&repo, tip))
             .await

@@ -14,12 +14,16 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arguments::{self, Refusal};
 use super::host::HostCall;
-use super::registry::{Known, Place};
+use super::progress::{AgentProgress, Happening};
+use super::registry::{Known, Place, ToolSet};
 use super::{Effect, ToolError, ToolOutput, truncate};
-use crate::agent::journal::Entry;
-use crate::agent::{AgentSpec, Happening};
+use crate::agent::journal::{Entry, Journal};
+use crate::clock::Clock;
 use crate::error::Failure;
+use crate::guest::client::Client;
+use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Content, ToolCall};
+use crate::task::Limits;
 use crate::task::plan::Plan;
 
 /// Largest arguments of one call, in bytes.
@@ -71,9 +75,21 @@ pub struct Redone {
     pub changed: Vec<String>,
 }
 
+/// What calls are run with.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub client: &'a Client,
+    pub tools: &'a ToolSet,
+    pub model: &'a Model,
+    pub limits: &'a Limits,
+    pub journal: &'a Journal,
+    pub clock: Clock,
+    pub progress: &'a dyn AgentProgress,
+}
+
 /// Runs the calls of one turn.
 pub struct Dispatch<'a> {
-    spec: &'a AgentSpec<'a>,
+    means: Means<'a>,
     plan: &'a Mutex<Plan>,
     /// Reads share it, a write has it alone. It is fair, so calls pass in the order in which they
     /// were made.
@@ -94,8 +110,8 @@ struct Ran {
 }
 
 impl<'a> Dispatch<'a> {
-    pub fn new(spec: &'a AgentSpec<'a>, plan: &'a Mutex<Plan>) -> Dispatch<'a> {
-        Dispatch { spec, plan, gate: RwLock::new(()) }
+    pub fn new(means: Means<'a>, plan: &'a Mutex<Plan>) -> Dispatch<'a> {
+        Dispatch { means, plan, gate: RwLock::new(()) }
     }
 
     /// Runs calls of one reply, given with their positions in it: reads together, writes alone and
@@ -140,7 +156,7 @@ impl<'a> Dispatch<'a> {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
             return Err(Refusal { fault: Fault::TooMany, message });
         }
-        self.spec
+        self.means
             .tools
             .find(&call.name)
             .map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
@@ -154,25 +170,25 @@ impl<'a> Dispatch<'a> {
     }
 
     fn journal_start(&self, turn: u32, call: &ToolCall, tool: &Known) -> Result<(), Broken> {
-        self.spec.progress.happened(Happening::CallStarted { call });
+        self.means.progress.happened(Happening::CallStarted { call });
         let entry = Entry::CallStarted {
             turn,
             id: call.id.clone(),
             name: call.name.clone(),
             writes: tool.effect == Effect::Writes,
         };
-        self.spec.journal.append(&entry).map_err(Broken::Journal)?;
+        self.means.journal.append(&entry).map_err(Broken::Journal)?;
         Ok(())
     }
 
     async fn execute(&self, tool: &Known, args: Value) -> Result<Ran, Broken> {
-        let clock = self.spec.clock;
+        let clock = self.means.clock;
         let started = clock.instant();
         let output = match tool.place {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => {
-                let AgentSpec { journal, progress, .. } = self.spec;
-                host.call(&HostCall { plan: self.plan, journal, progress: *progress }, args).await
+                let Means { journal, progress, .. } = self.means;
+                host.call(&HostCall { plan: self.plan, journal, progress }, args).await
             }
         };
         let elapsed = clock.instant().saturating_duration_since(started);
@@ -186,18 +202,18 @@ impl<'a> Dispatch<'a> {
     }
 
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
-        let limit = self.spec.limits.command_timeout;
+        let limit = self.means.limits.command_timeout;
         if tool.is_shell() {
             bound_timeout(&mut args, limit);
         }
-        let cap = truncate::output_cap(self.spec.model.output_tokens);
-        self.spec.client.tool(tool.name, args, cap, limit + GRACE).await
+        let cap = truncate::output_cap(self.means.model.output_tokens);
+        self.means.client.tool(tool.name, args, cap, limit + GRACE).await
     }
 
     /// The output as the model reads it.
     fn format(&self, call: &ToolCall, ran: &Ran) -> Vec<Content> {
-        let tokens = self.spec.model.output_tokens;
-        let redact = |text: &str| Content::text(self.spec.journal.redact(text));
+        let tokens = self.means.model.output_tokens;
+        let redact = |text: &str| Content::text(self.means.journal.redact(text));
         let output = match &ran.output {
             Err(message) => return vec![redact(&truncate::text(message, tokens).text)],
             Ok(output) => output,
@@ -227,8 +243,8 @@ impl<'a> Dispatch<'a> {
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
         let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault };
-        self.spec.journal.append(&entry).map_err(Broken::Journal)?;
-        self.spec.progress.happened(Happening::CallEnded { call, success, took: ran.took });
+        self.means.journal.append(&entry).map_err(Broken::Journal)?;
+        self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
         Ok(Done { entry, changed })
     }

@@ -15,6 +15,8 @@ pub mod host;
 #[cfg(feature = "host")]
 pub mod profile;
 #[cfg(feature = "host")]
+pub mod progress;
+#[cfg(feature = "host")]
 pub mod registry;
 #[cfg(feature = "host")]
 pub mod schema;

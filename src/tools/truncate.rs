@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn numbered(lines: usize) -> String {
-        (1..=lines).map(|line| format!("line {line}\n")).collect()
+        (1..=lines).fold(String::new(), |text, line| text + "line " + &line.to_string() + "\n")
     }
 
     #[test]

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use patchwright::agent::journal::{self, Journal, Line};
 use patchwright::agent::{Agent, AgentSpec, Happening, Stopped, history};
+use patchwright::clock::Clock;
 use patchwright::guest::client::Client;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{Item, Role, Wire};
@@ -19,7 +20,6 @@ use patchwright::provider::{OnProgress, Provider, ProviderError, Reply, Request,
 use patchwright::task::Limits;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
-use patchwright::world::Clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::transcript::without_times;

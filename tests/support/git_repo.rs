@@ -44,6 +44,14 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Like [`git`], for output that is no text.
+pub(crate) fn git_bytes(folder: &Path, args: &[&str]) -> Vec<u8> {
+    let output = command(folder, args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {args:?} in {}: {said}", folder.display());
+    output.stdout
+}
+
 /// Like [`git`], with standard input.
 pub(crate) fn git_with_input(folder: &Path, args: &[&str], input: &[u8]) -> String {
     let mut child = command(folder, args)

@@ -7,5 +7,7 @@ pub(crate) mod git_http;
 pub(crate) mod git_repo;
 pub(crate) mod github;
 pub(crate) mod guest;
+pub(crate) mod leaks;
 pub mod model;
 pub(crate) mod transcript;
+pub(crate) mod world;

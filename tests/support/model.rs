@@ -91,6 +91,16 @@ impl ModelServer {
         format!("http://{}/v1", self.address)
     }
 
+    /// More turns, after those that are left.
+    pub fn add(&self, turns: impl IntoIterator<Item = Turn>) {
+        self.shared.script.lock().unwrap().extend(turns);
+    }
+
+    /// These turns instead of those that are left.
+    pub fn replace(&self, turns: impl IntoIterator<Item = Turn>) {
+        *self.shared.script.lock().unwrap() = turns.into_iter().collect();
+    }
+
     /// What has been asked so far.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.requests.lock().unwrap().clone()

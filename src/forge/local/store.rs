@@ -13,9 +13,9 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Clock;
 use crate::forge::{Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Role};
 use crate::git::Oid;
-use crate::world::Clock;
 
 /// `repository.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use tokio_util::io::StreamReader;
 
 use super::api::bounded;
 use super::{CALL, GUEST, WORKSPACE};
-use crate::sandbox::SandboxError;
+use crate::sandbox::{ContainerLimits, SandboxError};
 
 /// Bytes of the guest's standard error that are kept: its last words.
 const LAST_WORDS: usize = 4 << 10;
@@ -49,14 +49,18 @@ pub(super) async fn attach(
     docker: &Docker,
     container: &str,
     user: &str,
+    limits: &ContainerLimits,
 ) -> Result<(Session, Reader, Writer), SandboxError> {
+    let (bytes, files) = (limits.workspace_bytes.to_string(), limits.workspace_files.to_string());
+    let serve = [GUEST, "serve", "--workspace", WORKSPACE];
+    let budget = ["--max-bytes", bytes.as_str(), "--max-files", files.as_str()];
     let options = CreateExecOptions {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
         privileged: Some(false),
-        cmd: Some(vec![GUEST, "serve", "--workspace", WORKSPACE]),
+        cmd: Some([serve, budget].concat()),
         user: Some(user),
         working_dir: Some(WORKSPACE),
         ..CreateExecOptions::default()

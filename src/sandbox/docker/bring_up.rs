@@ -65,7 +65,7 @@ impl DockerSandbox {
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);
         bounded("start", SLOW_CALL, start).await?;
         let user = asked.user.clone().unwrap_or_default();
-        let (session, reader, writer) = attach(&self.docker, &id, &user).await?;
+        let (session, reader, writer) = attach(&self.docker, &id, &user, shape.limits).await?;
         container.session = Some(session);
         match Client::connect(reader, writer, HELLO).await {
             Ok(client) => Ok(client),

@@ -250,6 +250,7 @@ pub(super) fn enforced(limits: &ContainerLimits) -> Vec<String> {
         format!("cpus: {}", limits.cpus),
         format!("processes: {}", limits.pids),
         format!("/tmp and home: {} MiB each", limits.tmp_bytes >> 20),
+        limits.workspace_report(),
     ]
 }
 

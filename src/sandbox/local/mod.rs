@@ -13,7 +13,6 @@ mod folders;
 mod isolation;
 mod setup;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -26,7 +25,9 @@ use tokio::sync::OnceCell;
 
 use self::folders::Folders;
 use self::isolation::Isolation;
-use super::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop};
+use super::{
+    ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
+};
 use crate::guest::GUEST_BINARY;
 use crate::guest::client::Client;
 
@@ -54,24 +55,23 @@ impl LocalSandbox {
     /// A fresh sandbox with a serving guest. `template` is what setup left.
     async fn launch(
         &self,
-        run: &str,
-        purpose: &str,
-        env: &BTreeMap<String, String>,
+        spec: &SandboxSpec,
         template: Option<&Path>,
     ) -> Result<Running, SandboxError> {
         let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
         let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
-        let folders = Folders::create(&self.base, run, purpose)?;
+        let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let started = async {
             if let Some(template) = template {
                 folders.fill(template)?;
             }
-            self.serve(&guest, isolation, &folders, env).await
+            self.serve(&guest, isolation, &folders, spec).await
         };
         match started.await {
             Ok((child, client)) => {
                 let mut enforced = client.hello().confinement.clone();
                 enforced.extend(isolation.report().map(str::to_owned));
+                enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();
                 let workspace = folders.workspace().display().to_string();
                 let stopper = Box::new(LocalStop { folders, child: Mutex::new(child) });
@@ -90,13 +90,17 @@ impl LocalSandbox {
         guest: &Path,
         isolation: &Isolation,
         folders: &Folders,
-        env: &BTreeMap<String, String>,
+        spec: &SandboxSpec,
     ) -> Result<(Child, Client), SandboxError> {
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
         for (option, path) in [("--home", folders.home()), ("--tmp", folders.tmp())] {
             argv.extend([option.into(), path.into()]);
+        }
+        let ContainerLimits { workspace_bytes, workspace_files, .. } = spec.limits;
+        for (option, most) in [("--max-bytes", workspace_bytes), ("--max-files", workspace_files)] {
+            argv.extend([option.into(), most.to_string().into()]);
         }
         for path in &self.toolchains.read {
             argv.extend(["--read".into(), path.into()]);
@@ -111,7 +115,7 @@ impl LocalSandbox {
             .current_dir(folders.workspace())
             .env_clear()
             .envs(&self.toolchains.env)
-            .envs(env)
+            .envs(&spec.env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -156,7 +160,7 @@ impl Sandbox for LocalSandbox {
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
         let reference = &spec.image.reference;
         let template = (!reference.is_empty()).then(|| Path::new(reference));
-        self.launch(&spec.run, spec.purpose, &spec.env, template).await
+        self.launch(spec, template).await
     }
 
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {

@@ -11,7 +11,9 @@ use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
 use crate::guest::protocol::Exec;
-use crate::sandbox::{ImageSpec, Running, SandboxError};
+use crate::sandbox::{
+    ContainerLimits, ImageSpec, PreparedImage, Running, SandboxError, SandboxSpec,
+};
 
 /// Bytes of a failed command's output that are kept.
 const OUTPUT: usize = 16 << 10;
@@ -25,7 +27,14 @@ pub(super) async fn prepare(
     if template.join("complete").is_dir() {
         return Ok(template);
     }
-    let running = sandbox.launch(spec.run, "setup", &BTreeMap::new(), None).await?;
+    let bare = SandboxSpec {
+        image: PreparedImage { reference: String::new(), description: String::new() },
+        run: spec.run.to_owned(),
+        purpose: "setup",
+        env: BTreeMap::new(),
+        limits: ContainerLimits::default(),
+    };
+    let running = sandbox.launch(&bare, None).await?;
     let result = run(&running, spec).await;
     let kept = result.and_then(|()| {
         // Left by a run that was killed while it copied.

@@ -9,6 +9,7 @@ use super::run::{self, Ended, Surroundings};
 use super::{Task, TaskKind};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
+use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
@@ -16,7 +17,7 @@ use crate::forge::local::{LocalForge, Seed};
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{ImageSpec, Sandbox};
-use crate::world::{Clock, World};
+use crate::world::World;
 
 const SCRIPT: &str = include_str!("script.yml");
 const FILES: &[(&str, &str)] = &[

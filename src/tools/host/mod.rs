@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::progress::AgentProgress;
 use super::{Effect, ToolError, ToolOutput};
-use crate::agent::AgentProgress;
 use crate::agent::journal::Journal;
 use crate::task::plan::Plan;
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{HostCall, Tool};
-use crate::agent::Happening;
 use crate::agent::journal::Entry;
 use crate::task::plan::{Plan, Step, StepStatus};
+use crate::tools::progress::Happening;
 use crate::tools::{Effect, ToolError, ToolOutput, schema};
 
 /// Most steps of a plan.

@@ -232,7 +232,7 @@ fn matches(template: &[String], segments: &[String]) -> bool {
         && template.iter().zip(segments).all(|(one, other)| one.starts_with('{') || one == other)
 }
 
-/// OpenAPI 3.0 says `nullable: true` where JSON Schema has the type `null`.
+/// `OpenAPI` 3.0 says `nullable: true` where JSON Schema has the type `null`.
 fn nullable_to_null_type(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(nullable_to_null_type),

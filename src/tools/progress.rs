@@ -1,0 +1,42 @@
+//! What happens during a run, told as it happens to whoever watches: the loop tells of replies, the
+//! tools of calls and the plan.
+
+use std::time::Duration;
+
+use crate::provider::Progress;
+use crate::provider::item::ToolCall;
+use crate::task::outcome::Spending;
+use crate::task::plan::Plan;
+
+/// Somebody who watches. Called from the loop, so it must not block.
+pub trait AgentProgress: Send + Sync {
+    fn happened(&self, what: Happening<'_>);
+}
+
+impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
+    fn happened(&self, what: Happening<'_>) {
+        self(what);
+    }
+}
+
+/// What happens during a run, as it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Happening<'a> {
+    /// Text, reasoning and retries of the reply that is on its way.
+    Model(Progress<'a>),
+    /// A reply has arrived; what has been spent by now.
+    Replied {
+        spending: &'a Spending,
+    },
+    CallStarted {
+        call: &'a ToolCall,
+    },
+    CallEnded {
+        call: &'a ToolCall,
+        success: bool,
+        took: Duration,
+    },
+    PlanUpdated {
+        plan: &'a Plan,
+    },
+}

@@ -1,0 +1,385 @@
+//! Everything that can be wrong before work starts: one clear message, the documented exit code, and
+//! nothing done on GitHub.
+
+use expect_test::{Expect, expect};
+use patchwright::forge::Role;
+
+use crate::support::github::GitHub;
+use crate::support::model::fail;
+use crate::support::world::{TestWorld, github};
+
+/// Runs `issue` in a world that is wrong in some way.
+#[track_caller]
+fn check(world: &TestWorld, args: &[&str], expected: &Expect) {
+    let output = world.run(args);
+    expected.assert_eq(&output.text());
+    assert_eq!(world.github.writes(), Vec::<String>::new(), "nothing half done");
+    assert_eq!(world.github.branches().len(), 1);
+}
+
+const ISSUE: &[&str] = &["issue", "acme/app#7", "--quiet"];
+
+fn world(github: GitHub) -> TestWorld {
+    TestWorld::new(github, [])
+}
+
+#[test]
+fn without_a_token() {
+    check(
+        &world(github()).unset("GITHUB_TOKEN"),
+        ISSUE,
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: no GitHub token
+
+        hint: set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and `pull-requests: write`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_token_that_github_does_not_know() {
+    let world = world(github()).set("GITHUB_TOKEN", "github_pat_11AAAAAAA0wrong");
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: the token is missing, wrong or expired: Bad credentials
+
+        hint: set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and `pull-requests: write`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_repository_that_is_not_there() {
+    check(
+        &world(github()),
+        &["issue", "acme/ap#7", "--quiet"],
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: repository `acme/ap` (or the token may not see it) was not found
+
+        hint: check the name `acme/ap`, and that the token may see the repository
+    "#]],
+    );
+}
+
+#[test]
+fn with_an_issue_that_is_not_there() {
+    check(
+        &world(github()),
+        &["issue", "acme/app#70", "--quiet"],
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: issue `acme/app#70` (or the token may not see it) was not found
+
+        hint: check the number: acme/app#70
+    "#]],
+    );
+}
+
+#[test]
+fn with_an_archived_repository() {
+    check(
+        &world(github().with(|repository| repository.archived = true)),
+        ISSUE,
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: `acme/app` is archived, so nothing can be pushed to it
+
+        hint: unarchive the repository in its settings, or choose another one
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_closed_issue() {
+    check(
+        &world(github().with_issue(|issue| issue.open = false)),
+        ISSUE,
+        &expect![[r#"
+        exit 10
+        --- stderr
+        error: issue acme/app#7 is closed
+
+        hint: reopen it to have it worked on
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_base_branch_that_is_not_there() {
+    let world = world(github());
+    let output = world.run(&["issue", "acme/app#7", "--quiet", "--base", "release"]);
+    expect![[r#"
+        exit 60
+        --- stderr
+        error: cannot fetch `acme/app`
+          cause: `release` in `GITHUB/acme/app.git` was not found
+    "#]]
+    .assert_eq(&output.text());
+    assert_eq!(world.github.branches().len(), 1);
+}
+
+#[test]
+fn with_no_docker() {
+    let world = world(github())
+        .set("PATCHWRIGHT_SANDBOX", "docker")
+        .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 70
+        --- stderr
+        error: Docker does not answer at `unix:///nowhere/docker.sock`: Socket not found: /nowhere/docker.sock
+
+        hint: start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; `patchwright doctor` checks it
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_model_that_nobody_knows() {
+    check(
+        &world(github()),
+        &["issue", "acme/app#7", "--quiet", "--model", "gtp-5.3-codex"],
+        &expect![[r#"
+            exit 2
+            --- stderr
+            error: unknown model `gtp-5.3-codex`
+
+            hint: did you mean `gpt-5.3-codex`?
+            hint: for a server of your own, write `chat/NAME` and set `--base-url`
+        "#]],
+    );
+}
+
+#[test]
+fn without_a_key_for_the_public_endpoint() {
+    let world = world(github()).unset("OPENAI_API_KEY").unset("OPENAI_BASE_URL");
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 50
+        --- stderr
+        error: no key for `gpt-5.3-codex`
+
+        hint: set `OPENAI_API_KEY`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_key_that_the_provider_refuses() {
+    let refused = fail(401, "invalid_api_key", "Incorrect API key provided: test-mod**8c06.");
+    let world = TestWorld::new(github(), [refused]);
+    let output = world.run(ISSUE);
+    expect![[r#"
+        exit 50
+        --- stderr
+        error: MODEL refuses the key: Incorrect API key provided: test-mod**8c06.
+
+        hint: run the same command again to go on
+        hint: what there is so far is in DIR/state/runs/RUN
+    "#]]
+    .assert_eq(&output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+}
+
+#[test]
+fn with_an_unknown_key_in_the_operators_configuration() {
+    let world = world(github());
+    fs_err::write(world.path("config.yml"), "limits:\n  max-turn: 3\n").unwrap();
+    check(
+        &world,
+        &["issue", "acme/app#7", "--config", "config.yml"],
+        &expect![[r#"
+        exit 2
+        --- stderr
+        error: configuration `config.yml` is not valid
+          cause: error: line 2 column 3: unknown field `max-turn`, expected one of max-turns, max-tokens, max-cost-usd, timeout, command-timeout, setup-timeout, verify-rounds
+         --> <input>:2:3
+          |
+        1 | limits:
+        2 |   max-turn: 3
+          |   ^ unknown field `max-turn`, expected one of max-turns, max-tokens, max-cost-usd, timeout, command-timeout, setup-timeout, verify-rounds
+
+        hint: every key is described in `docs/configuration.md`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_wrong_value_in_the_operators_configuration() {
+    let world = world(github());
+    fs_err::write(world.path("config.yml"), "verify: [a]\nlimits:\n  timeout: soon\n").unwrap();
+    check(
+        &world,
+        &["issue", "acme/app#7", "--config", "config.yml"],
+        &expect![[r#"
+        exit 2
+        --- stderr
+        error: configuration `config.yml` is not valid
+          cause: error: line 3 column 12: `soon` is not a duration; write for example `TIME`, `5m` or `1h`
+         --> <input>:3:12
+          |
+        1 | verify: [a]
+        2 | limits:
+        3 |   timeout: soon
+          |            ^ `soon` is not a duration; write for example `TIME`, `5m` or `1h`
+
+        hint: every key is described in `docs/configuration.md`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_repository_configuration_that_is_not_valid() {
+    let mut files = crate::support::world::FILES.to_vec();
+    files.push((".github/patchwright.yml", "verify:\n  - sh test.sh\nnonsense: 1\n"));
+    let world = world(crate::support::world::github_with(&files));
+    let output = world.run(ISSUE);
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: configuration `.github/patchwright.yml` is not valid
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, image, setup, verify, limits, container, policy, publish, access, network, identity
+         --> <input>:3:1
+          |
+        1 | verify:
+        2 |   - sh test.sh
+        3 | nonsense: 1
+          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, image, setup, verify, limits, container, policy, publish, access, network, identity
+
+        hint: every key is described in `docs/configuration.md`
+    "#]].assert_eq(&output.text());
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn with_something_that_is_no_issue() {
+    check(
+        &world(github()),
+        &["issue", "acme/app"],
+        &expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'acme/app' for '<OWNER/REPO#N>': `acme/app` is not an issue; write it as `OWNER/REPO#N`
+
+        For more information, try '--help'.
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_state_folder_that_is_a_file() {
+    let world = world(github());
+    fs_err::write(world.path("file"), "").unwrap();
+    let world = world.set("PATCHWRIGHT_STATE_DIR", "file");
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 1
+        --- stderr
+        error: the state folder `file` cannot be written
+          cause: File exists (os error 17)
+
+        hint: choose a folder that you can write to with `--state-dir`
+    "#]],
+    );
+}
+
+#[test]
+fn with_a_token_that_may_not_push() {
+    let world = TestWorld::new(github().token_lacks("contents"), crate::support::world::fix());
+    let output = world.run(ISSUE);
+    expect![[r#"
+        exit 60
+        --- stderr
+        error: cannot push to `patchwright/issue-7`: not allowed to push to `GITHUB/acme/app.git`: remote: Permission to acme/app.git denied to test.
+
+        hint: give the token `contents: write`
+    "#]].assert_eq(&output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+}
+
+#[test]
+fn with_the_number_of_a_pull_request() {
+    let world = TestWorld::new(github().user("ann", Role::Write), crate::support::world::fix());
+    world.issue().expect(0);
+    let number = world.github.pulls()[0].number;
+    let before = world.github.writes().len();
+    let output = world.run(&["issue", &format!("acme/app#{number}"), "--quiet"]);
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: acme/app#8 is a pull request, not an issue
+
+        hint: give the number of an issue
+    "#]]
+    .assert_eq(&output.text());
+    assert_eq!(world.github.writes().len(), before);
+}
+
+#[test]
+fn with_an_image_that_is_not_there() {
+    if !crate::issue::docker_answers() {
+        return;
+    }
+    let world = world(github())
+        .set("PATCHWRIGHT_SANDBOX", "docker")
+        .set("PATCHWRIGHT_IMAGE", "patchwright-no-such-image:1");
+    let output = world.run(ISSUE).expect(70);
+    assert!(output.stderr.contains("`patchwright-no-such-image:1`"), "{}", output.text());
+    assert!(output.stderr.contains("hint: "), "{}", output.text());
+    assert_eq!(world.github.branches().len(), 1);
+}
+
+/// A full disk, wherever in a run it fills up: the state folder is a small file system of its own.
+#[test]
+fn with_a_disk_that_fills_up() {
+    for kilobytes in [16, 64, 256, 1024, 4096] {
+        let world = TestWorld::new(github(), crate::support::world::fix());
+        let output = on_small_disk(&world, kilobytes);
+        let Some(output) = output else { return };
+        let (text, said) = (output.text(), &output.stderr);
+        assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
+        assert!(
+            said.contains("error: ") && said.contains("No space left"),
+            "{kilobytes} KB: {text}"
+        );
+        assert!(!said.contains("panicked"), "{kilobytes} KB: {text}");
+        assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    }
+}
+
+/// Runs `issue` with a state folder of this size; `None` where one may not mount anything.
+#[expect(clippy::disallowed_methods, reason = "starts the program in a namespace of its own")]
+fn on_small_disk(world: &TestWorld, kilobytes: u32) -> Option<crate::support::world::Output> {
+    fs_err::create_dir(world.path("state")).unwrap();
+    let plain = world.command(ISSUE);
+    let script = format!("mount -t tmpfs -o size={kilobytes}k none state || exit 99; exec \"$@\"");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
+    command.arg(plain.get_program()).args(plain.get_args()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(world.folder.path());
+    command.stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let output = world.wait(command.spawn().unwrap());
+    if output.code == 99 || output.stderr.starts_with("unshare: ") {
+        eprintln!("no mounts for ordinary users here, skipped: {}", output.stderr.trim());
+        return None;
+    }
+    Some(output)
+}

@@ -1,0 +1,52 @@
+//! `patchwright demo`: the main job without a key or a network.
+
+use expect_test::expect;
+
+use crate::support::world::TestWorld;
+
+#[test]
+fn the_demo_ends_in_a_local_pull_request_and_names_its_files() {
+    let world = TestWorld::local([]).unset("OPENAI_API_KEY").unset("PATCHWRIGHT_STATE_DIR");
+    let output = world.run(&["demo", "--dir", "demo"]).expect(0);
+    let shown = world.tidy(&output.stdout);
+    let paths: Vec<&str> = shown.lines().rev().take(4).collect();
+    expect![[r#"
+        journal: DIR/demo/state/runs/RUN/journal.jsonl
+        diff: DIR/demo/state/runs/RUN/change.patch
+        report: DIR/demo/state/runs/RUN/report.html
+        pull request: demo/forge/pull-requests/2.md"#]]
+    .assert_eq(&paths.join("\n"));
+    for line in output.stdout.lines().rev().take(4) {
+        let path = line.split_once(": ").unwrap().1;
+        assert!(world.path(path).is_file(), "{line}");
+    }
+    for part in ["Fixes #1", "sh test.sh", "subtractive pairs"] {
+        assert!(output.stdout.contains(part), "{part}: {}", output.text());
+    }
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn a_second_demo_in_the_same_folder_is_refused() {
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
+    world.run(&["demo", "--dir", "demo"]).expect(0);
+    let output = world.run(&["demo", "--dir", "demo"]).expect(2);
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: `demo` has a demo already
+
+        hint: remove it, or choose another folder with `--dir`
+    "#]]
+    .assert_eq(&output.text());
+}
+
+#[test]
+fn without_docker_the_demo_says_so_and_works_in_the_local_sandbox() {
+    let world = TestWorld::local([])
+        .unset("PATCHWRIGHT_SANDBOX")
+        .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    let output = world.run(&["demo", "--dir", "demo"]).expect(0);
+    assert!(output.stderr.contains("sandbox: local"), "{}", output.text());
+    assert!(output.stderr.contains("/nowhere/docker.sock"), "{}", output.text());
+}

@@ -1,0 +1,164 @@
+//! `patchwright exec`: a prompt on a local repository, and what stays untouched.
+
+use std::path::PathBuf;
+
+use expect_test::expect;
+
+use crate::support::git_repo::git;
+use crate::support::model::{custom, say};
+use crate::support::world::{FILES, PATCH, TestWorld, fix};
+
+const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
+
+#[test]
+fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
+    let world = TestWorld::local(fix());
+    let project = project(&world);
+    let output =
+        world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh ./test.sh` passed
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        results are in out
+    "#]].assert_eq(&output.text());
+    let mut files: Vec<String> = fs_err::read_dir(world.path("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    expect!["change.json change.patch journal.jsonl plan.md report.html result.json"]
+        .assert_eq(&files.join(" "));
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    expect![[r#"
+        diff --git a/calc.sh b/calc.sh
+        index 0ab6ed80a44fbf41bfaf3822be75523d112e125f..d01635e36fb22586e5e6afabfea15b1471abeebf 100644
+        --- a/calc.sh
+        +++ b/calc.sh
+        @@ -1,3 +1,3 @@
+         add() {
+        -  echo $(($1 - $2))
+        +  echo $(($1 + $2))
+         }
+    "#]].assert_eq(&patch);
+    git(&project, &["apply", "--check", &world.path("out/change.patch").display().to_string()]);
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
+    let result: serde_json::Value =
+        serde_json::from_slice(&fs_err::read(world.path("out/result.json")).unwrap()).unwrap();
+    assert_eq!(result["conclusion"], "done");
+    assert_eq!(result["evidence"]["rows"][0]["head"]["exit_code"], 0);
+}
+
+#[test]
+fn apply_writes_the_change_into_the_folder() {
+    let world = TestWorld::local(fix());
+    let project = project(&world);
+    fs_err::write(project.join("mine.txt"), "not committed\n").unwrap();
+    fs_err::write(project.join("README.md"), "# edited\n").unwrap();
+    world.run(&["exec", "Make add add", "--repo", "project", "--apply"]).expect(0);
+    assert_eq!(fs_err::read_to_string(project.join("calc.sh")).unwrap(), FIXED);
+    assert_eq!(fs_err::read_to_string(project.join("README.md")).unwrap(), "# edited\n");
+    assert_eq!(
+        git(&project, &["status", "--porcelain"]),
+        " M README.md\n M calc.sh\n?? mine.txt\n"
+    );
+}
+
+#[test]
+fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
+    let world = TestWorld::local(fix());
+    let project = project(&world);
+    fs_err::write(project.join("calc.sh"), "# mine\n").unwrap();
+    let output = world.run(&["exec", "Make add add", "--repo", "project", "--apply"]);
+    assert_eq!(output.code, 2, "{}", output.text());
+    assert!(output.stderr.contains("`calc.sh` was edited"), "{}", output.text());
+    assert!(output.stderr.contains("change.patch"), "{}", output.text());
+    assert_eq!(fs_err::read_to_string(project.join("calc.sh")).unwrap(), "# mine\n");
+}
+
+#[test]
+fn an_answer_is_enough() {
+    let world = TestWorld::local([say("It is called calc.")]);
+    project(&world);
+    let output =
+        world.run(&["exec", "What is this project called?", "--repo", "project"]).expect(0);
+    assert_eq!(output.stdout, "It is called calc.\n");
+}
+
+#[test]
+fn work_starts_from_the_commit_that_was_asked_for() {
+    let world = TestWorld::local([custom("apply_patch", PATCH), say("Done.")]);
+    let project = project(&world);
+    fs_err::write(project.join("calc.sh"), "gone\n").unwrap();
+    git(&project, &["commit", "--all", "--quiet", "--message", "break"]);
+    world
+        .run(&["exec", "Make add add", "--repo", "project", "--base", "v1", "--out", "out"])
+        .expect(0);
+    assert!(world.path("out/change.patch").exists());
+}
+
+#[test]
+fn json_lines_are_all_that_stdout_carries() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    let output = world.run(&["exec", "Make add add", "--repo", "project", "--json"]).expect(0);
+    let lines: Vec<serde_json::Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().expect("at least the result");
+    assert_eq!(last["conclusion"], "done", "{last}");
+    assert_eq!(
+        last["final_message"].as_str().unwrap().lines().next(),
+        Some("Add instead of subtracting")
+    );
+}
+
+#[test]
+fn a_prompt_may_come_from_standard_input() {
+    let world = TestWorld::local([say("Aye.")]);
+    project(&world);
+    fs_err::write(world.path("prompt"), "Say aye, from the file.").unwrap();
+    let prompt = fs_err::File::open(world.path("prompt")).unwrap().into_file();
+    let child = world.command(&["exec", "-", "--repo", "project"]).stdin(prompt).spawn().unwrap();
+    world.wait(child).expect(0);
+    assert!(world.told().contains("Say aye, from the file."));
+}
+
+#[test]
+fn a_repository_by_its_address_needs_no_forge() {
+    let github = crate::support::world::github();
+    let world = TestWorld::new(github, fix());
+    let url = format!("{}/acme/app.git", world.github.server_url());
+    world.run(&["exec", "Make add add", "--repo", &url]).expect(0);
+    assert_eq!(world.github.writes(), Vec::<String>::new());
+}
+
+/// A repository with a tag `v1` on its only commit.
+pub(crate) fn project(world: &TestWorld) -> PathBuf {
+    let path = world.path("project");
+    fs_err::create_dir(&path).unwrap();
+    for (name, content) in FILES {
+        fs_err::write(path.join(name), content).unwrap();
+    }
+    git(&path, &["init", "--quiet", "--initial-branch", "main"]);
+    git(&path, &["add", "."]);
+    git(&path, &["commit", "--quiet", "--message", "First"]);
+    git(&path, &["tag", "v1"]);
+    path
+}

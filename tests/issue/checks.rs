@@ -1,0 +1,111 @@
+//! What the repository's own checks do to a run, and where they come from.
+
+use expect_test::expect;
+use serde_json::json;
+
+use super::{check, state};
+use crate::support::model::{call, custom, say};
+use crate::support::world::{FILES, PATCH, TestWorld, fix, github_with};
+
+/// A change that breaks what worked.
+const BREAK: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
+const MEND: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
+
+/// The project with the bug repaired, so that its check passes on the base.
+fn sound() -> Vec<(&'static str, &'static str)> {
+    let mut files = FILES.to_vec();
+    files[0] = ("calc.sh", "add() {\n  echo $(($1 + $2))\n}\n");
+    files
+}
+
+#[test]
+fn a_check_that_the_change_broke_goes_back_to_the_model() {
+    let turns = [
+        custom("apply_patch", BREAK),
+        say("Done."),
+        custom("apply_patch", MEND)
+            .and(call("shell_command", json!({"command": "echo '# more' >> README.md"}))),
+        say("Mended."),
+    ];
+    let world = TestWorld::new(github_with(&sound()), turns);
+    world.issue().expect(0);
+    let asked = world.model.requests();
+    let told = asked[2].body["input"].as_array().unwrap().last().unwrap().to_string();
+    assert!(told.contains("sh ./test.sh") && told.contains('3'), "{told}");
+    let pulls = world.github.pulls();
+    assert_eq!(pulls.len(), 1);
+    assert!(!pulls[0].draft, "every check passes in the end");
+}
+
+#[test]
+fn a_change_whose_checks_still_fail_becomes_a_draft() {
+    let mut turns = vec![custom("apply_patch", BREAK)];
+    turns.extend((0..3).map(|round| say(format!("Done, attempt {round}."))));
+    let world = TestWorld::new(github_with(&sound()), turns);
+    world.issue().expect(0);
+    let pulls = world.github.pulls();
+    assert_eq!((pulls.len(), pulls[0].draft), (1, true));
+    assert_eq!(world.model.requests().len(), 4, "two rounds, no more");
+}
+
+#[test]
+fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
+    let mut files = FILES.to_vec();
+    let config = "verify: ['sh test.sh', 'test -f README.md']\nlimits: { max-turns: 20 }\nmodel: other\naccess: { allow-bots: ['evil[bot]'] }\n";
+    files.push((".github/patchwright.yml", config));
+    let world = TestWorld::new(github_with(&files), fix());
+    let output = world.issue().expect(0);
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+        --- stderr
+        run RUN
+        cloning the repository
+        note: `model` in `.github/patchwright.yml` was refused: only the operator may set it
+        note: `access` in `.github/patchwright.yml` was refused: only the operator may set it
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh test.sh` failed with exit code 1
+        check on base: `test -f README.md` passed
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh test.sh` passed
+        check on loop: `test -f README.md` passed
+        running the repository's checks on the change
+        check on head: `sh test.sh` passed
+        check on head: `test -f README.md` passed
+        publishing
+        pull request #8: GITHUB/acme/app/pull/8 (created)
+    "#]],
+    );
+    let body = &world.github.pulls()[0].body;
+    for text in ["test -f README.md", "model\\` in", "access\\` in"] {
+        assert!(body.contains(text), "{text}: {body}");
+    }
+}
+
+#[test]
+fn a_change_to_the_configuration_does_not_change_the_checks_of_this_run() {
+    let mut files = FILES.to_vec();
+    files.push((".github/patchwright.yml", "verify: ['sh test.sh']\n"));
+    let patch = "*** Begin Patch\n*** Update File: .github/patchwright.yml\n@@\n-verify: ['sh test.sh']\n+verify: ['true']\n*** End Patch\n";
+    let world = TestWorld::new(
+        github_with(&files),
+        [custom("apply_patch", PATCH), custom("apply_patch", patch), say("Done.")],
+    );
+    world.issue();
+    let head = world.result("result.json");
+    let result: serde_json::Value = serde_json::from_str(&head).unwrap();
+    assert_eq!(result["evidence"]["rows"][0]["head"]["command"], "sh test.sh", "{}", state(&world));
+}

@@ -1,0 +1,214 @@
+//! Budgets, providers and GitHub that fail in the middle: what is kept, and going on from there.
+
+use expect_test::expect;
+
+use super::{check, state};
+use crate::support::github::{Fault, Kind};
+use crate::support::model::{Turn, fail};
+use crate::support::world::{TestWorld, fix, github};
+
+#[test]
+fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
+    let world = TestWorld::new(github(), fix());
+    let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 40
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        error: the limit on turns was reached
+
+        hint: what there is so far is in DIR/state/runs/RUN
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
+        comment by patchwright-bot:
+        **Patchwright: stopped by a limit; the work so far is kept**
+
+        the limit on turns was reached
+
+        - [ ] Find the bug *(in progress)*
+        - [ ] Fix it
+
+        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+
+        <!-- patchwright:progress run=RUN v=1 -->
+        reaction eyes by patchwright-bot
+        branch main
+    "#]],
+    );
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+    assert!(world.result("plan.md").contains("Find the bug"));
+    assert!(world.result("report.html").contains("calc.sh"));
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+#[test]
+fn refused_requests_to_the_model_are_sent_once() {
+    for (status, code) in [(401, "invalid_api_key"), (400, "invalid_request_error")] {
+        let world = TestWorld::new(github(), [fail(status, code, "no such luck")]);
+        let output = world.issue().expect(50);
+        assert!(output.stderr.contains("no such luck"), "{}", output.text());
+        assert_eq!(world.model.requests().len(), 1, "{status}");
+        assert_eq!(world.github.pulls(), []);
+        world.model.add(fix());
+        world.issue().expect(0);
+        assert_eq!(world.runs().len(), 1, "the same run went on");
+        assert_eq!(world.github.comments(7).len(), 1);
+    }
+}
+
+#[test]
+fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
+    let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
+    turns.extend((0..5).map(|_| fail(500, "server_error", "down")));
+    let world = TestWorld::new(github(), turns);
+    let output = world.issue().expect(50);
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 50
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        retry 2 in TIME: down
+        retry 3 in TIME: down
+        retry 4 in TIME: down
+        retry 5 in TIME: down
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        error: MODEL is unavailable: down
+
+        hint: run the same command again to go on
+        hint: what there is so far is in DIR/state/runs/RUN
+    "#]],
+    );
+    assert_eq!(world.github.pulls(), []);
+    world.model.add(fix().into_iter().skip(2));
+    world.issue().expect(0);
+    assert_eq!(world.model.unused(), 0);
+    assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1));
+    assert_eq!(world.github.comments(7).len(), 1);
+}
+
+#[test]
+fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
+    let world = TestWorld::new(
+        github().token_of("github-actions[bot]").with(|repository| {
+            repository.actions_may_open_pulls = false;
+        }),
+        fix(),
+    );
+    let output = world.issue().expect(60);
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 60
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the base
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh ./test.sh` passed
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        publishing
+        error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+
+        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+        hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
+    "#]],
+    );
+    check(
+        &state(&world),
+        &expect![[r#"
+        comment by github-actions[bot]:
+        **Patchwright could not do this**
+
+        ```
+        error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+
+        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+        hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
+        ```
+
+
+        <!-- patchwright:progress run=RUN v=1 -->
+        reaction eyes by github-actions[bot]
+        branch main
+        branch patchwright/issue-7
+    "#]],
+    );
+    world.github.change(|repository| repository.actions_may_open_pulls = true);
+    world.issue().expect(0);
+    assert_eq!(world.model.requests().len(), 5, "the change was there already");
+    assert_eq!((world.github.pulls().len(), world.github.comments(7).len()), (1, 1));
+}
+
+#[test]
+fn a_pull_request_whose_answer_was_lost_is_not_opened_twice() {
+    for kind in [Kind::ErrorAfter(502), Kind::CutAfter] {
+        let world = TestWorld::new(github().fault(Fault::once("POST", "/pulls", kind)), fix());
+        world.issue().expect(0);
+        assert_eq!(world.github.pulls().len(), 1);
+    }
+}
+
+#[test]
+fn github_that_stays_down_at_the_end_is_asked_again_by_the_next_run() {
+    let down = Fault::once("POST", "/pulls", Kind::ErrorBefore(503)).times(100);
+    let world = TestWorld::new(github().fault(down), fix());
+    world.issue().expect(60);
+    assert_eq!(world.github.pulls(), []);
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+    assert!(world.result("report.html").contains("calc.sh"));
+    world.github.world().faults.clear();
+    world.issue().expect(0);
+    assert_eq!((world.model.requests().len(), world.github.pulls().len()), (5, 1));
+}
+
+#[test]
+fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
+    let world = TestWorld::new(github().token_lacks("issues"), fix());
+    let output = world.issue().expect(60);
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 60
+        --- stderr
+        run RUN
+        no reaction: not allowed to react to `acme/app#7`: Resource not accessible by personal access token
+        error: not allowed to comment on `acme/app#7`: Resource not accessible by personal access token
+
+        hint: give the token `issues: write`
+    "#]],
+    );
+    assert_eq!(world.model.requests().len(), 0);
+}

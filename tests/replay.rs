@@ -1,0 +1,69 @@
+//! `patchwright replay`: recorded replies, real tools, and the tree compared with the recorded one.
+
+use expect_test::expect;
+
+use crate::exec::project;
+use crate::support::world::{TestWorld, fix, github};
+
+#[test]
+fn a_prompts_run_comes_to_the_same_tree_again_without_a_model() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    let world = world.unset("OPENAI_API_KEY");
+    let output = world.run(&["replay", "out"]).expect(0);
+    expect![[r#"
+        exit 0
+        --- stdout
+        same tree after 5 turns (the model finished)
+        replayed tree SHA
+        recorded tree SHA
+        --- stderr
+        · update_plan
+        · shell_command
+        · apply_patch
+        · shell_command
+        · update_plan
+    "#]]
+    .assert_eq(&output.text());
+    assert_eq!(world.model.requests().len(), 5, "all of them by the run itself");
+}
+
+#[test]
+fn an_issues_run_comes_to_the_same_tree_again_without_a_forge() {
+    let world = TestWorld::new(github(), fix());
+    world.issue().expect(0);
+    let asked = world.github.requests().len();
+    let id = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
+    let world = world.unset("GITHUB_TOKEN").unset("OPENAI_API_KEY");
+    world.run(&["replay", &id]).expect(0);
+    assert_eq!((world.github.requests().len(), world.model.requests().len()), (asked, 5));
+}
+
+#[test]
+fn a_journal_that_was_tampered_with_comes_to_another_tree() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    let journal = world.path("out/journal.jsonl");
+    let text = fs_err::read_to_string(&journal).unwrap();
+    let tampered = text.replace("$(($1 + $2))", "$(($1 * $2))");
+    assert_ne!(tampered, text);
+    fs_err::write(&journal, tampered).unwrap();
+    let output = world.run(&["replay", "out"]).expect(20);
+    assert!(output.stdout.starts_with("another tree after 5 turns"), "{}", output.text());
+}
+
+#[test]
+fn a_run_that_is_not_there_is_named() {
+    let world = TestWorld::local([]);
+    let output = world.run(&["replay", "20260101-000000-00000000"]).expect(2);
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no run `RUN`
+
+        hint: runs are folders in DIR/state/runs
+    "#]]
+    .assert_eq(&output.text());
+}

@@ -1,0 +1,171 @@
+//! Runs that are killed, interrupted, or started twice: the same command again comes to the same end.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::issue::{containers, docker_answers};
+use crate::support::world::{Output, TestWorld, fix, github};
+
+/// How long anything here may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_run_that_was_killed_after_any_line_of_its_journal_comes_to_the_same_end() {
+    let golden = TestWorld::new(github(), fix());
+    golden.issue().expect(0);
+    let lines = golden.result("journal.jsonl").lines().count();
+    assert!(lines > 20, "{lines} lines");
+    let points: Vec<usize> = (1..lines).collect();
+    // Two at a time: most of a run is waiting.
+    std::thread::scope(|scope| {
+        for half in points.chunks(points.len().div_ceil(2)) {
+            scope.spawn(|| half.iter().for_each(|line| killed_after(*line)));
+        }
+    });
+}
+
+fn killed_after(line: usize) {
+    let world = TestWorld::new(github(), fix());
+    kill_at(&world, line);
+    // A request that was in flight is asked again; its turn was used up by the killed process.
+    let asked = world.model.requests().len();
+    let known = replies(&world);
+    let lost = asked - known;
+    assert!(lost <= 1, "line {line}: {lost} replies were lost");
+    world.model.replace(fix().into_iter().skip(known));
+    let output = world.issue();
+    assert_eq!(output.code, 0, "killed after line {line}: {}", output.text());
+    settled(&world, line);
+}
+
+#[track_caller]
+fn settled(world: &TestWorld, line: usize) {
+    let github = &world.github;
+    let seen = (
+        github.pulls().len(),
+        github.comments(7).len(),
+        github.reactions(7).len(),
+        github.branches().len(),
+        world.runs().len(),
+    );
+    assert_eq!(seen, (1, 1, 1, 2, 1), "killed after line {line}: {:?}", github.writes());
+    assert!(world.model.requests().len() <= 6, "killed after line {line}");
+    let sandboxes = fs_err::read_dir(world.path("state/sandboxes")).unwrap().count();
+    assert_eq!(sandboxes, 0, "killed after line {line}: a sandbox was left");
+}
+
+#[test]
+fn containers_of_a_killed_run_are_gone_after_the_next() {
+    if !docker_answers() {
+        return;
+    }
+    for entry in ["prompted", "call_ended"] {
+        let world = TestWorld::new(github(), fix()).in_docker();
+        kill_when(&world, |journal| journal.contains(&format!("\"is\":\"{entry}\"")));
+        let lost = world.model.requests().len() - replies(&world);
+        assert!(lost <= 1);
+        world.model.replace(fix().into_iter().skip(replies(&world)));
+        world.issue().expect(0);
+        assert_eq!(containers(&world), Vec::<String>::new());
+        assert_eq!(world.github.pulls().len(), 1);
+    }
+}
+
+#[test]
+fn of_two_processes_on_one_issue_one_works_and_the_other_leaves() {
+    let world = TestWorld::new(github(), fix());
+    let first = world.spawn(&["issue", "acme/app#7"]);
+    until(&world, |journal| !journal.is_empty());
+    let second = world.issue().expect(10);
+    assert!(second.stderr.contains("another run is already working on it"), "{}", second.text());
+    world.wait(first).expect(0);
+    let github = &world.github;
+    assert_eq!(
+        (github.pulls().len(), github.comments(7).len(), github.reactions(7).len()),
+        (1, 1, 1)
+    );
+    assert_eq!((world.runs().len(), world.model.requests().len()), (1, 5));
+}
+
+#[test]
+fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
+    for (signal, code) in [("TERM", 143), ("INT", 130)] {
+        let mut turns = fix();
+        let sleep = serde_json::json!({"command": "sleep 300"});
+        turns[2] = crate::support::model::call("shell_command", sleep);
+        let world = TestWorld::new(github(), turns);
+        let child = world.spawn(&["issue", "acme/app#7"]);
+        until(&world, |journal| journal.matches("\"is\":\"call_started\"").count() == 4);
+        let output = signalled(&world, child, signal);
+        assert_eq!(output.code, code, "{}", output.text());
+        assert!(
+            output.stderr.contains("error: interrupted; the work so far is kept"),
+            "{}",
+            output.text()
+        );
+        assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+        assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+        assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
+        let comments = world.github.comments(7);
+        assert!(comments[0].body.contains("interrupted"), "{comments:?}");
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_while_it_asked_goes_on_with_the_same_command() {
+    let mut turns = fix();
+    turns[2] = crate::support::model::stall();
+    let world = TestWorld::new(github(), turns);
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    wait_for(|| world.model.requests().len() == 3);
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    world.model.replace(fix().into_iter().skip(2));
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.github.comments(7).len()), (1, 1));
+    assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
+}
+
+/// Starts the command and kills it once its journal has this many lines.
+fn kill_at(world: &TestWorld, line: usize) {
+    kill_when(world, |journal| journal.matches('\n').count() >= line);
+}
+
+fn kill_when(world: &TestWorld, reached: impl Fn(&str) -> bool) {
+    let mut child = world.spawn(&["issue", "acme/app#7"]);
+    until(world, reached);
+    child.kill().unwrap();
+    world.wait(child);
+}
+
+/// Waits until the journal of the only run is as it should be.
+fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
+    wait_for(|| {
+        let runs = world.runs();
+        let journal = runs.first().map(|run| run.join("journal.jsonl"));
+        journal
+            .and_then(|path| std::fs::read(path).ok())
+            .is_some_and(|text| reached(&String::from_utf8_lossy(&text)))
+    });
+}
+
+fn wait_for(reached: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !reached() {
+        assert!(began.elapsed() < PATIENCE, "nothing happens any more");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "sends a signal")]
+fn signalled(world: &TestWorld, child: Child, signal: &str) -> Output {
+    let sent = std::process::Command::new("kill")
+        .args([format!("-{signal}"), child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    world.wait(child)
+}
+
+/// Replies in the journal of the only run.
+fn replies(world: &TestWorld) -> usize {
+    world.result("journal.jsonl").matches("\"is\":\"replied\"").count()
+}
