@@ -59,7 +59,7 @@ async fn attacks_a_model_that_loops_floods_and_shouts_is_ended_with_its_work() {
     assert!(ended.asked.len() <= 10, "the model was asked {} times", ended.asked.len());
     let told = ended.last_request();
     assert_eq!(told.matches("not run: at most 64 calls").count(), 436);
-    assert!(told.contains("too large") || told.contains("too long"), "the argument was taken");
+    assert!(told.contains("and at most 1048576 are allowed"), "the argument was taken");
     let patch = arena.run_file("change.patch");
     assert!(patch.contains("+the app"), "the work is lost:\n{patch}");
     assert_eq!(patch.matches("\n+x").count(), 64, "{patch}");
@@ -150,9 +150,10 @@ async fn attacks_deleted_files_give_their_space_back_with_the_command() {
     let running = sandbox.start(&spec("run-1", "", small())).await.unwrap();
     let hidden = "exec 9> hidden; rm hidden; head -c 50000000 /dev/zero >&9; (sleep 60 &); true";
     run(&running, hidden).await.unwrap();
-    let left = run(&running, "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 60'")
-        .await
-        .unwrap();
+    let left =
+        run(&running, "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 60'")
+            .await
+            .unwrap();
     assert_eq!(left.output.trim(), "0", "the holder of the space lives on");
     running.stop().await.unwrap();
 }
