@@ -27,6 +27,12 @@ pub const SECRET_NAMES: &[&str] = &[
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
+/// Whether the user names certificates of their own. The TLS library reads the variables itself.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+pub fn names_certificates() -> bool {
+    ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
 impl Env {
     /// The process environment; values that are not UTF-8 are left out.
     #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]

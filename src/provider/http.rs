@@ -28,24 +28,52 @@ mod clean;
 /// How long to wait for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Where distributions keep the system's roots in one file.
+const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
 /// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
-/// of `SSL_CERT_FILE`) and the bundled Mozilla roots, so that it works in an image without
-/// certificates. It follows no redirects, because a redirect would take credentials along.
+/// of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image
+/// without certificates. It follows no redirects, because a redirect would take credentials along.
 pub fn client() -> Result<Client> {
-    let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS
-        .iter()
-        .filter_map(|der| Certificate::from_der(der).ok());
+    let mozilla = || {
+        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+        roots.filter_map(|der| Certificate::from_der(der).ok())
+    };
+    // One file instead of a folder with the same certificates in 200 files, where there is one.
+    if let Some(system) = system_bundle()
+        && let Ok(client) = builder().tls_certs_only(system.into_iter().chain(mozilla())).build()
+    {
+        return Ok(client);
+    }
+    builder()
+        .tls_certs_merge(mozilla())
+        .build()
+        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+fn builder() -> reqwest::ClientBuilder {
     Client::builder()
         .user_agent(concat!("patchwright/", env!("CARGO_PKG_VERSION")))
-        .tls_certs_merge(roots)
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(Duration::from_secs(90))
         .tcp_keepalive(Duration::from_secs(30))
-        .build()
-        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+/// The system's roots from their one file; `None` when there is none or the user names others.
+fn system_bundle() -> Option<Vec<Certificate>> {
+    if crate::config::env::names_certificates() {
+        return None;
+    }
+    let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
+    Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
 /// How long an answer may take.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
+use patchwright::forge::Role;
 use serde_json::json;
 
 use crate::support::docker::{IMAGE, RealDocker};
@@ -99,7 +100,9 @@ impl Arena {
         }
         let github = GitHub::new()
             .repository("acme/app", &[("README.md", "teh app\n"), ("src/a.txt", "a\n")])
+            .user("ann", Role::Write)
             .issue("acme/app", 1, "Typo", "Please fix the typo.")
+            .label("patchwright")
             .start();
         let mut world = github.world();
         let token = world.tokens.remove(TOKEN).unwrap();
@@ -141,39 +144,68 @@ impl Arena {
         ]
     }
 
-    /// The program, ready to work on the issue with the given model.
+    /// The program without arguments, ready to work with the given model.
     pub(super) fn command(&self, place: Place<'_>, model: &ModelServer) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_patchwright"));
         command
-            .args(["issue", "acme/app#1", "--model", "gpt-5.3-codex", "--base-url", &model.url()])
             .env_clear()
             .envs(self.environment())
+            .env("PATCHWRIGHT_MODEL", "gpt-5.3-codex")
+            .env("PATCHWRIGHT_BASE_URL", model.url())
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         match place {
-            Place::Docker(_) => command.args(["--sandbox", "docker", "--image", IMAGE]),
-            Place::Local => command.args(["--sandbox", "local"]),
+            Place::Docker(_) => {
+                command.env("PATCHWRIGHT_SANDBOX", "docker").env("PATCHWRIGHT_IMAGE", IMAGE)
+            }
+            Place::Local => command.env("PATCHWRIGHT_SANDBOX", "local"),
         };
         command
     }
 
     /// Runs `patchwright issue` to its end.
     pub(super) async fn run(&self, place: Place<'_>, turns: Vec<Turn>) -> Ended {
-        self.run_with(place, turns, &[]).await
+        self.run_as(&["issue", "acme/app#1"], &[], place, turns).await
     }
 
-    pub(super) async fn run_with(
+    /// Runs `patchwright action` to its end, as a job does in which a label set it off.
+    pub(super) async fn run_action(&self, place: Place<'_>, turns: Vec<Turn>) -> Ended {
+        let event = json!({
+            "action": "labeled",
+            "label": { "name": "patchwright" },
+            "issue": {
+                "number": 1, "title": "Typo", "body": "Please fix the typo.",
+                "state": "open", "locked": false, "updated_at": "2026-01-01T01:00:00Z",
+            },
+            "repository": { "full_name": "acme/app" },
+            "sender": { "login": "ann", "type": "User" },
+        });
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        fs_err::write(path("event.json"), event.to_string()).unwrap();
+        let env = [
+            ("GITHUB_ACTIONS", "true".to_owned()),
+            ("GITHUB_ACTOR", "ann".to_owned()),
+            ("GITHUB_EVENT_NAME", "issues".to_owned()),
+            ("GITHUB_EVENT_PATH", path("event.json")),
+            ("GITHUB_OUTPUT", path("outputs")),
+            ("GITHUB_STEP_SUMMARY", path("summary")),
+        ];
+        self.run_as(&["action"], &env, place, turns).await
+    }
+
+    async fn run_as(
         &self,
+        args: &[&str],
+        env: &[(&str, String)],
         place: Place<'_>,
         turns: Vec<Turn>,
-        env: &[(&str, &str)],
     ) -> Ended {
         let model = ModelServer::start(turns);
         let mut command = self.command(place, &model);
-        command.envs(env.iter().copied());
+        command.args(args).envs(env.iter().cloned());
         let engine = match place {
             Place::Docker(docker) => Some(docker.engine.clone()),
             Place::Local => None,
@@ -220,6 +252,10 @@ impl Arena {
         }
         found.extend(self.oracle.search_folder(&self.github.repository_path()));
         found.extend(self.oracle.search_folder(&self.state()));
+        for name in ["outputs", "summary"] {
+            let written = fs_err::read(self.folder.path().join(name)).unwrap_or_default();
+            found.extend(self.oracle.search(&written).iter().map(|hit| format!("{name}: {hit}")));
+        }
         assert!(found.is_empty(), "leaks:\n{}\n{}", found.join("\n"), ended.stderr);
     }
 

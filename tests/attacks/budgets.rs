@@ -51,7 +51,7 @@ async fn attacks_a_model_that_loops_floods_and_shouts_is_ended_with_its_work() {
     let mut turns = vec![
         shell("sed -i s/teh/the/ README.md"),
         many,
-        shell(&format!("echo {}", "x".repeat(5 << 20))),
+        shell(&format!("echo {}", "x".repeat(1_100_000))),
     ];
     turns.extend(std::iter::repeat_n(shell("cat README.md"), 20));
     let ended = arena.run(Place::Local, turns).await;
@@ -59,7 +59,7 @@ async fn attacks_a_model_that_loops_floods_and_shouts_is_ended_with_its_work() {
     assert!(ended.asked.len() <= 10, "the model was asked {} times", ended.asked.len());
     let told = ended.last_request();
     assert_eq!(told.matches("not run: at most 64 calls").count(), 436);
-    assert!(told.contains("too large") || told.contains("too long"), "the argument was taken");
+    assert!(told.contains("and at most 1048576 are allowed"), "the argument was taken");
     let patch = arena.run_file("change.patch");
     assert!(patch.contains("+the app"), "the work is lost:\n{patch}");
     assert_eq!(patch.matches("\n+x").count(), 64, "{patch}");
@@ -109,7 +109,7 @@ async fn check_budget(running: Running) {
         assert_eq!((cleaned.exit_code, cleaned.output.as_str()), (0, "clean\n"));
     }
     let why = refused(run(&running, FILL_AND_END).await);
-    assert!(why.contains("exit code 0, but the workspace holds"), "{why}");
+    assert!(why.contains("the workspace holds"), "{why}");
     assert!(run(&running, "rm big").await.is_ok());
     run(&running, "echo fine > fine").await.unwrap();
     let collected = collect().await.unwrap();

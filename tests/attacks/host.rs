@@ -47,11 +47,12 @@ async fn attacks_nobody_reads_the_memory_of_the_process_with_the_keys() {
     }
     let model = ModelServer::start([stall()]);
     let prepared = arena.command(Place::Local, &model);
-    let args: Vec<_> = prepared.as_std().get_args().map(ToOwned::to_owned).collect();
+    let env = prepared.as_std().get_envs();
+    let env: Vec<_> = env.filter_map(|(name, value)| Some((name, value?))).collect();
     // Core dumps are on, as far as may be, before the program starts.
     let mut command = as_user(Path::new("/bin/sh"), &arena);
     command.args(["-c", "ulimit -c unlimited 2>/dev/null; exec \"$0\" \"$@\""]).arg(&program);
-    command.args(args).current_dir(arena.folder.path());
+    command.args(["issue", "acme/app#1"]).envs(env).current_dir(arena.folder.path());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     for _ in 0..600 {
         if !model.requests().is_empty() {

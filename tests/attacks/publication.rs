@@ -47,15 +47,20 @@ async fn attacks_a_secret_in_files_blocks_everything_and_is_not_echoed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attacks_a_secret_in_the_last_message_blocks_everything() {
-    let (_arena, ended) = blocked(|arena| {
-        let (token, key) = (arena.oracle.value(GITHUB_TOKEN), arena.oracle.value(LLM_KEY));
-        vec![
-            shell("sed -i s/teh/the/ README.md"),
-            say(format!("Fix {token}\n\nFixed with {key}\nand {}", &token[5..20])),
-        ]
-    })
-    .await;
+    let arena = Arena::new();
+    let (token, key) = (arena.oracle.value(GITHUB_TOKEN), arena.oracle.value(LLM_KEY));
+    let turns = vec![
+        shell("sed -i s/teh/the/ README.md"),
+        say(format!("Fix {token}\n\nFixed with {key}\nand {}", &token[5..20])),
+    ];
+    // In a job the message also becomes an output and part of the summary.
+    let ended = arena.run_action(Place::Local, turns).await;
+    assert_eq!(ended.code, 30, "{}", ended.stderr);
+    arena.assert_nothing_published();
+    arena.assert_nothing_leaked(&ended, WhatTheModelSaw::IsItsOwn);
     assert!(ended.printed().contains("***"), "{}", ended.printed());
+    let outputs = fs_err::read_to_string(arena.folder.path().join("outputs")).unwrap();
+    assert!(outputs.contains("final-message") && outputs.contains("***"), "{outputs}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,8 +102,7 @@ async fn attacks_text_never_commands_the_runner_or_the_terminal() {
         shell(&format!("\r::set-env name=B::c {COMMANDS}")),
         say(format!("{COMMANDS}\n{COMMANDS}")),
     ];
-    let actions = [("GITHUB_ACTIONS", "true")];
-    let ended = arena.run_with(Place::Local, turns, &actions).await;
+    let ended = arena.run_action(Place::Local, turns).await;
     assert_eq!(ended.code, 20, "{}", ended.stderr);
     let pull = &arena.github.pulls()[0];
     let comment = &arena.github.comments(1)[0].body;
@@ -115,8 +119,11 @@ async fn attacks_text_never_commands_the_runner_or_the_terminal() {
         assert!(!text.contains(acts), "{name} has control characters:\n{text:?}");
     }
     for line in ended.printed().lines() {
-        let is_command =
-            line.trim_start().starts_with("::") || line.contains("##[") || line.contains("##vso[");
+        // Our own annotation says how the run ended.
+        let is_ours = line.starts_with("::error title=Patchwright::");
+        let is_command = (line.trim_start().starts_with("::") && !is_ours)
+            || line.contains("##[")
+            || line.contains("##vso[");
         assert!(!is_command, "a command for the runner: {line:?}\n{}", ended.printed());
     }
     // The twin: the same text was there to be acted on.
