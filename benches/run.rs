@@ -7,6 +7,7 @@
 //! round of its own, the sum over the process tree.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and may fail")]
 #![allow(clippy::disallowed_methods, reason = "it starts the program")]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(unsafe_code, reason = "wait4 is the only way to a child's own resource usage")]
 
 #[path = "../tests/support"]

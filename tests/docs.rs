@@ -201,9 +201,10 @@ fn keys_in_code() -> BTreeSet<String> {
     }
     let mut keys = BTreeSet::new();
     for (name, of) in &structs["File"] {
-        match structs.get(of) {
-            Some(fields) => keys.extend(fields.iter().map(|(field, _)| format!("{name}.{field}"))),
-            None => drop(keys.insert(name.clone())),
+        if let Some(fields) = structs.get(of) {
+            keys.extend(fields.iter().map(|(field, _)| format!("{name}.{field}")));
+        } else {
+            keys.insert(name.clone());
         }
     }
     keys
