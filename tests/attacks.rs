@@ -3,6 +3,8 @@
 //! script that obeys whoever attacks. Each attack has a twin without the defence that succeeds, so a
 //! missing program or a skipped step cannot pass.
 
+#![allow(clippy::format_push_string, reason = "scripts are put together line by line")]
+
 mod arena;
 mod budgets;
 mod host;

@@ -76,6 +76,12 @@ const ENCODINGS: &[(&str, Encode)] = &[
     ("one a line", |s| spread(s, "\n")),
     ("one a line in a diff", |s| spread(s, "\n+")),
     ("one a line with CRLF", |s| spread(s, "\r\n")),
+    ("one a line in JSON", |s| spread(s, "\\n")),
+    ("base64 over lines in JSON", |s| {
+        let text = base64(s.as_bytes(), false);
+        format!("{}\\n{}\\r\\n{}", &text[..5], &text[5..9], &text[9..])
+    }),
+    ("hex over lines in JSON", |s| spread(&hex(s, ""), "\\n")),
     ("separated by spaces", |s| spread(s, " ")),
     ("separated by letters", |s| spread(s, "x")),
     ("as a list", |s| spread(s, "', '")),

@@ -180,12 +180,12 @@ impl Room {
     /// Whether a quarter of what was left to the workspace is gone from the disk since the last look.
     fn has_shrunk(&self, last: Look) -> bool {
         let disk = self.disk();
-        let lost = last.disk.free.saturating_sub(disk.free);
-        let lost_files = last.disk.free_files.saturating_sub(disk.free_files);
+        let taken = last.disk.free.saturating_sub(disk.free);
+        let taken_files = last.disk.free_files.saturating_sub(disk.free_files);
         let left = self.budget.bytes.saturating_sub(last.used.bytes);
         let left_files = self.budget.files.saturating_sub(last.used.files);
         let is_rested = last.at.elapsed() >= last.took * 2;
-        is_rested && (lost > left / 4 || lost_files > left_files / 4)
+        is_rested && (taken > left / 4 || taken_files > left_files / 4)
     }
 
     fn look(&self) -> Look {
