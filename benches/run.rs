@@ -135,7 +135,7 @@ impl Bench<'_> {
         let server = ModelServer::start(script(turns));
         let started = Instant::now();
         let child = self.start(&server);
-        while server.requests().is_empty() && started.elapsed() < Duration::from_secs(60) {
+        while server.requests().is_empty() && started.elapsed() < Duration::from_mins(1) {
             std::thread::sleep(Duration::from_micros(300));
         }
         let first_request_ms = started.elapsed().as_secs_f64() * 1e3;

@@ -215,54 +215,54 @@ fn event_dispatch_names_the_issue() {
         &fixture("workflow_dispatch"),
         &env(),
         expect![[r##"
-        Dispatch(
-            Dispatch {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Dispatch(
+                Dispatch {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 7,
+                    actor: Account {
+                        login: "alice",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    inputs: {
+                        "effort": "high",
+                        "number": "#7",
+                    },
                 },
-                number: 7,
-                actor: Account {
-                    login: "alice",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                inputs: {
-                    "effort": "high",
-                    "number": "#7",
-                },
-            },
-        )
-        actors: alice
-        Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", label: None, at: None, snapshot: None }) })
-    "##]],
+            )
+            actors: alice
+            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }) })
+        "##]],
     );
     check(
         "repository_dispatch",
         &fixture("repository_dispatch"),
         &env(),
         expect![[r#"
-        Dispatch(
-            Dispatch {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Dispatch(
+                Dispatch {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 7,
+                    actor: Account {
+                        login: "deploy-app[bot]",
+                        is_bot: true,
+                    },
+                    rerun_by: None,
+                    inputs: {
+                        "issue": "7",
+                        "urgent": "true",
+                    },
                 },
-                number: 7,
-                actor: Account {
-                    login: "deploy-app[bot]",
-                    is_bot: true,
-                },
-                rerun_by: None,
-                inputs: {
-                    "issue": "7",
-                    "urgent": "true",
-                },
-            },
-        )
-        actors: deploy-app[bot]
-        Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "deploy-app[bot]", label: None, at: None, snapshot: None }) })
-    "#]],
+            )
+            actors: deploy-app[bot]
+            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "deploy-app[bot]", rerun_by: None, label: None, at: None, snapshot: None }) })
+        "#]],
     );
 }
 
