@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and may fail")]
 #![allow(clippy::disallowed_methods, reason = "it starts the program")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::zombie_processes, reason = "wait4 reaps every child by its process id")]
 #![allow(unsafe_code, reason = "wait4 is the only way to a child's own resource usage")]
 
 #[path = "../tests/support"]

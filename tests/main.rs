@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+#![allow(clippy::format_push_string, clippy::assigning_clones, reason = "tests read better so")]
+#![allow(clippy::case_sensitive_file_extension_comparisons, reason = "not file names")]
 
 mod support;
 

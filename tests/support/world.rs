@@ -262,15 +262,12 @@ fn tidy(text: &str, names: &[(String, &'static str)]) -> String {
     while let Some(first) = rest.chars().next() {
         let in_word = out.chars().next_back().is_some_and(char::is_alphanumeric);
         let token = if in_word { None } else { token(rest) };
-        match token {
-            Some((length, word)) => {
-                out.push_str(word);
-                rest = &rest[length..];
-            }
-            None => {
-                out.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
+        if let Some((length, word)) = token {
+            out.push_str(word);
+            rest = &rest[length..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
         }
     }
     out
