@@ -94,6 +94,18 @@ fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
 }
 
 #[test]
+fn without_docker_the_local_sandbox_takes_over_and_says_so() {
+    let world = TestWorld::local([crate::support::model::say("It adds two numbers.")])
+        .unset("PATCHWRIGHT_SANDBOX")
+        .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    project(&world);
+    let output =
+        world.run(&["exec", "What does it do?", "--repo", "project", "--out", "out"]).expect(0);
+    let text = output.text();
+    assert!(text.contains("sandbox: local (Landlock and seccomp), because Docker"), "{text}");
+}
+
+#[test]
 fn an_answer_is_enough() {
     let world = TestWorld::local([say("It is called calc.")]);
     project(&world);

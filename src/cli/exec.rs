@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
+use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
+use crate::sandbox::docker::DockerSandbox;
 use crate::task::outcome::Conclusion;
 use crate::task::{Task, TaskKind, run};
 use crate::world::World;
@@ -14,7 +16,7 @@ use crate::world::World;
 /// Follow a prompt on a local repository or URL, without a forge
 ///
 /// Works on the committed state (HEAD, or --base) and leaves the repository untouched unless
-/// --apply. Prints the final message on stdout; the diff, plan, report and journal go into --out.
+/// --apply. Without --sandbox, commands run in Docker when it answers, else in the local sandbox. Prints the final message on stdout; the diff, plan, report and journal go into --out.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to do; `-` reads it from standard input
@@ -43,8 +45,9 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
-    let config = args.common.resolve()?;
+    let mut config = args.common.resolve()?;
     let prompt = prompt(&args.prompt)?;
+    without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
     let task = Task {
         kind: TaskKind::Exec {
@@ -63,6 +66,18 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         apply(&args.repo, &ended, ui)?;
     }
     Ok(ended.outcome.conclusion)
+}
+
+/// Work that no forge asked for may run in the local sandbox when no Docker answers; it says so. An
+/// explicit choice stands.
+async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
+    if config.sandbox != SandboxChoice::Docker || config.sources.contains_key("sandbox") {
+        return;
+    }
+    if let Err(err) = DockerSandbox::connect(env.var("DOCKER_HOST")).await {
+        ui.say(&format!("sandbox: local (Landlock and seccomp), because {err}"));
+        config.sandbox = SandboxChoice::Local;
+    }
 }
 
 fn prompt(argument: &str) -> Result<String> {
