@@ -47,6 +47,8 @@ pub struct Room {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The workspace held more than twice its budget when the last command began.
+    had_its_chance: bool,
     /// Commands that run.
     running: usize,
     last: Option<Look>,
@@ -111,7 +113,10 @@ impl Room {
         if state.running == 0 {
             state.full = None;
             let used = state.last.map(|last| last.used).unwrap_or_default();
-            if used.bytes / 2 > self.budget.bytes || used.files / 2 > self.budget.files {
+            let is_bursting =
+                used.bytes / 2 > self.budget.bytes || used.files / 2 > self.budget.files;
+            // The command after the one that filled it may clean up; when it has not, no other may.
+            if std::mem::replace(&mut state.had_its_chance, is_bursting) && is_bursting {
                 return Err(format!(
                     "no more commands are run: the workspace holds more than twice what it may: {}",
                     self.describe(used)
