@@ -6,6 +6,7 @@ pub mod admit;
 pub mod agent_phase;
 pub mod brief;
 pub mod checks;
+mod decide;
 pub mod demo;
 mod failures;
 pub mod folder;

@@ -1,0 +1,103 @@
+//! How a run ended, decided from recorded facts: what the agent's stop, the change, the checks and the
+//! policy say, never what the model claims.
+
+use super::TaskKind;
+use super::agent_phase::Worked;
+use super::outcome::{Conclusion, Outcome, Provenance};
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use crate::agent::StopKind;
+use crate::sandbox::PreparedImage;
+use crate::verify::Evidence;
+
+impl Outcome {
+    /// Decides how the run ended.
+    pub fn decide(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        image: &PreparedImage,
+        worked: &Worked,
+        settled: &Settled,
+        evidence: Evidence,
+    ) -> Outcome {
+        let (conclusion, reason) = conclude(&run.task.kind, worked, settled);
+        let mut spending = worked.stopped.spending.clone();
+        spending.wall_seconds = run.started.elapsed().as_secs_f64();
+        let mut input_notes = worked.notes.clone();
+        input_notes.extend(run.config.notes.iter().cloned());
+        input_notes.extend(worked.stopped.notes.iter().cloned());
+        Outcome {
+            run: run.folder.id.clone(),
+            conclusion,
+            reason,
+            final_message: worked.stopped.final_message.clone(),
+            plan: worked.stopped.plan.clone(),
+            change: settled.change.clone(),
+            evidence,
+            judgement: settled.judgement.clone(),
+            spending,
+            provenance: Provenance {
+                tool: format!("patchwright {}", crate::VERSION),
+                model: run.world.model.slug.clone(),
+                sandbox: run.world.sandbox.name().to_owned(),
+                image: image.description.clone(),
+                enforced: worked.enforced.clone(),
+                base_branch: workspace.base_branch.clone(),
+                base_sha: workspace.base.to_string(),
+                run_url: run.around.run_url.clone(),
+                input_notes,
+                instruction_files: worked.instruction_files.clone(),
+            },
+        }
+    }
+}
+
+/// The agent's stop decides first, then the policy, then whether anything was changed.
+fn conclude(task: &TaskKind, worked: &Worked, settled: &Settled) -> (Conclusion, Option<String>) {
+    let why = Some(worked.stopped.reason.sentence());
+    let stopped = match &worked.stopped.reason {
+        StopKind::Finished => None,
+        StopKind::Provider(_) => Some(Conclusion::Provider),
+        StopKind::Sandbox(_) | StopKind::Machine(_) => Some(Conclusion::Sandbox),
+        StopKind::Refused | StopKind::Filtered | StopKind::EmptyReply | StopKind::CutOff => {
+            Some(Conclusion::Provider)
+        }
+        StopKind::Budget(_)
+        | StopKind::DoomLoop
+        | StopKind::FormatErrors
+        | StopKind::ContextExhausted
+        | StopKind::Cancelled => Some(Conclusion::Budget),
+    };
+    if let Some(conclusion) = stopped {
+        return (conclusion, why);
+    }
+    if let Some(question) = worked.stopped.needs_input() {
+        return (Conclusion::NeedsInput, Some(format!("the model needs an answer: {question}")));
+    }
+    if let Some(first) = settled.judgement.violations.first() {
+        let place = first.path.as_deref().map(|path| format!("`{path}`: ")).unwrap_or_default();
+        return (Conclusion::Refused, Some(format!("{place}{} ({})", first.message, first.rule)));
+    }
+    match (&settled.change, settled.judgement.held_back.first()) {
+        // An answer is all that a prompt may have asked for.
+        (None, None) if matches!(task, TaskKind::Exec { .. }) => (Conclusion::Done, None),
+        (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
+        (None, Some(held)) => (
+            Conclusion::Refused,
+            Some(format!("`{}` may not be published ({})", held.file.path, held.rule)),
+        ),
+        (Some(_), Some(held)) => (
+            Conclusion::Partial,
+            Some(format!(
+                "`{}` was kept back and is handed over as a patch ({})",
+                held.file.path, held.rule
+            )),
+        ),
+        (Some(change), None) if !change.refused.is_empty() => (
+            Conclusion::Partial,
+            Some(format!("`{}` cannot be published: {}", change.refused[0].0, change.refused[0].1)),
+        ),
+        (Some(_), None) => (Conclusion::Done, None),
+    }
+}
