@@ -109,6 +109,15 @@ impl Room {
 
     /// A command begins. Refused when the workspace is so full that commands have not helped.
     pub fn enter(&self) -> Result<Inside<'_>, String> {
+        let (last, running) = {
+            let state = self.lock();
+            (state.last, state.running)
+        };
+        // What filled it went on for a moment after the last look; a command that cleans up must not
+        // be ended for that.
+        if running == 0 && last.is_some_and(|last| self.exceeds(last.used)) {
+            self.look();
+        }
         let mut state = self.lock();
         if state.running == 0 {
             state.full = None;
