@@ -15,7 +15,7 @@ use patchwright::provider::item::{
     Wire,
 };
 use patchwright::provider::wire::{self, Stream};
-use patchwright::provider::{Request, ToolDeclaration, ToolForm};
+use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
 use serde_json::json;
 
 fn main() {
@@ -28,6 +28,7 @@ fn main() {
         tools: &tools,
         history: &history,
         effort: Some("medium"),
+        tool_choice: ToolChoice::Auto,
         cache_key: "bench",
     };
     let size = wire::encode(Wire::Responses, &request).unwrap().len();

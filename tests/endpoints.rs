@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::{Progress, Provider, Request};
+use patchwright::provider::{Progress, Provider, Request, ToolChoice};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -93,6 +93,7 @@ async fn endpoints_shows_no_key_and_no_control_characters() {
             tools: &[],
             history: &history,
             effort: None,
+            tool_choice: ToolChoice::Auto,
             cache_key: "",
         };
         let progress = |progress: Progress<'_>| {

@@ -4,10 +4,10 @@
 use expect_test::expect;
 use patchwright::agent::history::message;
 use patchwright::prompt::{self, Before, FailedCheck, IssueTask};
-use patchwright::provider::Request;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{Role, Wire};
 use patchwright::provider::wire;
+use patchwright::provider::{Request, ToolChoice};
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
 use patchwright::verify::CheckRun;
@@ -134,6 +134,7 @@ fn the_first_request_is_under_12_kb() {
         tools: tools.declarations(),
         history: &history,
         effort: Some("medium"),
+        tool_choice: ToolChoice::Auto,
         cache_key: "run-0123456789",
     };
     let body = wire::encode(Wire::Responses, &request).unwrap();

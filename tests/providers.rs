@@ -10,7 +10,7 @@ use patchwright::provider::http::{Deadlines, HttpProvider, client};
 use patchwright::provider::item::{CallOutput, Content, Item, Message, OutputForm, Role, Usage};
 use patchwright::provider::retry::Policy;
 use patchwright::provider::{
-    Progress, Provider, ProviderError, Reply, Request, ToolDeclaration, ToolForm,
+    Progress, Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -56,6 +56,7 @@ pub(crate) async fn ask(
         tools: &tools(),
         history,
         effort: Some("medium"),
+        tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
     };
     let progress = |progress: Progress<'_>| {
@@ -383,6 +384,7 @@ async fn providers_speaks_chat_to_compatible_servers() {
         tools: &[],
         history: &history,
         effort: None,
+        tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
     };
     let reply = provider(&server.url()).reply(&request, &|_| {}).await.unwrap();

@@ -6,7 +6,7 @@ use patchwright::provider::item::{
     Wire,
 };
 use patchwright::provider::wire;
-use patchwright::provider::{Reply, Request, ToolDeclaration, ToolForm};
+use patchwright::provider::{Reply, Request, ToolChoice, ToolDeclaration, ToolForm};
 use serde_json::{Value, json};
 
 use crate::wires::{decode, fixtures, name};
@@ -50,6 +50,7 @@ fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
         tools,
         history,
         effort: model.default_effort.as_deref(),
+        tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
     };
     wire::encode(Wire::Responses, &request).unwrap()
@@ -296,6 +297,7 @@ fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
         tools: &tools(),
         history,
         effort: model.default_effort.as_deref(),
+        tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
     };
     wire::encode(Wire::Chat, &request).unwrap()

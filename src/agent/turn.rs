@@ -16,7 +16,7 @@ use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::prompt;
 use crate::provider::item::{Item, ToolCall};
-use crate::provider::{Progress, ProviderError, Reply, Request, catalogue};
+use crate::provider::{Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means};
 
@@ -135,6 +135,7 @@ impl<'a> Agent<'a> {
             tools: &prompt.tools,
             history: self.state.history.items(),
             effort: self.spec.effort,
+            tool_choice: ToolChoice::Auto,
             cache_key: self.spec.run,
         };
         let progress = |what: Progress<'_>| {

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Failure, Result};
-use crate::provider::Request;
 use crate::provider::catalogue::Catalogue;
 use crate::provider::item::Wire;
 use crate::provider::wire;
+use crate::provider::{Request, ToolChoice};
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
@@ -76,6 +76,7 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
         tools: tools.declarations(),
         history: &[],
         effort: None,
+        tool_choice: ToolChoice::Auto,
         cache_key: "",
     };
     let body = wire::encode(model.wire, &request).ok_or_else(|| unspoken(model.wire))?;

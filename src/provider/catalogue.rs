@@ -3,17 +3,21 @@
 //! [`Catalogue::resolve`] turns what a user wrote after `--model` into a [`Model`]. Nothing here
 //! talks to a provider: whether a model exists at an endpoint is the endpoint's to say.
 
+mod fields;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::fields::{Fields, Price, Thinking};
 use super::item::{Usage, Wire};
 use super::wire;
 use crate::error::{Failure, Result};
 
 /// A resolved catalogue entry: everything that the rest of the program may ask about a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a model")]
 pub struct Model {
     /// What is sent as `model`.
     pub slug: String,
@@ -36,6 +40,16 @@ pub struct Model {
     /// `low`, `medium`, `high`; sent only when set.
     pub verbosity: Option<String>,
     pub parallel_calls: bool,
+    /// How the depth of thinking is asked for.
+    pub thinking: Thinking,
+    /// Which of its profile's shell tools the model gets; `None` for the profile's own.
+    pub shell: Option<String>,
+    /// Which of its profile's ways to edit files the model gets; `None` for the profile's own.
+    pub patch: Option<String>,
+    /// Function tools are declared with the provider's strict mode.
+    pub strict: bool,
+    /// The model takes pictures.
+    pub images: bool,
     /// Tokens of one tool output before truncation.
     pub output_tokens: u64,
     /// `reasoning.summary` on the Responses wire; sent only when set.
@@ -75,119 +89,10 @@ impl Model {
     }
 }
 
-/// Dollars per million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Price {
-    pub input: f64,
-    pub output: f64,
-    pub cache_read: f64,
-    pub cache_write: Option<f64>,
-}
-
 /// What is charged for a model whose price is unknown: as much as the dearest one known, so that a
 /// dollar budget holds.
 const DEAREST: Price =
     Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
-
-/// Fields of a model as written in `models.toml` and in users' overrides; what is absent is
-/// inherited.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Fields {
-    /// The entry's name; required in `models.toml`, the key in overrides.
-    pub slug: Option<String>,
-    pub family: Option<String>,
-    pub provider: Option<String>,
-    pub wire: Option<Wire>,
-    /// The model cannot be asked through Chat Completions.
-    pub responses_only: Option<bool>,
-    pub profile: Option<String>,
-    pub prompt: Option<String>,
-    pub context: Option<u64>,
-    pub max_output: Option<u64>,
-    /// Input, output, cache read, and cache write where it has its own price.
-    pub price: Option<Vec<f64>>,
-    pub efforts: Option<Vec<String>>,
-    pub default_effort: Option<String>,
-    pub verbosity: Option<String>,
-    pub reasoning_summary: Option<String>,
-    pub parallel_calls: Option<bool>,
-    pub output_tokens: Option<u64>,
-    /// Families only: slugs that begin like this belong to it.
-    pub prefixes: Option<Vec<String>>,
-}
-
-impl Fields {
-    /// These fields, and `base` where they are absent.
-    fn over(self, base: &Fields) -> Fields {
-        let base = base.clone();
-        Fields {
-            slug: self.slug.or(base.slug),
-            family: self.family.or(base.family),
-            provider: self.provider.or(base.provider),
-            wire: self.wire.or(base.wire),
-            responses_only: self.responses_only.or(base.responses_only),
-            profile: self.profile.or(base.profile),
-            prompt: self.prompt.or(base.prompt),
-            context: self.context.or(base.context),
-            max_output: self.max_output.or(base.max_output),
-            price: self.price.or(base.price),
-            efforts: self.efforts.or(base.efforts),
-            default_effort: self.default_effort.or(base.default_effort),
-            verbosity: self.verbosity.or(base.verbosity),
-            reasoning_summary: self.reasoning_summary.or(base.reasoning_summary),
-            parallel_calls: self.parallel_calls.or(base.parallel_calls),
-            output_tokens: self.output_tokens.or(base.output_tokens),
-            prefixes: None,
-        }
-    }
-
-    fn model(self, slug: &str, wire: Option<Wire>) -> Result<Model> {
-        let missing =
-            || Failure::usage(format!("the model `{slug}` lacks a field, and no family gives it"));
-        let chosen = wire.or(self.wire).ok_or_else(missing)?;
-        if chosen == Wire::Chat && self.responses_only == Some(true) {
-            return Err(Failure::usage(format!("`{slug}` answers only on the `responses` wire"))
-                .hint("leave out `--wire chat`"));
-        }
-        Ok(Model {
-            slug: slug.to_owned(),
-            provider: self.provider.ok_or_else(missing)?,
-            wire: chosen,
-            profile: self.profile.ok_or_else(missing)?,
-            prompt: self.prompt.ok_or_else(missing)?,
-            context_window: self.context.ok_or_else(missing)?,
-            max_output: self.max_output.ok_or_else(missing)?,
-            price: self.price.map(|price| Price::parse(slug, &price)).transpose()?,
-            efforts: self.efforts.unwrap_or_default(),
-            default_effort: self.default_effort,
-            verbosity: self.verbosity,
-            parallel_calls: self.parallel_calls.unwrap_or(true),
-            output_tokens: self.output_tokens.unwrap_or(10_000),
-            reasoning_summary: self.reasoning_summary,
-            assumed: false,
-        })
-    }
-}
-
-impl Price {
-    fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
-        if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-            return Err(Failure::usage(format!("a price of the model `{slug}` is negative")));
-        }
-        match *numbers {
-            [input, output, cache_read] => {
-                Ok(Price { input, output, cache_read, cache_write: None })
-            }
-            [input, output, cache_read, write] => {
-                Ok(Price { input, output, cache_read, cache_write: Some(write) })
-            }
-            _ => Err(Failure::usage(format!(
-                "the price of the model `{slug}` must be [input, output, cache read] or [input, output, cache read, cache write]"
-            ))),
-        }
-    }
-}
 
 /// All models that are known by name, and the families of the rest.
 #[derive(Clone, Debug)]

@@ -54,8 +54,33 @@ pub struct Request<'a> {
     pub history: &'a [Item],
     /// One of the model's reasoning levels; `None` leaves the provider's default.
     pub effort: Option<&'a str>,
+    /// Whether the model may, must or must not call tools.
+    pub tool_choice: ToolChoice,
     /// Constant for a run, so that prompt caches hit.
     pub cache_key: &'a str,
+}
+
+/// Whether the model may call tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As it likes.
+    #[default]
+    Auto,
+    /// It has to answer in words; the tools stay declared, so that prompt caches hit.
+    None,
+    /// It has to call one.
+    Required,
+}
+
+impl ToolChoice {
+    /// The word of the OpenAI wires.
+    pub fn word(self) -> &'static str {
+        match self {
+            ToolChoice::Auto => "auto",
+            ToolChoice::None => "none",
+            ToolChoice::Required => "required",
+        }
+    }
 }
 
 /// A tool as it is declared to a model.

@@ -23,7 +23,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         request.tools.iter().filter_map(|tool| declaration(tool, is_openai)).collect();
     if !tools.is_empty() {
         body.insert("tools".to_owned(), Value::Array(tools));
-        body.insert("tool_choice".to_owned(), json!("auto"));
+        body.insert("tool_choice".to_owned(), json!(request.tool_choice.word()));
         if is_openai {
             body.insert("parallel_tool_calls".to_owned(), json!(model.parallel_calls));
         }

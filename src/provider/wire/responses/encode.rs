@@ -20,7 +20,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         model: &model.slug,
         instructions: request.instructions,
         tools: request.tools.iter().map(Tool::new).collect(),
-        tool_choice: has_tools.then_some("auto"),
+        tool_choice: has_tools.then_some(request.tool_choice.word()),
         parallel_tool_calls: has_tools.then_some(model.parallel_calls),
         reasoning: (reasons && (request.effort.is_some() || model.reasoning_summary.is_some()))
             .then_some(ReasoningOptions {

@@ -1,0 +1,144 @@
+//! The fields of a catalogue entry as they are written, and how entries inherit.
+
+use serde::{Deserialize, Serialize};
+
+use super::Model;
+use crate::error::{Failure, Result};
+use crate::provider::item::Wire;
+
+/// How the depth of thinking is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Thinking {
+    /// By a level alone (`reasoning.effort`, `reasoning_effort`, `thinkingLevel`).
+    #[default]
+    Level,
+    /// Anthropic's adaptive thinking, with the level in `output_config.effort`.
+    Adaptive,
+    /// By a number of tokens (`budget_tokens`, `thinkingBudget`).
+    Budget,
+}
+
+/// Dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: Option<f64>,
+}
+
+/// Fields of a model as written in `models.toml` and in users' overrides; what is absent is
+/// inherited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Fields {
+    /// The entry's name; required in `models.toml`, the key in overrides.
+    pub slug: Option<String>,
+    pub family: Option<String>,
+    pub provider: Option<String>,
+    pub wire: Option<Wire>,
+    /// The model cannot be asked through Chat Completions.
+    pub responses_only: Option<bool>,
+    pub profile: Option<String>,
+    pub prompt: Option<String>,
+    pub context: Option<u64>,
+    pub max_output: Option<u64>,
+    /// Input, output, cache read, and cache write where it has its own price.
+    pub price: Option<Vec<f64>>,
+    pub efforts: Option<Vec<String>>,
+    pub default_effort: Option<String>,
+    pub verbosity: Option<String>,
+    pub reasoning_summary: Option<String>,
+    pub parallel_calls: Option<bool>,
+    pub thinking: Option<Thinking>,
+    pub shell: Option<String>,
+    pub patch: Option<String>,
+    pub strict: Option<bool>,
+    pub images: Option<bool>,
+    pub output_tokens: Option<u64>,
+    /// Families only: slugs that begin like this belong to it.
+    pub prefixes: Option<Vec<String>>,
+}
+
+impl Fields {
+    /// These fields, and `base` where they are absent.
+    pub(super) fn over(self, base: &Fields) -> Fields {
+        let base = base.clone();
+        Fields {
+            slug: self.slug.or(base.slug),
+            family: self.family.or(base.family),
+            provider: self.provider.or(base.provider),
+            wire: self.wire.or(base.wire),
+            responses_only: self.responses_only.or(base.responses_only),
+            profile: self.profile.or(base.profile),
+            prompt: self.prompt.or(base.prompt),
+            context: self.context.or(base.context),
+            max_output: self.max_output.or(base.max_output),
+            price: self.price.or(base.price),
+            efforts: self.efforts.or(base.efforts),
+            default_effort: self.default_effort.or(base.default_effort),
+            verbosity: self.verbosity.or(base.verbosity),
+            reasoning_summary: self.reasoning_summary.or(base.reasoning_summary),
+            parallel_calls: self.parallel_calls.or(base.parallel_calls),
+            thinking: self.thinking.or(base.thinking),
+            shell: self.shell.or(base.shell),
+            patch: self.patch.or(base.patch),
+            strict: self.strict.or(base.strict),
+            images: self.images.or(base.images),
+            output_tokens: self.output_tokens.or(base.output_tokens),
+            prefixes: None,
+        }
+    }
+
+    pub(super) fn model(self, slug: &str, wire: Option<Wire>) -> Result<Model> {
+        let missing =
+            || Failure::usage(format!("the model `{slug}` lacks a field, and no family gives it"));
+        let chosen = wire.or(self.wire).ok_or_else(missing)?;
+        if chosen == Wire::Chat && self.responses_only == Some(true) {
+            return Err(Failure::usage(format!("`{slug}` answers only on the `responses` wire"))
+                .hint("leave out `--wire chat`"));
+        }
+        Ok(Model {
+            slug: slug.to_owned(),
+            provider: self.provider.ok_or_else(missing)?,
+            wire: chosen,
+            profile: self.profile.ok_or_else(missing)?,
+            prompt: self.prompt.ok_or_else(missing)?,
+            context_window: self.context.ok_or_else(missing)?,
+            max_output: self.max_output.ok_or_else(missing)?,
+            price: self.price.map(|price| Price::parse(slug, &price)).transpose()?,
+            efforts: self.efforts.unwrap_or_default(),
+            default_effort: self.default_effort,
+            verbosity: self.verbosity,
+            parallel_calls: self.parallel_calls.unwrap_or(true),
+            thinking: self.thinking.unwrap_or_default(),
+            shell: self.shell,
+            patch: self.patch,
+            strict: self.strict.unwrap_or_default(),
+            images: self.images.unwrap_or_default(),
+            output_tokens: self.output_tokens.unwrap_or(10_000),
+            reasoning_summary: self.reasoning_summary,
+            assumed: false,
+        })
+    }
+}
+
+impl Price {
+    fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
+        if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
+            return Err(Failure::usage(format!("a price of the model `{slug}` is negative")));
+        }
+        match *numbers {
+            [input, output, cache_read] => {
+                Ok(Price { input, output, cache_read, cache_write: None })
+            }
+            [input, output, cache_read, write] => {
+                Ok(Price { input, output, cache_read, cache_write: Some(write) })
+            }
+            _ => Err(Failure::usage(format!(
+                "the price of the model `{slug}` must be [input, output, cache read] or [input, output, cache read, cache write]"
+            ))),
+        }
+    }
+}
