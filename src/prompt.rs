@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result};
 use crate::provider::catalogue::Model;
@@ -24,9 +25,11 @@ pub const FILES: &[(&str, &str)] = embedded![
     "system/codex.md",
     "system/generic.md",
     "task/check_failed.md",
+    "task/compact.md",
     "task/cut_reply.md",
     "task/empty_reply.md",
     "task/exec.md",
+    "task/handover.md",
     "task/issue.md",
     "task/nudge.md",
     "tools/apply_patch.md",
@@ -122,6 +125,19 @@ pub fn fresh_tag(texts: &[&str]) -> String {
             return tag;
         }
     }
+}
+
+/// Like [`fresh_tag`], but the same for the same texts: a resumed run says the same again. No text can
+/// hold the digest of itself.
+pub fn tag_of(texts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for text in texts {
+        digest.update(text.as_bytes());
+        digest.update([0]);
+    }
+    let digest = digest.finalize();
+    let head = digest.iter().take(8).fold(0, |head, byte| head << 8 | u64::from(*byte));
+    format!("{head:016x}")
 }
 
 /// Fills a template.

@@ -13,6 +13,7 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
+mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links

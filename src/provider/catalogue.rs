@@ -50,6 +50,8 @@ pub struct Model {
     pub strict: bool,
     /// The model takes pictures.
     pub images: bool,
+    /// Tokens of a conversation from which on it is compacted; `None` for a part of the window.
+    pub compact_at: Option<u64>,
     /// Tokens of one tool output before truncation.
     pub output_tokens: u64,
     /// `reasoning.summary` on the Responses wire; sent only when set.
@@ -59,6 +61,11 @@ pub struct Model {
 }
 
 impl Model {
+    /// Tokens of a conversation from which on it is compacted.
+    pub fn compact_at(&self) -> u64 {
+        self.compact_at.unwrap_or(self.context_window / 100 * 85)
+    }
+
     /// The file of a `scripted:FILE` model.
     pub fn script(&self) -> Option<&Path> {
         self.slug.strip_prefix("scripted:").filter(|_| self.provider == "scripted").map(Path::new)

@@ -214,6 +214,9 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
             spending.usage.total(),
             spending.cost_usd
         )),
+        Happening::Compacted { before, after } => {
+            ui.say(&format!("compacted the conversation from about {before} to {after} tokens"));
+        }
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }

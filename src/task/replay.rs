@@ -62,7 +62,8 @@ struct Recording {
     image: String,
     instructions: String,
     opening: Vec<Item>,
-    replies: Vec<crate::provider::Reply>,
+    /// `None` where a request was refused as too long.
+    replies: Vec<Option<crate::provider::Reply>>,
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
@@ -214,12 +215,8 @@ impl Recording {
     }
 }
 
-fn replies(lines: &[Line]) -> Vec<crate::provider::Reply> {
-    let replies = lines.iter().filter_map(|line| match &line.entry {
-        Entry::Replied { reply, .. } => Some(reply.clone()),
-        _ => None,
-    });
-    replies.collect()
+fn replies(lines: &[Line]) -> Vec<Option<crate::provider::Reply>> {
+    lines.iter().flat_map(|line| line.entry.replies()).map(Option::<&_>::cloned).collect()
 }
 
 /// Items that follow checks of the loop were said by the harness; all others the agent says itself.

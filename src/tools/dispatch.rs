@@ -242,7 +242,9 @@ impl<'a> Dispatch<'a> {
             form: call.output_form(),
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
-        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault };
+        let command = ran.output.as_ref().ok().and_then(|output| output.command.as_ref());
+        let exit_code = command.map(|command| command.exit_code);
+        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault, exit_code };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();

@@ -56,6 +56,7 @@ pub struct Fields {
     pub patch: Option<String>,
     pub strict: Option<bool>,
     pub images: Option<bool>,
+    pub compact_at: Option<u64>,
     pub output_tokens: Option<u64>,
     /// Families only: slugs that begin like this belong to it.
     pub prefixes: Option<Vec<String>>,
@@ -86,6 +87,7 @@ impl Fields {
             patch: self.patch.or(base.patch),
             strict: self.strict.or(base.strict),
             images: self.images.or(base.images),
+            compact_at: self.compact_at.or(base.compact_at),
             output_tokens: self.output_tokens.or(base.output_tokens),
             prefixes: None,
         }
@@ -117,6 +119,7 @@ impl Fields {
             patch: self.patch,
             strict: self.strict.unwrap_or_default(),
             images: self.images.unwrap_or_default(),
+            compact_at: self.compact_at,
             output_tokens: self.output_tokens.unwrap_or(10_000),
             reasoning_summary: self.reasoning_summary,
             assumed: false,
