@@ -71,8 +71,8 @@ async fn near_the_limit_task_plan_files_failures_and_notes_stay() {
     assert_eq!(ended.stopped.reason.word(), "finished");
     assert_eq!(compactions(&ended), [(Trigger::Threshold, 1)]);
     assert_eq!(bench.file("calc.sh"), FIXED);
+    assert_eq!(transcript(&ended.seen[..1]), "user: Make check.sh pass.\n");
     expect![[r#"
-        user: Make check.sh pass.
         user:
             Earlier parts of this conversation were taken out to make room. The working tree is as you left it. This is what was kept.
 
@@ -107,52 +107,10 @@ async fn near_the_limit_task_plan_files_failures_and_notes_stay() {
             </notes-9d9c0c57784c17d9>
 
             Go on with the task from here. Read a file again before you edit it.
-        call update_plan: {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"in_progress"}]}
-        call shell_command: {"command":"printf '%3000s\\n' fails; sh check.sh"}
-        output ok: Plan updated
-        output failed:
-            Exit code: 1
-            Wall time: # seconds
-            Output:
-                                                                                                           fails
-        call apply_patch:
-            *** Begin Patch
-            *** Update File: calc.sh
-            @@ add() {
-            -  echo $(($1 - $2))
-            +  echo $(($1 * $2 + 1))
-            *** End Patch
-        output ok:
-            Exit code: 0
-            Wall time: # seconds
-            Output:
-            Success. Updated the following files:
-            M calc.sh
-        call shell_command: {"command":"sh check.sh"}
-        output failed:
-            Exit code: 1
-            Wall time: # seconds
-            Output:
-        call apply_patch:
-            *** Begin Patch
-            *** Update File: calc.sh
-            @@ add() {
-            -  echo $(($1 * $2 + 1))
-            +  echo $(($1 + $2))
-            *** End Patch
-        output ok:
-            Exit code: 0
-            Wall time: # seconds
-            Output:
-            Success. Updated the following files:
-            M calc.sh
-        call shell_command: {"command":"sh check.sh"}
-        output ok:
-            Exit code: 0
-            Wall time: # seconds
-            Output:
-            pass
-    "#]].assert_eq(&transcript(&ended.seen).replace(&" ".repeat(100), ""));
+    "#]].assert_eq(&transcript(&ended.seen[1..2]));
+    // The recent turns are as they were.
+    let recent = transcript(&ended.seen[2..]);
+    assert!(recent.starts_with(r#"call update_plan: {"plan":[{"step":"Find the bug""#), "{recent}");
     // The request for notes is the conversation so far with the question behind it, so that the
     // prompt cache is used once more.
     let (before, asking) = (&ended.requests[2], &ended.requests[3]);
