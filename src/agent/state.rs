@@ -282,6 +282,9 @@ fn declined(reply: &Accepted) -> Option<StopKind> {
         StopReason::Refusal => Some(StopKind::Refused),
         StopReason::ContentFilter => Some(StopKind::Filtered),
         StopReason::EndTurn if reply.is_refusal => Some(StopKind::Refused),
-        StopReason::EndTurn | StopReason::MaxOutput | StopReason::Pause => None,
+        StopReason::EndTurn
+        | StopReason::MaxOutput
+        | StopReason::Pause
+        | StopReason::MalformedCall => None,
     }
 }

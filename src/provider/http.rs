@@ -334,6 +334,7 @@ impl Provider for HttpProvider {
         match self.attempts(wire, &prepared, progress).await {
             Ok(mut reply) => {
                 estimate_missing(&mut reply, prepared.body.len());
+                wire::settle(wire, &mut reply, request.history);
                 Ok(reply)
             }
             Err(fault) => Err(self.error(&fault)),

@@ -229,7 +229,12 @@ async fn error_body(mut response: Response, limit: Duration) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn reported(_wire: Wire, status: u16, body: &str) -> Fault {
+fn reported(wire: Wire, status: u16, body: &str) -> Fault {
+    if wire == Wire::Gemini
+        && let Some(fault) = wire::gemini::error_fault(status, body)
+    {
+        return fault;
+    }
     let parsed: ErrorBody = serde_json::from_str(body).unwrap_or_default();
     let field = |name: &str| match parsed.error.get(name) {
         Some(Value::String(text)) => text.clone(),
