@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::provider::Previous;
 use crate::provider::item::{CallOutput, Content, Item, Message, Role};
 
 /// The conversation; append-only.
@@ -12,6 +13,8 @@ use crate::provider::item::{CallOutput, Content, Item, Message, Role};
 pub struct History {
     items: Vec<Item>,
     call_ids: HashSet<String>,
+    /// The last reply as the provider has stored it: its id, and how many items it ends at.
+    stored: Option<(String, usize)>,
 }
 
 impl History {
@@ -33,6 +36,17 @@ impl History {
     /// Answers the calls that were made last, in the order of the calls.
     pub fn answer(&mut self, outputs: impl IntoIterator<Item = CallOutput>) {
         self.extend(outputs.into_iter().map(Item::Output));
+    }
+
+    /// The history ends with a reply that went in whole: a provider that stores replies knows all of
+    /// it under this id. A history that is put together anew starts without one.
+    pub fn ends_with_reply(&mut self, id: Option<&str>) {
+        self.stored = id.filter(|id| !id.is_empty()).map(|id| (id.to_owned(), self.items.len()));
+    }
+
+    /// What the provider has stored of this history.
+    pub fn previous(&self) -> Option<Previous<'_>> {
+        self.stored.as_ref().map(|(id, known)| Previous { id, known: *known })
     }
 
     /// A call with this id was made before.

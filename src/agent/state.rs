@@ -85,11 +85,13 @@ impl State {
             }
             Entry::Replied { reply, cost_usd, .. } => {
                 let accepted = accept(reply, &self.history);
+                let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
                 self.spending.turns += 1;
                 self.spending.usage += reply.usage;
                 self.spending.cost_usd += cost_usd;
                 self.spending.cost_is_estimate |= reply.usage.estimated;
                 self.replied(accepted);
+                self.history.ends_with_reply(id);
             }
             Entry::CallEnded { output, fault, .. } => self.ended(output, *fault),
             Entry::Added { items } => {

@@ -19,6 +19,21 @@ pub enum Thinking {
     Budget,
 }
 
+/// The field of a Chat Completions request that limits the length of a reply to the model's
+/// `max-output`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputLimit {
+    /// No limit is sent: the server's own applies. Some servers refuse a limit that exceeds what
+    /// the prompt leaves of their context window.
+    #[default]
+    None,
+    /// `max_tokens`, as most servers call it.
+    MaxTokens,
+    /// `max_completion_tokens`, as OpenAI and Azure call it.
+    MaxCompletionTokens,
+}
+
 /// Dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
@@ -56,6 +71,9 @@ pub struct Fields {
     pub patch: Option<String>,
     pub strict: Option<bool>,
     pub images: Option<bool>,
+    pub stateful: Option<bool>,
+    pub output_limit: Option<OutputLimit>,
+    pub stream_usage: Option<bool>,
     pub output_tokens: Option<u64>,
     /// Families only: slugs that begin like this belong to it.
     pub prefixes: Option<Vec<String>>,
@@ -86,6 +104,9 @@ impl Fields {
             patch: self.patch.or(base.patch),
             strict: self.strict.or(base.strict),
             images: self.images.or(base.images),
+            stateful: self.stateful.or(base.stateful),
+            output_limit: self.output_limit.or(base.output_limit),
+            stream_usage: self.stream_usage.or(base.stream_usage),
             output_tokens: self.output_tokens.or(base.output_tokens),
             prefixes: None,
         }
@@ -117,6 +138,9 @@ impl Fields {
             patch: self.patch,
             strict: self.strict.unwrap_or_default(),
             images: self.images.unwrap_or_default(),
+            stateful: self.stateful.unwrap_or_default(),
+            output_limit: self.output_limit.unwrap_or_default(),
+            stream_usage: self.stream_usage.unwrap_or(true),
             output_tokens: self.output_tokens.unwrap_or(10_000),
             reasoning_summary: self.reasoning_summary,
             assumed: false,
