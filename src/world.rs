@@ -15,12 +15,13 @@ use crate::forge::Forge;
 use crate::forge::github::Pace;
 use crate::forge::github::{GitHubForge, GitHubOptions};
 use crate::git::transport::{Credentials, Remote};
-use crate::provider::Provider;
 use crate::provider::catalogue::{self, Catalogue, Model};
+use crate::provider::hosted;
 use crate::provider::http::{self, HttpProvider};
 use crate::provider::item::Wire;
 use crate::provider::retry::Policy;
 use crate::provider::scripted::ScriptedProvider;
+use crate::provider::{Provider, ToolDeclaration};
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
@@ -32,6 +33,8 @@ pub struct World {
     pub provider: Arc<dyn Provider>,
     /// The model that `provider` is asked for.
     pub model: Model,
+    /// Tools that the model's provider runs.
+    pub hosted_tools: Vec<ToolDeclaration>,
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
@@ -96,6 +99,8 @@ impl World {
         http: reqwest::Client,
     ) -> Result<World> {
         let state = state_dir(common, env)?;
+        let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
+        let secrets = env.secrets().into_iter().chain(hosted::set_secrets(&config.hosted_tools, env));
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
             forge,
@@ -103,7 +108,8 @@ impl World {
             model,
             sandbox: sandbox(config, env, &state).await?,
             clock: Clock::new(env)?,
-            redactor: Arc::new(Redactor::new(env.secrets())),
+            hosted_tools,
+            redactor: Arc::new(Redactor::new(secrets)),
             state,
             http,
             git_token: server.zip(env.github_token()),
@@ -148,6 +154,7 @@ pub fn model(config: &Config) -> Result<Model> {
     if let Some(profile) = &config.profile {
         model.profile.clone_from(profile);
     }
+    model.stateful |= config.stateful && model.wire == Wire::Responses;
     if let Some(effort) = &config.effort
         && !model.efforts.is_empty()
         && !model.efforts.contains(effort)
@@ -188,7 +195,10 @@ fn provider(
             .hint(format!("set `{key_name}`")));
     }
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
-    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?.with_policy(policy)))
+    let provider = HttpProvider::new(base, key, http.clone())?
+        .with_policy(policy)
+        .with_secrets(hosted::secrets(&config.hosted_tools, env)?);
+    Ok(Arc::new(provider))
 }
 
 async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {

@@ -85,6 +85,7 @@ fn goes_back(wire: Wire, reply: Reply) {
             effort: None,
             tool_choice: ToolChoice::Auto,
             cache_key: "",
+            previous: None,
         };
         if let Some(body) = wire::encode(model.wire, &request) {
             let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&body);

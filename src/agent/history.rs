@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::provider::Previous;
 use crate::provider::item::{CallOutput, Content, Item, Message, Role};
 
 /// The conversation; append-only.
@@ -12,6 +13,8 @@ use crate::provider::item::{CallOutput, Content, Item, Message, Role};
 pub struct History {
     items: Vec<Item>,
     call_ids: HashSet<String>,
+    /// The last reply as the provider has stored it: its id, and how many items it ends at.
+    stored: Option<(String, usize)>,
 }
 
 impl History {
@@ -38,7 +41,19 @@ impl History {
     /// Puts other items in the place of all that was said; ids of earlier calls stay taken.
     pub fn replace(&mut self, items: Vec<Item>) {
         self.items.clear();
+        self.stored = None;
         self.extend(items);
+    }
+
+    /// The history ends with a reply that went in whole: a provider that stores replies knows all of
+    /// it under this id. A history that is put together anew starts without one.
+    pub fn ends_with_reply(&mut self, id: Option<&str>) {
+        self.stored = id.filter(|id| !id.is_empty()).map(|id| (id.to_owned(), self.items.len()));
+    }
+
+    /// What the provider has stored of this history.
+    pub fn previous(&self) -> Option<Previous<'_>> {
+        self.stored.as_ref().map(|(id, known)| Previous { id, known: *known })
     }
 
     /// A call with this id was made before.

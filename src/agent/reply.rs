@@ -31,6 +31,11 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// The history gets all that the provider has of this reply, so that both speak of the same.
+    pub fn is_whole(&self, reply: &Reply) -> bool {
+        reply.stop == StopReason::EndTurn && self.remarks.is_empty()
+    }
+
     /// There is nothing in it: no text, no calls, not even bad ones.
     pub fn is_empty(&self) -> bool {
         self.text.is_none() && self.calls.is_empty() && self.remarks.is_empty()

@@ -104,6 +104,7 @@ impl State {
             }
             Entry::Replied { reply, cost_usd, .. } => {
                 let accepted = accept(reply, &self.history);
+                let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
                 self.spending.turns += 1;
                 self.spending.usage += reply.usage;
                 self.spending.cost_usd += cost_usd;
@@ -111,6 +112,7 @@ impl State {
                 self.context = reply.usage.total();
                 self.compacted = None;
                 self.replied(accepted);
+                self.history.ends_with_reply(id);
             }
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);

@@ -219,6 +219,7 @@ impl<'a> Agent<'a> {
             effort: self.spec.effort,
             tool_choice,
             cache_key: self.spec.run,
+            previous: self.state.history.previous(),
         };
         let progress = |what: Progress<'_>| {
             self.spec.progress.happened(Happening::Model(what));

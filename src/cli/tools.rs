@@ -2,13 +2,16 @@
 //! starts nothing.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::config::file;
 use crate::error::{Failure, Result};
 use crate::provider::catalogue::Catalogue;
+use crate::provider::hosted;
 use crate::provider::item::Wire;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
@@ -29,6 +32,10 @@ pub struct ToolsArgs {
     /// Tool profile to use, instead of the model's own
     #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "PROFILE")]
     pub profile: Option<String>,
+
+    /// Operator's configuration file: its `hosted-tools` are declared too, without their secrets
+    #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// A protocol by name.
@@ -69,7 +76,9 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
         Some(name) => named(name)?,
         None => Profile::for_model(&model),
     };
-    let tools = ToolSet::new(profile, model.wire)?;
+    let tools = ToolSet::new(profile, model.wire)?
+        .strict(model.strict)
+        .with_hosted(hosted::declarations(&hosted_tools(args)?, model.wire)?);
     let request = Request {
         model: &model,
         instructions: "",
@@ -78,11 +87,20 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
         effort: None,
         tool_choice: ToolChoice::Auto,
         cache_key: "",
+        previous: None,
     };
     let body = wire::encode(model.wire, &request).ok_or_else(|| unspoken(model.wire))?;
     let body: Body = serde_json::from_slice(&body)
         .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
     Ok(format!("{}\n", body.tools.get()))
+}
+
+fn hosted_tools(args: &ToolsArgs) -> Result<Vec<serde_json::Value>> {
+    let Some(path) = args.config.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let text = super::read_file(path, "configuration")?;
+    Ok(file::parse(&path.display().to_string(), &text)?.hosted_tools)
 }
 
 fn named(name: &str) -> Result<Profile> {

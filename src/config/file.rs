@@ -23,6 +23,10 @@ pub struct File {
     pub effort: Option<String>,
     /// Operator only: tool profile.
     pub profile: Option<String>,
+    /// Operator only: tools that the model's provider runs, each as its own tool object.
+    pub hosted_tools: Vec<serde_json::Value>,
+    /// Operator only: the provider stores replies, and requests name the last one.
+    pub stateful: Option<bool>,
     /// Container image for the repository.
     pub image: Option<String>,
     /// Commands that prepare the image, run once as root without secrets.

@@ -28,6 +28,8 @@ pub fn defaults() -> Result<Config> {
         base_url: None,
         effort: None,
         profile: None,
+        hosted_tools: Vec::new(),
+        stateful: false,
         sandbox: SandboxChoice::Docker,
         image: None,
         setup: Vec::new(),
@@ -73,6 +75,9 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, base_url = file.base_url.map(Some));
     take!(config, source, effort = file.effort.map(Some));
     take!(config, source, profile = file.profile.map(Some));
+    let hosted = Some(file.hosted_tools).filter(|tools| !tools.is_empty());
+    take!(config, source, hosted_tools = hosted);
+    take!(config, source, stateful = file.stateful);
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
@@ -161,6 +166,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("base-url", file.base_url.is_some()),
         ("effort", file.effort.is_some()),
         ("profile", file.profile.is_some()),
+        ("hosted-tools", !file.hosted_tools.is_empty()),
+        ("stateful", file.stateful.is_some()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),

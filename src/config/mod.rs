@@ -27,6 +27,12 @@ pub struct Config {
     pub effort: Option<String>,
     /// Tool profile that overrides the catalogue's.
     pub profile: Option<String>,
+    /// Tools that the provider runs, with references to environment variables in place of secrets.
+    #[serde(default)]
+    pub hosted_tools: Vec<serde_json::Value>,
+    /// The provider stores replies, and requests name the last one.
+    #[serde(default)]
+    pub stateful: bool,
     pub sandbox: SandboxChoice,
     pub image: Option<String>,
     pub setup: Vec<String>,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::fields::{Fields, Price, Thinking};
+pub use self::fields::{Fields, OutputLimit, Price, Thinking};
 use super::item::{Usage, Wire};
 use super::wire;
 use crate::error::{Failure, Result};
@@ -52,6 +52,13 @@ pub struct Model {
     pub images: bool,
     /// Tokens of a conversation from which on it is compacted; `None` for a part of the window.
     pub compact_at: Option<u64>,
+    /// The provider stores replies, and requests name the last one instead of repeating the
+    /// conversation (Responses wire only).
+    pub stateful: bool,
+    /// How the length of a reply is limited on the Chat wire.
+    pub output_limit: OutputLimit,
+    /// The Chat wire asks for the token count at the end of the stream.
+    pub stream_usage: bool,
     /// Tokens of one tool output before truncation.
     pub output_tokens: u64,
     /// `reasoning.summary` on the Responses wire; sent only when set.

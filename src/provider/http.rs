@@ -15,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use super::hosted::{self, Secrets};
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
 use super::wire;
@@ -98,6 +99,8 @@ pub struct HttpProvider {
     /// The base without credentials and query, for messages.
     shown: String,
     key: Option<SecretString>,
+    /// What declarations of hosted tools refer to.
+    secrets: Secrets,
     client: Client,
     policy: Policy,
     deadlines: Deadlines,
@@ -133,6 +136,7 @@ impl HttpProvider {
             shown: shown.as_str().trim_end_matches('/').to_owned(),
             base,
             key,
+            secrets: Secrets::new(),
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
@@ -147,6 +151,13 @@ impl HttpProvider {
     }
 
     #[must_use]
+    /// Secrets that declarations of hosted tools refer to.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> HttpProvider {
+        self.secrets = secrets;
+        self
+    }
+
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
         self.deadlines = deadlines;
         self
@@ -282,10 +293,29 @@ impl HttpProvider {
         }
     }
 
+    /// One request with its retries.
+    async fn ask(&self, request: &Request<'_>, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+        let wire = request.model.wire;
+        let Some(body) = wire::encode(wire, request) else {
+            let word = wire::word(wire);
+            let message = format!("this build does not speak the `{word}` wire");
+            return Err(Fault::new(FaultKind::Rejected(0), message));
+        };
+        let prepared = Prepared {
+            url: self.url(wire, &request.model.slug),
+            headers: self.headers(wire),
+            body: Bytes::from(body),
+        };
+        let mut reply = self.attempts(wire, &prepared, progress).await?;
+        estimate_missing(&mut reply, prepared.body.len());
+        wire::settle(wire, &mut reply, request.history);
+        Ok(reply)
+    }
+
     /// The fault with a message that may be shown.
     fn clean(&self, fault: &Fault) -> Fault {
-        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
-        Fault { message: clean::message(&fault.message, key), ..fault.clone() }
+        let keys = self.key.iter().chain(self.secrets.values()).map(ExposeSecret::expose_secret);
+        Fault { message: clean::message(&fault.message, keys), ..fault.clone() }
     }
 
     fn error(&self, fault: &Fault) -> ProviderError {
@@ -300,6 +330,7 @@ impl HttpProvider {
             FaultKind::Authentication => ProviderError::Authentication { endpoint, message },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
             FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
+            FaultKind::Forgotten => ProviderError::Rejected { endpoint, status: 400, message },
             FaultKind::Rejected(status) => ProviderError::Rejected { endpoint, status, message },
             FaultKind::Malformed => ProviderError::Malformed { endpoint, message },
         }
@@ -320,25 +351,23 @@ impl Provider for HttpProvider {
         request: &Request<'_>,
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError> {
-        let wire = request.model.wire;
-        let Some(body) = wire::encode(wire, request) else {
-            let word = wire::word(wire);
-            let message = format!("this build does not speak the `{word}` wire");
-            return Err(self.error(&Fault::new(FaultKind::Rejected(0), message)));
+        let filled = if self.secrets.is_empty() {
+            Vec::new()
+        } else {
+            hosted::filled(request.tools, &self.secrets)
         };
-        let prepared = Prepared {
-            url: self.url(wire, &request.model.slug),
-            headers: self.headers(wire),
-            body: Bytes::from(body),
-        };
-        match self.attempts(wire, &prepared, progress).await {
-            Ok(mut reply) => {
-                estimate_missing(&mut reply, prepared.body.len());
-                wire::settle(wire, &mut reply, request.history);
-                Ok(reply)
+        let tools = if self.secrets.is_empty() { request.tools } else { &filled };
+        let request = Request { tools, ..request.clone() };
+        let asked = self.ask(&request, progress).await;
+        let answered = match asked {
+            // The stored reply has expired: the whole conversation says the same.
+            Err(fault) if fault.kind == FaultKind::Forgotten && request.previous.is_some() => {
+                tracing::warn!(endpoint = %self.shown, "the last reply is not stored any more");
+                self.ask(&Request { previous: None, ..request }, progress).await
             }
-            Err(fault) => Err(self.error(&fault)),
-        }
+            answered => answered,
+        };
+        answered.map_err(|fault| self.error(&fault))
     }
 }
 

@@ -104,6 +104,9 @@ impl ToolCall {
             (Payload::Native(_), "local_shell") => OutputForm::LocalShell,
             (Payload::Native(_), "shell") => OutputForm::Shell,
             (Payload::Native(_), "apply_patch") => OutputForm::ApplyPatch,
+            (Payload::Native(_), "computer") => OutputForm::Computer,
+            (Payload::Native(_), "mcp_approval_request") => OutputForm::McpApproval,
+            (Payload::Native(_), "tool_search") => OutputForm::ToolSearch,
             (Payload::Native(_) | Payload::Json(_), _) => OutputForm::Function,
         }
     }
@@ -117,8 +120,9 @@ pub enum Payload {
     Json(String),
     /// Free text of a custom (grammar) tool.
     Freeform(String),
-    /// A call of a provider-defined tool (`local_shell`, hosted `shell`, hosted `apply_patch`): the
-    /// wire has turned it into the arguments of our own tool of that name, as JSON text.
+    /// A call of a provider-defined tool (`local_shell`, hosted `shell`, hosted `apply_patch`,
+    /// `computer`, `tool_search`, a request to approve a remote call): the wire has turned it into the
+    /// arguments of our own tool of that name, as JSON text.
     Native(String),
 }
 
@@ -153,6 +157,12 @@ pub enum OutputForm {
     LocalShell,
     Shell,
     ApplyPatch,
+    /// A screenshot.
+    Computer,
+    /// Yes or no to a call of a remote MCP server; ours is always no.
+    McpApproval,
+    /// A list of tool declarations.
+    ToolSearch,
 }
 
 /// What a wire wants to see again, as it was.

@@ -5,6 +5,7 @@
 //! wires are pure `encode`/`decode` pairs in [`wire`].
 
 pub mod catalogue;
+pub mod hosted;
 pub mod http;
 pub mod item;
 pub mod retry;
@@ -58,6 +59,18 @@ pub struct Request<'a> {
     pub tool_choice: ToolChoice,
     /// Constant for a run, so that prompt caches hit.
     pub cache_key: &'a str,
+    /// The last reply, for models that are asked with stored replies (`Model::stateful`); such a
+    /// request sends only what was said since. `None` sends everything.
+    pub previous: Option<Previous<'a>>,
+}
+
+/// A reply that the provider has stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Previous<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// How many items of the history it and what it answered are: the provider knows these.
+    pub known: usize,
 }
 
 /// Whether the model may call tools.

@@ -127,7 +127,9 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
         instructions: brief.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&run.world.model), run.world.model.wire)?,
+        tools: ToolSet::new(Profile::for_model(&run.world.model), run.world.model.wire)?
+            .strict(run.world.model.strict)
+            .with_hosted(run.world.hosted_tools.clone()),
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,

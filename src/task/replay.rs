@@ -151,7 +151,9 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?,
+        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?
+            .strict(world.model.strict)
+            .with_hosted(world.hosted_tools.clone()),
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,

@@ -12,6 +12,9 @@ use crate::provider::item::Payload;
 /// Most complaints about one call; the first ones are enough to go on.
 const MAX_COMPLAINTS: usize = 8;
 
+/// How deep arguments are looked into for fields that are `null`.
+const MAX_DEPTH: usize = 16;
+
 /// Why a call cannot be run as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -71,9 +74,8 @@ fn adapt(tool: &Known, args: &mut Value) {
     if tool.is_shell() {
         adapt_command(tool, fields);
     }
-    let required = schema::required(&tool.schema);
-    fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
     fields.values_mut().for_each(whole_numbers);
+    drop_nulls(&tool.schema, args, MAX_DEPTH);
 }
 
 /// Commands come in several dialects. What says nothing to our tools is dropped; what asks for more
@@ -112,6 +114,30 @@ fn script(words: &[Value]) -> Option<String> {
             Some((*script).to_owned())
         }
         words => shlex::try_join(words.iter().copied()).ok(),
+    }
+}
+
+/// An optional field that is `null` is one that was left out: strict mode has no other way to say so.
+fn drop_nulls(schema: &Value, value: &mut Value, depth: usize) {
+    if depth == 0 {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            let required = schema::required(schema);
+            fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
+            for (name, value) in fields {
+                if let Some(inner) = schema.get("properties").and_then(|it| it.get(name.as_str())) {
+                    drop_nulls(inner, value, depth - 1);
+                }
+            }
+        }
+        Value::Array(values) => {
+            if let Some(items) = schema.get("items") {
+                values.iter_mut().for_each(|value| drop_nulls(items, value, depth - 1));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::guest::{self, GuestTool};
 use super::host::{self, Tool};
 use super::profile::{self, Profile};
-use super::{Effect, ToolError};
+use super::{Effect, ToolError, schema};
 use crate::error::Result;
-use crate::provider::ToolDeclaration;
 use crate::provider::item::Wire;
+use crate::provider::{ToolDeclaration, ToolForm};
 
 /// Names that mean a tool of ours without being declared: the name, the tool that it runs, and the
 /// declared tool that has the same power.
@@ -57,10 +57,32 @@ impl ToolSet {
                 || ALIASES.iter().any(|(_, runs, power)| *runs == name && is_declared(power))
         };
         let guests = guest::ALL.iter().filter(|tool| has_power(tool.name)).map(from_guest);
+        let is_host = |name: &str| has_power(name) || host::UNDECLARED.contains(&name);
         let hosts =
-            host::ALL.iter().filter(|tool| has_power(tool.name())).map(|tool| from_host(*tool));
+            host::ALL.iter().filter(|tool| is_host(tool.name())).map(|tool| from_host(*tool));
         let known = guests.chain(hosts).collect::<Result<Vec<Known>>>()?;
         Ok(ToolSet { declarations, known })
+    }
+
+    /// With functions declared in the provider's strict mode, where their schema can be.
+    #[must_use]
+    pub fn strict(mut self, wanted: bool) -> ToolSet {
+        for tool in self.declarations.iter_mut().filter(|_| wanted) {
+            if let ToolForm::Function { schema, strict } = &mut tool.form
+                && schema::can_be_strict(schema)
+            {
+                *schema = schema::strict(schema);
+                *strict = true;
+            }
+        }
+        self
+    }
+
+    /// With tools that the provider runs, behind our own.
+    #[must_use]
+    pub fn with_hosted(mut self, hosted: Vec<ToolDeclaration>) -> ToolSet {
+        self.declarations.extend(hosted);
+        self
     }
 
     /// What is sent with each request.

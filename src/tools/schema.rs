@@ -50,8 +50,7 @@ fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
     drop_null(&mut fields);
     inline(&mut fields, definitions);
     collapse_constants(&mut fields);
-    let is_object =
-        fields.contains_key("properties") || fields.get("type") == Some(&json!("object"));
+    let is_object = is_object(&fields);
     let mut result = Map::new();
     for keyword in KEYWORDS {
         let value = match (*keyword, fields.get(*keyword)) {
@@ -140,29 +139,102 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The same schema for strict mode, which wants every field required: optional ones may be `null`.
+/// Keywords that strict mode takes; it refuses a declaration with any other.
+const STRICT_KEYWORDS: &[&str] = &[
+    "type",
+    "description",
+    "enum",
+    "const",
+    "anyOf",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "items",
+    "properties",
+];
+
+/// The schema for a provider's strict mode: every object is closed, every field is required (an
+/// optional one may be `null` instead), and no keyword is left that the mode refuses. For schemas
+/// that [`can_be_strict`].
 pub fn strict(schema: &Value) -> Value {
+    stricter(schema, MAX_DEPTH)
+}
+
+fn stricter(schema: &Value, depth: usize) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
-    let mut fields = fields.clone();
-    if let Some(items) = fields.get_mut("items") {
-        *items = strict(items);
+    if depth == 0 {
+        return json!({});
     }
-    if let Some(Value::Array(variants)) = fields.get_mut("anyOf") {
-        for variant in variants {
-            *variant = strict(variant);
-        }
+    let mut result = Map::new();
+    for (keyword, value) in fields {
+        let value = match (keyword.as_str(), value) {
+            ("items", items) => stricter(items, depth - 1),
+            ("anyOf", Value::Array(variants)) => {
+                variants.iter().map(|variant| stricter(variant, depth - 1)).collect()
+            }
+            ("properties", Value::Object(properties)) => {
+                let required = required(schema);
+                let strict = properties.iter().map(|(name, property)| {
+                    let inner = stricter(property, depth - 1);
+                    let is_required = required.contains(&name.as_str());
+                    (name.clone(), if is_required { inner } else { nullable(inner) })
+                });
+                Value::Object(strict.collect())
+            }
+            (other, value) if STRICT_KEYWORDS.contains(&other) => value.clone(),
+            _ => continue,
+        };
+        result.insert(keyword.clone(), value);
     }
-    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        let required = required(schema);
-        for (name, property) in properties.iter_mut() {
-            let inner = strict(property);
-            *property = if required.contains(&name.as_str()) { inner } else { nullable(inner) };
-        }
-        let names = properties.keys().cloned().map(Value::String).collect();
-        fields.insert("required".to_owned(), Value::Array(names));
-        fields.insert("additionalProperties".to_owned(), json!(false));
+    if is_object(fields) {
+        let properties = result.entry("properties").or_insert_with(|| json!({}));
+        let names = properties.as_object().into_iter().flat_map(Map::keys);
+        let names = names.cloned().map(Value::String).collect();
+        result.insert("required".to_owned(), names);
+        result.insert("additionalProperties".to_owned(), json!(false));
     }
-    Value::Object(fields)
+    Value::Object(result)
+}
+
+/// Whether strict mode can express a schema: an object at the root, no map with free keys, no part
+/// that takes anything.
+pub fn can_be_strict(schema: &Value) -> bool {
+    let is_root = schema.as_object().is_some_and(is_object) && schema.get("anyOf").is_none();
+    is_root && is_strictable(schema, MAX_DEPTH)
+}
+
+fn is_strictable(schema: &Value, depth: usize) -> bool {
+    let Value::Object(fields) = schema else { return false };
+    let is_typed =
+        ["type", "enum", "const", "anyOf"].iter().any(|keyword| fields.contains_key(*keyword));
+    let mut parts = fields
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::values)
+        .chain(fields.get("items"))
+        .chain(fields.get("anyOf").and_then(Value::as_array).into_iter().flatten());
+    let is_list = fields.get("type") == Some(&json!("array"));
+    depth > 0
+        && (is_typed || is_object(fields))
+        && (!is_list || fields.contains_key("items"))
+        && ["allOf", "oneOf", "not", "$ref"].iter().all(|keyword| !fields.contains_key(*keyword))
+        && !is_map(fields)
+        && parts.all(|part| is_strictable(part, depth - 1))
+}
+
+fn is_object(fields: &Map<String, Value>) -> bool {
+    fields.contains_key("properties") || fields.get("type") == Some(&json!("object"))
+}
+
+/// An object with free keys.
+fn is_map(fields: &Map<String, Value>) -> bool {
+    match fields.get("additionalProperties") {
+        None | Some(Value::Bool(false)) => false,
+        Some(_) => is_object(fields),
+    }
 }
 
 /// The names of the required fields.
@@ -172,14 +244,19 @@ pub fn required(schema: &Value) -> Vec<&str> {
 }
 
 fn nullable(mut schema: Value) -> Value {
-    if let Some(Value::Array(options)) = schema.get_mut("enum") {
+    if let Some(Value::Array(options)) = schema.get_mut("enum")
+        && !options.contains(&Value::Null)
+    {
         options.push(Value::Null);
     }
     let kind = schema.get("type").cloned();
     match kind {
+        Some(Value::String(kind)) if kind == "null" => {}
         Some(Value::String(kind)) => schema["type"] = json!([kind, "null"]),
         Some(Value::Array(mut kinds)) => {
-            kinds.push(json!("null"));
+            if !kinds.iter().any(|kind| kind == "null") {
+                kinds.push(json!("null"));
+            }
             schema["type"] = Value::Array(kinds);
         }
         _ => {

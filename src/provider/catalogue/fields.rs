@@ -19,6 +19,21 @@ pub enum Thinking {
     Budget,
 }
 
+/// The field of a Chat Completions request that limits the length of a reply to the model's
+/// `max-output`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputLimit {
+    /// No limit is sent: the server's own applies. Some servers refuse a limit that exceeds what
+    /// the prompt leaves of their context window.
+    #[default]
+    None,
+    /// `max_tokens`, as most servers call it.
+    MaxTokens,
+    /// `max_completion_tokens`, as OpenAI and Azure call it.
+    MaxCompletionTokens,
+}
+
 /// Dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
@@ -57,6 +72,9 @@ pub struct Fields {
     pub strict: Option<bool>,
     pub images: Option<bool>,
     pub compact_at: Option<u64>,
+    pub stateful: Option<bool>,
+    pub output_limit: Option<OutputLimit>,
+    pub stream_usage: Option<bool>,
     pub output_tokens: Option<u64>,
     /// Families only: slugs that begin like this belong to it.
     pub prefixes: Option<Vec<String>>,
@@ -88,6 +106,9 @@ impl Fields {
             strict: self.strict.or(base.strict),
             images: self.images.or(base.images),
             compact_at: self.compact_at.or(base.compact_at),
+            stateful: self.stateful.or(base.stateful),
+            output_limit: self.output_limit.or(base.output_limit),
+            stream_usage: self.stream_usage.or(base.stream_usage),
             output_tokens: self.output_tokens.or(base.output_tokens),
             prefixes: None,
         }
@@ -120,6 +141,9 @@ impl Fields {
             strict: self.strict.unwrap_or_default(),
             images: self.images.unwrap_or_default(),
             compact_at: self.compact_at,
+            stateful: self.stateful.unwrap_or_default(),
+            output_limit: self.output_limit.unwrap_or_default(),
+            stream_usage: self.stream_usage.unwrap_or(true),
             output_tokens: self.output_tokens.unwrap_or(10_000),
             reasoning_summary: self.reasoning_summary,
             assumed: false,

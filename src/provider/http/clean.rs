@@ -6,12 +6,11 @@ const LIMIT: usize = 600;
 /// Keys shorter than this are not looked for: they would cut words out of messages.
 const SHORTEST_KEY: usize = 6;
 
-/// The message without the key, without control characters, in one line of bounded length.
-pub(super) fn message(text: &str, key: Option<&str>) -> String {
-    let text = match key {
-        Some(key) if key.len() >= SHORTEST_KEY => without_key(text, key),
-        _ => text.to_owned(),
-    };
+/// The message without the keys, without control characters, in one line of bounded length.
+pub(super) fn message<'a>(text: &str, keys: impl Iterator<Item = &'a str>) -> String {
+    let text = keys
+        .filter(|key| key.len() >= SHORTEST_KEY)
+        .fold(text.to_owned(), |text, key| without_key(&text, key));
     let mut clean = String::with_capacity(text.len().min(LIMIT));
     let mut length = 0;
     for word in text.split(|c: char| c.is_whitespace() || is_hidden(c)) {

@@ -6,6 +6,7 @@
 
 mod decode;
 mod encode;
+mod reasoning;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;

@@ -39,6 +39,8 @@ pub enum FaultKind {
     ContextOverflow,
     /// A content filter or safety system.
     Filtered,
+    /// The reply that the request builds on is not stored (any more): everything has to be sent.
+    Forgotten,
     /// The request is wrong, with this HTTP status.
     Rejected(u16),
     /// The answer is not in the protocol.
@@ -95,6 +97,11 @@ impl Reported<'_> {
         }
         if named(FILTER_CODES) {
             return FaultKind::Filtered;
+        }
+        if named(&["previous_response_not_found"])
+            || (self.is_about_the_request() && says(self.message, &["previous response with id"]))
+        {
+            return FaultKind::Forgotten;
         }
         if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
             return FaultKind::Authentication;
@@ -189,6 +196,8 @@ const FILTER_CODES: &[&str] = &[
     "content_policy_violation",
     "cyber_policy",
     "bio_policy",
+    "misalignment_policy_violation",
+    "image_content_policy_violation",
     "moderation_blocked",
     "responsibleaipolicyviolation",
     "ResponsibleAIPolicyViolation",
@@ -212,7 +221,7 @@ const RATE_CODES: &[&str] = &[
 const REQUEST_CODES: &[&str] = &[
     "invalid_request_error",
     "invalid_prompt",
-    "previous_response_not_found",
+    "data_residency_mismatch",
     "not_found_error",
     "model_not_found",
     "request_too_large",
@@ -222,8 +231,16 @@ const REQUEST_CODES: &[&str] = &[
     "invalid_image",
     "invalid_image_format",
     "invalid_base64_image",
+    "invalid_image_url",
+    "invalid_image_mode",
     "image_too_large",
+    "image_too_small",
     "image_parse_error",
+    "image_file_too_large",
+    "image_file_not_found",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
 ];
 
 /// The wait that a message names: "Please try again in 1.898s", "in 44ms", "in 6m0s",

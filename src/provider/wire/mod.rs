@@ -187,6 +187,12 @@ pub fn settle(wire: Wire, reply: &mut Reply, history: &[Item]) {
     }
 }
 
+/// What a model that takes no pictures reads in place of one.
+pub(super) fn picture_note(media_type: &str, base64: &str) -> String {
+    let bytes = base64.len() / 4 * 3;
+    format!("[a picture, {media_type}, about {bytes} bytes: this model cannot be shown pictures]")
+}
+
 fn too_large() -> Fault {
     Fault::malformed(format!("one event exceeds {} bytes", sse::MAX_EVENT))
 }

@@ -2,6 +2,7 @@
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
+pub mod declined;
 pub mod update_plan;
 
 use std::sync::Mutex;
@@ -15,7 +16,11 @@ use crate::agent::journal::Journal;
 use crate::task::plan::Plan;
 
 /// Every host tool.
-pub const ALL: &[&dyn Tool] = &[&update_plan::UpdatePlan];
+pub const ALL: &[&dyn Tool] =
+    &[&update_plan::UpdatePlan, &declined::McpApprovalRequest, &declined::Computer];
+
+/// Tools that no profile declares: providers ask for them on behalf of tools that they run.
+pub const UNDECLARED: &[&str] = &["mcp_approval_request", "computer"];
 
 /// A tool that runs beside the agent.
 #[async_trait]

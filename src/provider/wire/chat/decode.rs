@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::reasoning;
 use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Usage, Wire,
 };
@@ -25,6 +26,8 @@ pub struct Decoder {
     thinking: String,
     /// OpenRouter's reasoning, which must go back as it came.
     details: Vec<Value>,
+    /// LiteLLM's blocks of Anthropic's thinking with their signatures; they must go back too.
+    blocks: Vec<Value>,
     /// `reasoning_content` is sent back to the servers that use the name, `reasoning` is not.
     sends_thinking_back: bool,
     calls: Vec<Call>,
@@ -40,7 +43,8 @@ struct Call {
     name: String,
     is_custom: bool,
     arguments: String,
-    extra: Option<Value>,
+    /// Fields that go back with it: `extra_content`, `provider_specific_fields`.
+    extra: Map<String, Value>,
 }
 
 /// A chunk, or a whole completion.
@@ -78,6 +82,7 @@ struct Delta {
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
     reasoning_details: Option<Vec<Value>>,
+    thinking_blocks: Option<Vec<Value>>,
     tool_calls: Option<Vec<CallDelta>>,
 }
 
@@ -88,6 +93,7 @@ struct CallDelta {
     function: Option<FunctionDelta>,
     custom: Option<FunctionDelta>,
     extra_content: Option<Value>,
+    provider_specific_fields: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -179,16 +185,24 @@ impl Decoder {
             }
         }
         self.sends_thinking_back |= delta.reasoning_content.is_some();
-        let thinking = delta.reasoning_content.or_else(|| delta.reasoning.as_ref().map(text_of));
+        let thinking = delta
+            .reasoning_content
+            .or_else(|| delta.reasoning.as_ref().map(text_of))
+            .or_else(|| delta.content.as_ref().map(thinking_of));
         if let Some(piece) = thinking.filter(|piece| !piece.is_empty()) {
             self.thinking.push_str(&piece);
             progress(Progress::Reasoning(&piece));
         }
-        self.details.extend(delta.reasoning_details.into_iter().flatten());
+        for (new, list) in [
+            (delta.reasoning_details, &mut self.details),
+            (delta.thinking_blocks, &mut self.blocks),
+        ] {
+            new.into_iter().flatten().for_each(|piece| reasoning::join(list, piece));
+        }
         for call in delta.tool_calls.into_iter().flatten() {
             self.call(call);
         }
-        if self.calls.len().max(self.details.len() / 64) > MAX_ITEMS {
+        if self.calls.len().max(self.details.len()).max(self.blocks.len()) > MAX_ITEMS {
             return Err(Fault::malformed(format!("the reply has more than {MAX_ITEMS} items")));
         }
         Ok(())
@@ -212,7 +226,15 @@ impl Decoder {
                 Some(whole) => call.arguments = whole.to_string(),
             }
         }
-        call.extra = delta.extra_content.or(call.extra.take());
+        let extra = [
+            ("extra_content", delta.extra_content),
+            ("provider_specific_fields", delta.provider_specific_fields),
+        ];
+        for (key, value) in extra {
+            if let Some(value) = value.filter(|value| !value.is_null()) {
+                call.extra.insert(key.to_owned(), value);
+            }
+        }
     }
 
     /// The call that a delta belongs to: one with its id, or the one begun last with its index
@@ -259,10 +281,12 @@ impl Decoder {
 
     fn items(self, stop: StopReason) -> Result<Vec<Item>, Fault> {
         let mut items = Vec::new();
-        if !self.thinking.is_empty() || !self.details.is_empty() {
+        if !(self.thinking.is_empty() && self.details.is_empty() && self.blocks.is_empty()) {
             let mut fields = Map::new();
             if !self.details.is_empty() {
                 fields.insert("reasoning_details".to_owned(), Value::Array(self.details));
+            } else if !self.blocks.is_empty() {
+                fields.insert("thinking_blocks".to_owned(), Value::Array(self.blocks));
             } else if self.sends_thinking_back {
                 fields.insert("reasoning_content".to_owned(), json!(self.thinking));
             }
@@ -305,8 +329,7 @@ impl Call {
             (false, arguments) => Payload::Json(arguments),
         };
         let id = if self.id.is_empty() { format!("call_{reply}_{number}") } else { self.id };
-        let extra = self.extra.map(|extra| ("extra_content".to_owned(), extra));
-        ToolCall { id, name: self.name, payload, native: native(extra.into_iter().collect()) }
+        ToolCall { id, name: self.name, payload, native: native(self.extra) }
     }
 }
 
@@ -323,6 +346,12 @@ fn text_of(value: &Value) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// The thoughts among the parts of a content list, as Mistral sends them.
+fn thinking_of(value: &Value) -> String {
+    let Value::Array(parts) = value else { return String::new() };
+    parts.iter().filter_map(|part| part.get("thinking")).map(text_of).collect()
 }
 
 fn usage(raw: Option<RawUsage>) -> Usage {

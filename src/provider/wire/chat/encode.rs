@@ -6,9 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::provider::catalogue::OutputLimit;
 use crate::provider::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
+use crate::provider::wire;
 use crate::provider::{Request, ToolDeclaration, ToolForm};
 
 /// The body; the same request gives the same bytes.
@@ -18,13 +20,24 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model.slug));
     body.insert("stream".to_owned(), json!(true));
-    body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    if model.stream_usage {
+        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    }
+    let limit = match model.output_limit {
+        OutputLimit::None => None,
+        OutputLimit::MaxTokens => Some("max_tokens"),
+        OutputLimit::MaxCompletionTokens => Some("max_completion_tokens"),
+    };
+    if let Some(limit) = limit {
+        body.insert(limit.to_owned(), json!(model.max_output));
+    }
     let tools: Vec<Value> =
         request.tools.iter().filter_map(|tool| declaration(tool, is_openai)).collect();
     if !tools.is_empty() {
         body.insert("tools".to_owned(), Value::Array(tools));
         body.insert("tool_choice".to_owned(), json!(request.tool_choice.word()));
-        if is_openai {
+        // Imitations know the field less often; one that must not call in parallel has to be told.
+        if is_openai || !model.parallel_calls {
             body.insert("parallel_tool_calls".to_owned(), json!(model.parallel_calls));
         }
     }
@@ -40,13 +53,15 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
             body.insert("prompt_cache_key".to_owned(), json!(request.cache_key));
         }
     }
-    let mut messages = Messages { list: Vec::new(), pictures: Vec::new(), is_openai };
+    let mut messages =
+        Messages { list: Vec::new(), pictures: Vec::new(), is_openai, images: model.images };
     if !request.instructions.is_empty() {
         messages.list.push(json!({"role": "system", "content": request.instructions}));
     }
     for item in request.history {
         messages.item(item);
     }
+    messages.finish_reply();
     messages.show_pictures();
     body.insert("messages".to_owned(), Value::Array(messages.list));
     Value::Object(body).to_string().into_bytes()
@@ -91,12 +106,19 @@ struct Messages {
     /// their own.
     pictures: Vec<Value>,
     is_openai: bool,
+    /// The model takes pictures; others are told in words that there was one.
+    images: bool,
 }
 
 impl Messages {
     fn item(&mut self, item: &Item) {
         if !matches!(item, Item::Output(_)) {
             self.show_pictures();
+        }
+        if let Item::Output(_) | Item::Message(Message { role: Role::Developer | Role::User, .. }) =
+            item
+        {
+            self.finish_reply();
         }
         match item {
             Item::Message(said) => self.message(said),
@@ -115,10 +137,10 @@ impl Messages {
             Role::Developer | Role::User => "user",
         };
         let has_pictures = said.content.iter().any(|it| matches!(it, Content::Image { .. }));
-        let content = if has_pictures {
+        let content = if has_pictures && self.images {
             Value::Array(said.content.iter().map(part).collect())
         } else {
-            Value::String(text_of(&said.content))
+            Value::String(words_of(&said.content))
         };
         self.list.push(json!({"role": role, "content": content}));
     }
@@ -133,12 +155,32 @@ impl Messages {
 
     fn say(&mut self, content: &[Content]) {
         let text = text_of(content);
+        // Some servers refuse a message without words.
+        if text.is_empty() {
+            return;
+        }
         let Some(message) = self.assistant() else { return };
         let whole = match message.get("content").and_then(Value::as_str) {
             Some(before) => format!("{before}\n{text}"),
             None => text,
         };
         message.insert("content".to_owned(), Value::String(whole));
+    }
+
+    /// A reply is complete. Plain thoughts belong to the calls that they led to: servers that want
+    /// them back want them there (`DeepSeek` refuses a call without them), and some refuse them
+    /// elsewhere. `reasoning_details` and `thinking_blocks` always go back.
+    fn finish_reply(&mut self) {
+        if let Some(Value::Object(message)) = self.list.last_mut()
+            && message.get("role").and_then(Value::as_str) == Some("assistant")
+            && !message.contains_key("tool_calls")
+        {
+            message.shift_remove("reasoning_content");
+            // A thought that nothing followed is no message.
+            if message.get("content").is_none_or(Value::is_null) {
+                self.list.pop();
+            }
+        }
     }
 
     /// Only as the server sent it: some need it back, others refuse it.
@@ -167,10 +209,11 @@ impl Messages {
                 json!({"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}})
             }
         };
-        if let Some(extra) =
-            call.native.as_ref().and_then(ours).and_then(|it| it.get("extra_content"))
-        {
-            element["extra_content"] = extra.clone();
+        // Signatures of the thought behind a call: Gemini's endpoint, and LiteLLM in front of it.
+        for key in ["extra_content", "provider_specific_fields"] {
+            if let Some(value) = call.native.as_ref().and_then(ours).and_then(|it| it.get(key)) {
+                element[key] = value.clone();
+            }
         }
         let Some(message) = self.assistant() else { return };
         let calls = message.entry("tool_calls").or_insert_with(|| json!([]));
@@ -180,8 +223,11 @@ impl Messages {
     }
 
     fn output(&mut self, output: &CallOutput) {
-        let text = text_of(&output.content);
+        let text = if self.images { text_of(&output.content) } else { words_of(&output.content) };
         self.list.push(json!({"role": "tool", "tool_call_id": output.id, "content": text}));
+        if !self.images {
+            return;
+        }
         let pictures = output.content.iter().filter(|it| matches!(it, Content::Image { .. }));
         self.pictures.extend(pictures.map(part));
     }
@@ -209,6 +255,15 @@ fn part(content: &Content) -> Value {
             json!({"type": "image_url", "image_url": {"url": url}})
         }
     }
+}
+
+/// The texts of a content list, with a note in place of each picture.
+fn words_of(content: &[Content]) -> String {
+    let words = content.iter().map(|part| match part {
+        Content::Text { text } | Content::Refusal { text } => text.clone(),
+        Content::Image { media_type, data } => wire::picture_note(media_type, data),
+    });
+    words.collect::<Vec<_>>().join("\n")
 }
 
 fn text_of(content: &[Content]) -> String {

@@ -208,6 +208,8 @@ fn reply(
         "completed" => StopReason::EndTurn,
         "incomplete" => match terminal.incomplete_details.as_ref().map(|it| it.reason.as_deref()) {
             Some(Some("content_filter")) => StopReason::ContentFilter,
+            // Stopped between two items, for words that were to follow: nothing is cut.
+            Some(Some("steered")) => StopReason::Pause,
             _ => StopReason::MaxOutput,
         },
         _ => return Err(failure(&terminal)),

@@ -8,7 +8,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::input::{Entry, entry};
+use super::input::{Context, Entry};
 use crate::provider::{Request, ToolDeclaration, ToolForm};
 
 /// The body; the same request gives the same bytes.
@@ -16,6 +16,13 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let model = request.model;
     let has_tools = !request.tools.is_empty();
     let reasons = !model.efforts.is_empty();
+    let previous =
+        request.previous.filter(|it| model.stateful && it.known <= request.history.len());
+    let known = previous.map_or(0, |it| it.known);
+    let new = request.history.get(known..).unwrap_or_default();
+    let context = Context::new(model.images, request.history);
+    let mut input = Vec::with_capacity(new.len());
+    new.iter().for_each(|item| context.push(item, &mut input));
     let body = Body {
         model: &model.slug,
         instructions: request.instructions,
@@ -28,14 +35,32 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
                 summary: model.reasoning_summary.as_deref(),
             }),
         text: model.verbosity.as_deref().map(|verbosity| Text { verbosity }),
-        store: false,
+        store: model.stateful,
         stream: true,
-        include: if reasons { &["reasoning.encrypted_content"] } else { &[] },
+        include: include(request, reasons),
         prompt_cache_key: request.cache_key,
-        input: request.history.iter().filter_map(|item| entry(item, request.history)).collect(),
+        previous_response_id: previous.map(|previous| previous.id),
+        input,
     };
     // Every part serialises: strings, numbers, and JSON values.
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// What the server leaves out of items unless it is asked for, and later requests need: the server
+/// forgets it with the reply.
+fn include(request: &Request<'_>, reasons: bool) -> Vec<&'static str> {
+    let declared = |kind: &str| {
+        request.tools.iter().any(|tool| match &tool.form {
+            ToolForm::Native { value } => value.get("type").and_then(Value::as_str) == Some(kind),
+            ToolForm::Function { .. } | ToolForm::Freeform { .. } => false,
+        })
+    };
+    let wishes = [
+        (reasons, "reasoning.encrypted_content"),
+        (declared("file_search"), "file_search_call.results"),
+        (declared("code_interpreter"), "code_interpreter_call.outputs"),
+    ];
+    wishes.into_iter().filter_map(|(wanted, name)| wanted.then_some(name)).collect()
 }
 
 /// The top level, in the order in which it is sent.
@@ -56,10 +81,12 @@ struct Body<'a> {
     text: Option<Text<'a>>,
     store: bool,
     stream: bool,
-    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
-    include: &'static [&'static str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    include: Vec<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     prompt_cache_key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_response_id: Option<&'a str>,
     input: Vec<Entry<'a>>,
 }
 

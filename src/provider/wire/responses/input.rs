@@ -2,14 +2,19 @@
 //!
 //! Called by [`super::encode`] alone.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::outputs;
 use crate::provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
     Wire,
 };
+use crate::provider::wire;
 
 /// An element of `input`.
 #[derive(Serialize)]
@@ -51,10 +56,14 @@ pub(super) enum Input<'a> {
     FunctionCallOutput {
         call_id: &'a str,
         output: Words<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a Value>,
     },
     CustomToolCallOutput {
         call_id: &'a str,
         output: Words<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a Value>,
     },
     LocalShellCallOutput {
         // The description requires both and defines only `id`; the guide reads `call_id`.
@@ -67,11 +76,32 @@ pub(super) enum Input<'a> {
         output: Value,
         #[serde(skip_serializing_if = "Option::is_none")]
         max_output_length: Option<&'a Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a Value>,
     },
     ApplyPatchCallOutput {
         call_id: &'a str,
         status: &'static str,
         output: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a Value>,
+    },
+    ComputerCallOutput {
+        call_id: &'a str,
+        output: Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        acknowledged_safety_checks: Option<&'a Value>,
+    },
+    McpApprovalResponse {
+        approval_request_id: &'a str,
+        approve: bool,
+        reason: String,
+    },
+    ToolSearchOutput {
+        call_id: &'a str,
+        execution: &'static str,
+        status: &'static str,
+        tools: Value,
     },
 }
 
@@ -91,6 +121,8 @@ pub(super) struct Kept<'a> {
     encrypted_content: Option<&'a str>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     content: Option<&'a Value>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a Value>,
 }
 
 impl<'a> Kept<'a> {
@@ -98,6 +130,7 @@ impl<'a> Kept<'a> {
         let Some(value) = native.and_then(ours) else { return Kept::default() };
         let mut kept = Kept::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
+        kept.caller = value.get("caller");
         kept
     }
 }
@@ -118,7 +151,7 @@ pub(super) enum Words<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
-    InputText { text: &'a str },
+    InputText { text: Cow<'a, str> },
     InputImage { image_url: DataUrl<'a>, detail: &'static str },
     OutputText { text: &'a str, annotations: [(); 0], logprobs: [(); 0] },
     Refusal { refusal: &'a str },
@@ -157,48 +190,139 @@ impl Serialize for ToolName<'_> {
     }
 }
 
-/// The item as an element; `None` for what this wire cannot be told.
-pub(super) fn entry<'a>(item: &'a Item, history: &'a [Item]) -> Option<Entry<'a>> {
-    match item {
-        Item::Message(said) => Some(Entry::Typed(message(said))),
-        Item::Reasoning(thought) => reasoning(thought).map(Entry::Typed),
-        Item::Call(call) => Some(tool_call(call)),
-        Item::Output(answer) => Some(Entry::Typed(output(answer, history))),
-        Item::Opaque(native) => ours(native).map(Entry::Raw),
+/// What elements of `input` depend on besides their own item.
+pub(super) struct Context<'a> {
+    /// The model takes pictures; others are told in words that there was one.
+    images: bool,
+    /// What came with the calls of provider-defined and of programs' calls, by call id.
+    calls: HashMap<&'a str, &'a Value>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(images: bool, history: &'a [Item]) -> Context<'a> {
+        let calls = history.iter().filter_map(|item| match item {
+            Item::Call(call) => Some((call.id.as_str(), call.native.as_ref().and_then(ours)?)),
+            _ => None,
+        });
+        Context { images, calls: calls.collect() }
     }
-}
 
-fn message(said: &Message) -> Input<'_> {
-    let mut kept = Kept::of(said.native.as_ref());
-    kept.content = None;
-    let content = match said.role {
-        Role::Developer | Role::User => {
-            kept = Kept::default();
-            Words::Parts(input_parts(&said.content))
-        }
-        Role::Assistant if kept.id.is_some() => {
-            kept.status = kept.status.or(Some("completed"));
-            Words::Parts(said.content.iter().filter_map(spoken_part).collect())
-        }
-        // Without an id the description knows an assistant message only as plain text.
-        Role::Assistant => {
-            kept.status = None;
-            plain(&said.content)
-        }
-    };
-    Input::Message { kept, role: said.role, content }
-}
+    fn of_call(&self, call_id: &str, pointer: &str) -> Option<&'a Value> {
+        self.calls.get(call_id)?.pointer(pointer).filter(|value| !value.is_null())
+    }
 
-fn input_parts(content: &[Content]) -> Vec<Part<'_>> {
-    content
-        .iter()
-        .map(|part| match part {
-            Content::Text { text } | Content::Refusal { text } => Part::InputText { text },
-            Content::Image { media_type, data } => {
-                Part::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" }
+    /// Pushes the elements that an item becomes; none for what this wire cannot be told.
+    pub(super) fn push(&self, item: &'a Item, elements: &mut Vec<Entry<'a>>) {
+        match item {
+            Item::Message(said) => elements.push(Entry::Typed(self.message(said))),
+            Item::Reasoning(thought) => elements.extend(reasoning(thought).map(Entry::Typed)),
+            Item::Call(call) => elements.push(tool_call(call)),
+            Item::Output(answer) => self.output(answer, elements),
+            Item::Opaque(native) => elements.extend(ours(native).map(Entry::Raw)),
+        }
+    }
+
+    fn message(&self, said: &'a Message) -> Input<'a> {
+        let mut kept = Kept::of(said.native.as_ref());
+        kept.content = None;
+        let content = match said.role {
+            Role::Developer | Role::User => {
+                kept = Kept::default();
+                Words::Parts(self.input_parts(&said.content))
             }
-        })
-        .collect()
+            Role::Assistant if kept.id.is_some() => {
+                kept.status = kept.status.or(Some("completed"));
+                Words::Parts(said.content.iter().filter_map(spoken_part).collect())
+            }
+            // Without an id the description knows an assistant message only as plain text.
+            Role::Assistant => {
+                kept.status = None;
+                plain(&said.content)
+            }
+        };
+        Input::Message { kept, role: said.role, content }
+    }
+
+    fn input_parts(&self, content: &'a [Content]) -> Vec<Part<'a>> {
+        content
+            .iter()
+            .map(|part| match part {
+                Content::Text { text } | Content::Refusal { text } => {
+                    Part::InputText { text: text.into() }
+                }
+                Content::Image { media_type, data } if self.images => {
+                    Part::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" }
+                }
+                Content::Image { media_type, data } => {
+                    Part::InputText { text: wire::picture_note(media_type, data).into() }
+                }
+            })
+            .collect()
+    }
+
+    fn words(&self, content: &'a [Content]) -> Words<'a> {
+        match content {
+            [] => Words::Text(""),
+            [Content::Text { text }] => Words::Text(text),
+            parts => Words::Parts(self.input_parts(parts)),
+        }
+    }
+
+    fn output(&self, answer: &'a CallOutput, elements: &mut Vec<Entry<'a>>) {
+        let call_id = answer.id.as_str();
+        let caller = self.of_call(call_id, "/caller");
+        elements.push(Entry::Typed(match answer.form {
+            OutputForm::Function => {
+                Input::FunctionCallOutput { call_id, output: self.words(&answer.content), caller }
+            }
+            OutputForm::Custom => {
+                Input::CustomToolCallOutput { call_id, output: self.words(&answer.content), caller }
+            }
+            OutputForm::LocalShell => Input::LocalShellCallOutput {
+                id: call_id,
+                call_id,
+                output: text_of(&answer.content),
+            },
+            OutputForm::Shell => {
+                let limit = self.of_call(call_id, "/action/max_output_length");
+                Input::ShellCallOutput {
+                    call_id,
+                    output: outputs::shell(answer),
+                    max_output_length: limit.filter(|limit| limit.is_u64()),
+                    caller,
+                }
+            }
+            OutputForm::ApplyPatch => Input::ApplyPatchCallOutput {
+                call_id,
+                status: if answer.success { "completed" } else { "failed" },
+                output: text_of(&answer.content),
+                caller,
+            },
+            OutputForm::Computer => Input::ComputerCallOutput {
+                call_id,
+                output: outputs::screenshot(&answer.content),
+                acknowledged_safety_checks: self.of_call(call_id, "/pending_safety_checks"),
+            },
+            OutputForm::McpApproval => Input::McpApprovalResponse {
+                approval_request_id: call_id,
+                approve: false,
+                reason: text_of(&answer.content),
+            },
+            OutputForm::ToolSearch => Input::ToolSearchOutput {
+                call_id,
+                execution: "client",
+                status: "completed",
+                tools: outputs::tools(&text_of(&answer.content)),
+            },
+        }));
+        // A screenshot has no words of its own.
+        let words = text_of(&answer.content);
+        if answer.form == OutputForm::Computer && !words.is_empty() {
+            let content = Words::Parts(vec![Part::InputText { text: words.into() }]);
+            let kept = Kept::default();
+            elements.push(Entry::Typed(Input::Message { kept, role: Role::Developer, content }));
+        }
+    }
 }
 
 fn spoken_part(part: &Content) -> Option<Part<'_>> {
@@ -217,7 +341,7 @@ fn plain(content: &[Content]) -> Words<'_> {
 }
 
 /// The texts of a content list, one after the other.
-fn text_of(content: &[Content]) -> String {
+pub(super) fn text_of(content: &[Content]) -> String {
     let texts: Vec<&str> = content
         .iter()
         .filter_map(|part| match part {
@@ -282,74 +406,32 @@ fn built_call<'a>(call: &'a ToolCall, arguments: &'a str) -> Entry<'a> {
         OutputForm::ApplyPatch => json!({
             "type": "apply_patch_call", "call_id": id, "operation": args, "status": "completed",
         }),
+        OutputForm::Computer => {
+            let mut item = json!({"type": "computer_call", "id": id, "call_id": id});
+            for key in ["action", "actions"] {
+                if let Some(value) = args.get(key) {
+                    item[key] = value.clone();
+                }
+            }
+            item["pending_safety_checks"] = json!([]);
+            item["status"] = json!("completed");
+            item
+        }
+        OutputForm::McpApproval => {
+            let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
+            json!({
+                "type": "mcp_approval_request", "id": id, "server_label": text("server_label"),
+                "name": text("name"), "arguments": text("arguments"),
+            })
+        }
+        OutputForm::ToolSearch => json!({
+            "type": "tool_search_call", "call_id": id, "execution": "client", "arguments": args,
+            "status": "completed",
+        }),
         OutputForm::Function | OutputForm::Custom => {
             let kept = Kept::default();
             let name = ToolName(&call.name);
             return Entry::Typed(Input::FunctionCall { kept, call_id: id, name, arguments });
         }
     })
-}
-
-fn output<'a>(answer: &'a CallOutput, history: &'a [Item]) -> Input<'a> {
-    let call_id = answer.id.as_str();
-    match answer.form {
-        OutputForm::Function => {
-            Input::FunctionCallOutput { call_id, output: output_words(&answer.content) }
-        }
-        OutputForm::Custom => {
-            Input::CustomToolCallOutput { call_id, output: output_words(&answer.content) }
-        }
-        OutputForm::LocalShell => {
-            Input::LocalShellCallOutput { id: call_id, call_id, output: text_of(&answer.content) }
-        }
-        OutputForm::Shell => Input::ShellCallOutput {
-            call_id,
-            output: shell_output(answer),
-            max_output_length: max_output_length(call_id, history),
-        },
-        OutputForm::ApplyPatch => Input::ApplyPatchCallOutput {
-            call_id,
-            status: if answer.success { "completed" } else { "failed" },
-            output: text_of(&answer.content),
-        },
-    }
-}
-
-fn output_words(content: &[Content]) -> Words<'_> {
-    match content {
-        [] => Words::Text(""),
-        [Content::Text { text }] => Words::Text(text),
-        parts => Words::Parts(input_parts(parts)),
-    }
-}
-
-/// The chunks of a hosted shell's output: as the tool made them, or one chunk around its text.
-fn shell_output(answer: &CallOutput) -> Value {
-    let text = text_of(&answer.content);
-    if let Ok(Value::Array(chunks)) = serde_json::from_str(&text)
-        && !chunks.is_empty()
-        && chunks.iter().all(|chunk| {
-            chunk["stdout"].is_string()
-                && chunk["stderr"].is_string()
-                && chunk["outcome"].is_object()
-        })
-    {
-        return Value::Array(chunks);
-    }
-    let exit_code = i32::from(!answer.success);
-    json!([{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": exit_code}}])
-}
-
-/// The limit that the call named; the API wants it repeated with the output.
-fn max_output_length<'a>(call_id: &str, history: &'a [Item]) -> Option<&'a Value> {
-    history
-        .iter()
-        .rev()
-        .find_map(|item| match item {
-            Item::Call(call) if call.id == call_id => call.native.as_ref(),
-            _ => None,
-        })
-        .and_then(ours)
-        .and_then(|value| value.pointer("/action/max_output_length"))
-        .filter(|limit| limit.is_u64())
 }

@@ -31,8 +31,16 @@ pub(super) fn is_refusal(items: &[Item]) -> bool {
     refused
 }
 
-const CALLS: &[&str] =
-    &["function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"];
+const CALLS: &[&str] = &[
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "computer_call",
+    "mcp_approval_request",
+    "tool_search_call",
+];
 
 fn kind(value: &Value) -> &str {
     value.get("type").and_then(Value::as_str).unwrap_or_default()
@@ -42,8 +50,13 @@ fn is_call_kind(fields: &serde_json::Map<String, Value>) -> bool {
     fields.get("type").and_then(Value::as_str).is_some_and(|kind| CALLS.contains(&kind))
 }
 
+/// An item that waits for an answer of ours. A tool search is one only when the server does not
+/// run it itself.
 pub(super) fn is_call(value: &Value) -> bool {
-    CALLS.contains(&kind(value))
+    match kind(value) {
+        "tool_search_call" => value.get("execution").and_then(Value::as_str) == Some("client"),
+        kind => CALLS.contains(&kind),
+    }
 }
 
 /// Raw items as our own.
@@ -54,6 +67,7 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
         .iter()
         .filter(|value| kind(value).ends_with("_call_output"))
         .map(|value| text(value, "call_id"))
+        .filter(|id| !id.is_empty())
         .collect();
     let mut items: Vec<Item> = Vec::with_capacity(raw.len());
     for mut value in raw {
@@ -67,7 +81,7 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
         let is_ours = is_call(&value) && !answered.contains(&text(&value, "call_id"));
         if !is_ours {
             items.extend(said(value));
-        } else if stop == StopReason::EndTurn
+        } else if matches!(stop, StopReason::EndTurn | StopReason::Pause)
             && let Some(call) = call(value)?
         {
             push_call(&mut items, call)?;
@@ -172,11 +186,19 @@ fn call(value: Value) -> Result<Option<ToolCall>, Fault> {
         "local_shell_call" => ("local_shell".to_owned(), local_shell(&value)),
         "shell_call" => ("shell".to_owned(), fields(&value, "action")),
         "apply_patch_call" => ("apply_patch".to_owned(), fields(&value, "operation")),
+        "computer_call" => ("computer".to_owned(), picked(&value, &["action", "actions"])),
+        "mcp_approval_request" => (
+            "mcp_approval_request".to_owned(),
+            picked(&value, &["server_label", "name", "arguments"]),
+        ),
+        "tool_search_call" => ("tool_search".to_owned(), fields(&value, "arguments")),
         _ => (text(&value, "name"), Payload::Json(arguments(&value))),
     };
     let native = match payload {
         Payload::Native(_) => Some(native(value)),
-        Payload::Json(_) | Payload::Freeform(_) => kept(&value, &["id", "status", "namespace"]),
+        Payload::Json(_) | Payload::Freeform(_) => {
+            kept(&value, &["id", "status", "namespace", "caller"])
+        }
     };
     Ok(Some(ToolCall { id, name, payload, native }))
 }
@@ -201,8 +223,17 @@ fn local_shell(value: &Value) -> Payload {
     Payload::Native(args.to_string())
 }
 
+/// The named fields of an item that are set, as the arguments of a call.
+fn picked(value: &Value, keys: &[&str]) -> Payload {
+    let fields = kept(value, keys).map_or_else(|| json!({}), |native| native.value);
+    Payload::Native(fields.to_string())
+}
+
 fn fields(value: &Value, key: &str) -> Payload {
     let mut fields = value.get(key).cloned().unwrap_or_else(|| json!({}));
+    if let Value::String(text) = &fields {
+        return Payload::Native(text.clone());
+    }
     if let Some(map) = fields.as_object_mut() {
         map.retain(|_, value| !value.is_null());
     }
