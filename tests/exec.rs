@@ -190,3 +190,29 @@ pub(crate) fn project(world: &TestWorld) -> PathBuf {
     git(&path, &["tag", "v1"]);
     path
 }
+
+#[test]
+fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
+    let turns = [
+        custom("apply_patch", PATCH),
+        call("shell_command", json!({"command": "echo x > calc.sh"})),
+        call("read_file", json!({"path": "calc.sh"})),
+        say("Add instead of subtracting\n\n1. Change the sign in `calc.sh`."),
+    ];
+    let world = TestWorld::local(turns);
+    project(&world);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out", "--mode", "plan"];
+    let output = world.run(&args).expect(0);
+    assert!(output.stdout.starts_with("Add instead of subtracting\n"), "{}", output.text());
+    assert!(!world.path("out/change.patch").exists() || {
+        fs_err::read_to_string(world.path("out/change.patch")).unwrap().is_empty()
+    });
+    let requests = world.model.requests();
+    let names: Vec<&str> =
+        requests[0]["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    expect!["update_plan read_file list_dir grep_files"].assert_eq(&names.join(" "));
+    let first = requests[0].to_string();
+    assert!(first.contains("# Mode: plan") && first.contains("read-only"), "{first}");
+    let last = requests.last().unwrap().to_string();
+    assert_eq!(last.matches("in this run, which only plans and changes nothing").count(), 2);
+}

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use super::{Access, Config, Identity, Publish, SandboxChoice, Source, file};
+use super::{
+    Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file,
+};
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
 use crate::policy::{Policy, RepositoryPolicy};
@@ -47,6 +49,8 @@ pub fn defaults() -> Result<Config> {
         publish: Publish::default(),
         access: Access::default(),
         identity: Identity { name: String::new(), email: String::new() },
+        personality: Personality::default(),
+        mode: Mode::default(),
         dry_run: false,
         sources: std::collections::BTreeMap::new(),
         notes: Vec::new(),
@@ -73,6 +77,8 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, base_url = file.base_url.map(Some));
     take!(config, source, effort = file.effort.map(Some));
     take!(config, source, profile = file.profile.map(Some));
+    take!(config, source, personality = file.personality);
+    take!(config, source, mode = file.mode);
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
@@ -161,6 +167,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("base-url", file.base_url.is_some()),
         ("effort", file.effort.is_some()),
         ("profile", file.profile.is_some()),
+        ("personality", file.personality.is_some()),
+        ("mode", file.mode.is_some()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),

@@ -150,7 +150,11 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?,
+        tools: ToolSet::for_mode(
+            Profile::for_model(&world.model),
+            world.model.wire,
+            recording.config.mode,
+        )?,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,
