@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, custom, fail, say};
+use crate::support::model::{Turn, call, custom, fail, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
@@ -204,12 +205,19 @@ fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
     let args = ["exec", "Make add add", "--repo", "project", "--out", "out", "--mode", "plan"];
     let output = world.run(&args).expect(0);
     assert!(output.stdout.starts_with("Add instead of subtracting\n"), "{}", output.text());
-    assert!(!world.path("out/change.patch").exists() || {
-        fs_err::read_to_string(world.path("out/change.patch")).unwrap().is_empty()
-    });
-    let requests = world.model.requests();
-    let names: Vec<&str> =
-        requests[0]["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert!(
+        !world.path("out/change.patch").exists() || {
+            fs_err::read_to_string(world.path("out/change.patch")).unwrap().is_empty()
+        }
+    );
+    let requests: Vec<serde_json::Value> =
+        world.model.requests().into_iter().map(|request| request.body).collect();
+    let names: Vec<&str> = requests[0]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
     expect!["update_plan read_file list_dir grep_files"].assert_eq(&names.join(" "));
     let first = requests[0].to_string();
     assert!(first.contains("# Mode: plan") && first.contains("read-only"), "{first}");

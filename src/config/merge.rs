@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file,
-};
+use super::{Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file};
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
 use crate::policy::{Policy, RepositoryPolicy};

@@ -131,9 +131,10 @@ fn skill(path: &str, bytes: &[u8]) -> Result<Skill, &'static str> {
     }
     let front: FrontMatter =
         serde_saphyr::from_str(front).map_err(|_| "its front matter is not valid")?;
-    let name = front.name.filter(|name| is_name(name)).ok_or(
-        "its `name` is missing, or is not one to 64 letters, digits and hyphens",
-    )?;
+    let name = front
+        .name
+        .filter(|name| is_name(name))
+        .ok_or("its `name` is missing, or is not one to 64 letters, digits and hyphens")?;
     let description = one_line(&front.description.unwrap_or_default());
     if description.is_empty() {
         return Err("its `description` is missing");

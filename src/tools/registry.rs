@@ -88,9 +88,8 @@ impl ToolSet {
     /// Without the tools that write.
     fn read_only(mut self) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);
-        declarations.retain(|tool| {
-            self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads)
-        });
+        declarations
+            .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
         self.known.retain(|tool| tool.effect == Effect::Reads);
         ToolSet { declarations, known: self.known, mode: Mode::Plan }
     }
