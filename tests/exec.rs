@@ -224,3 +224,34 @@ fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
     let last = requests.last().unwrap().to_string();
     assert_eq!(last.matches("in this run, which only plans and changes nothing").count(), 2);
 }
+
+#[test]
+fn skills_are_those_of_the_commit_and_bad_ones_are_reported() {
+    let world = TestWorld::local([say("Aye.")]);
+    let project = project(&world);
+    let write = |folder: &str, text: &str| {
+        let folder = project.join(folder);
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("SKILL.md"), text).unwrap();
+    };
+    write(".claude/skills/calc", "---\nname: calc\ndescription: Sums.\n---\nCount twice.\n");
+    write(".github/skills/bad", "no front matter\n");
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Skills"]);
+    write(".agents/skills/late", "---\nname: late\ndescription: Late.\n---\nNot committed.\n");
+    world.run(&["exec", "Use $calc and $late.", "--repo", "project", "--out", "out"]).expect(0);
+    let told = world.told();
+    assert!(told.contains("- calc: Sums. (file: .claude/skills/calc/SKILL.md)"), "{told}");
+    assert!(told.contains("Count twice."), "{told}");
+    assert!(!told.contains("Late.") && !told.contains("no front matter"), "{told}");
+    let result: serde_json::Value =
+        serde_json::from_slice(&fs_err::read(world.path("out/result.json")).unwrap()).unwrap();
+    let from = &result["provenance"];
+    assert_eq!(from["instruction_files"], json!([".claude/skills/calc/SKILL.md"]));
+    assert_eq!(
+        from["input_notes"],
+        json!([
+            "the skill `.github/skills/bad/SKILL.md` was skipped: it does not begin with front matter"
+        ])
+    );
+}

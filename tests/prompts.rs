@@ -181,7 +181,7 @@ fn environment(mode: Mode) -> Environment {
         allowed_hosts: Vec::new(),
         writable,
         sandbox: "locked container".to_owned(),
-        time_budget: std::time::Duration::from_secs(2700),
+        time_budget: std::time::Duration::from_mins(45),
         checks: checks(),
     }
 }
