@@ -19,7 +19,7 @@ use crate::error::Failure;
 use crate::guest::client::CollectLimits;
 use crate::prompt;
 use crate::provider::item::{Item, Role, ToolCall};
-use crate::provider::{Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
+use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means};
 
@@ -120,7 +120,8 @@ impl<'a> Agent<'a> {
             self.compact(Trigger::Threshold).await?;
             self.check_budget()?;
         }
-        match self.request(self.state.history.items(), ToolChoice::Auto).await {
+        let history = &self.state.history;
+        match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
             Ok(reply) => self.append_reply(reply),
             // The second refusal in a row: what is left is the task itself, and it does not fit.
             Err(StopKind::ContextExhausted) if self.state.compacted == Some(Trigger::Overflow) => {
@@ -169,7 +170,7 @@ impl<'a> Agent<'a> {
         let mut replies = Vec::new();
         // Tools stay allowed at first: on some wires forbidding them costs the prompt cache.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
-            let mut reply = match self.request(&asked, choice).await {
+            let mut reply = match self.request(&asked, choice, None).await {
                 Ok(reply) => reply,
                 Err(StopKind::ContextExhausted) => {
                     replies.push(None);
@@ -207,7 +208,12 @@ impl<'a> Agent<'a> {
         }
     }
 
-    async fn request(&self, history: &[Item], tool_choice: ToolChoice) -> Result<Reply, StopKind> {
+    async fn request(
+        &self,
+        history: &[Item],
+        tool_choice: ToolChoice,
+        previous: Option<Previous<'_>>,
+    ) -> Result<Reply, StopKind> {
         let prompt = self.state.prompt.as_ref().ok_or_else(|| {
             StopKind::Machine(Failure::internal("the agent was started without a prompt"))
         })?;
@@ -219,7 +225,7 @@ impl<'a> Agent<'a> {
             effort: self.spec.effort,
             tool_choice,
             cache_key: self.spec.run,
-            previous: self.state.history.previous(),
+            previous,
         };
         let progress = |what: Progress<'_>| {
             self.spec.progress.happened(Happening::Model(what));

@@ -151,9 +151,7 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?
-            .strict(world.model.strict)
-            .with_hosted(world.hosted_tools.clone()),
+        tools: ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,

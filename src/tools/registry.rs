@@ -9,7 +9,9 @@ use super::guest::{self, GuestTool};
 use super::host::{self, Tool};
 use super::profile::{self, Profile};
 use super::{Effect, ToolError, schema};
-use crate::error::Result;
+use crate::config::Mode;
+use crate::error::{Failure, Result};
+use crate::provider::catalogue::Model;
 use crate::provider::item::Wire;
 use crate::provider::{ToolDeclaration, ToolForm};
 
@@ -25,6 +27,7 @@ const ALIASES: &[(&str, &str, &str)] = &[
 pub struct ToolSet {
     declarations: Vec<ToolDeclaration>,
     known: Vec<Known>,
+    mode: Mode,
 }
 
 /// A tool that can be called.
@@ -61,7 +64,46 @@ impl ToolSet {
         let hosts =
             host::ALL.iter().filter(|tool| is_host(tool.name())).map(|tool| from_host(*tool));
         let known = guests.chain(hosts).collect::<Result<Vec<Known>>>()?;
-        Ok(ToolSet { declarations, known })
+        Ok(ToolSet { declarations, known, mode: Mode::Execute })
+    }
+
+    /// The tools of a run: of the model's own profile, in a mode, with those that its provider runs.
+    pub fn for_run(model: &Model, mode: Mode, hosted: &[ToolDeclaration]) -> Result<ToolSet> {
+        let tools = ToolSet::for_mode(Profile::for_model(model), model.wire, mode)?;
+        Ok(tools.strict(model.strict).with_hosted(hosted.to_vec()))
+    }
+
+    /// The tools of a profile in a mode. Who only plans gets none that write; a family whose tools all
+    /// write (one shell and one editor) gets the reading ones of the generic profile instead.
+    ///
+    /// # Errors
+    /// For a model without tool calls that shall plan: what it does, it does in a shell.
+    pub fn for_mode(profile: Profile, wire: Wire, mode: Mode) -> Result<ToolSet> {
+        let tools = ToolSet::new(profile, wire)?;
+        match mode {
+            Mode::Execute => Ok(tools),
+            Mode::Plan if tools.declarations.is_empty() => {
+                Err(Failure::usage("the mode `plan` needs a model with tool calls")
+                    .hint("choose another model or profile, or leave out `--mode plan`"))
+            }
+            Mode::Plan => match tools.read_only() {
+                tools if tools.can_read_files() => Ok(tools),
+                _ => Ok(ToolSet::new(Profile::Generic, wire)?.read_only()),
+            },
+        }
+    }
+
+    /// Without the tools that write.
+    fn read_only(mut self) -> ToolSet {
+        let mut declarations = std::mem::take(&mut self.declarations);
+        declarations
+            .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
+        self.known.retain(|tool| tool.effect == Effect::Reads);
+        ToolSet { declarations, known: self.known, mode: Mode::Plan }
+    }
+
+    fn can_read_files(&self) -> bool {
+        self.known.iter().any(|tool| matches!(tool.place, Place::Guest))
     }
 
     /// With functions declared in the provider's strict mode, where their schema can be.
@@ -99,8 +141,12 @@ impl ToolSet {
         let target = alias.map_or(name, |(_, runs, _)| *runs);
         self.known.iter().find(|tool| tool.name == target).ok_or_else(|| {
             let names = self.declarations.iter().map(|tool| format!("`{}`", tool.name));
+            let why = match self.mode {
+                Mode::Execute => "",
+                Mode::Plan => " in this run, which only plans and changes nothing",
+            };
             ToolError::tell(format!(
-                "there is no tool `{}`; the tools are {}",
+                "there is no tool `{}`{why}; the tools are {}",
                 super::dispatch::printable(name),
                 names.collect::<Vec<_>>().join(", ")
             ))
