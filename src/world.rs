@@ -25,6 +25,8 @@ use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::local::LocalSandbox;
+use crate::tools::profile;
+use crate::tools::registry::ToolSet;
 
 /// Everything a run needs of the outside.
 pub struct World {
@@ -146,8 +148,10 @@ pub fn model(config: &Config) -> Result<Model> {
     let mut model =
         Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
     if let Some(profile) = &config.profile {
-        model.profile.clone_from(profile);
+        profile::choose(&mut model, profile);
     }
+    // What cannot be declared is said before anything is started.
+    ToolSet::for_model(&model)?;
     if let Some(effort) = &config.effort
         && !model.efforts.is_empty()
         && !model.efforts.contains(effort)

@@ -18,7 +18,6 @@ use crate::prompt::{self, Before, FailedCheck};
 use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 use crate::verify::{self, CheckRun};
 
@@ -127,7 +126,7 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
         instructions: brief.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&run.world.model), run.world.model.wire)?,
+        tools: ToolSet::for_model(&run.world.model)?,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,

@@ -5,35 +5,37 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::guest::{self, GuestTool};
+use super::face::{self, Face, Power};
+use super::guest;
 use super::host::{self, Tool};
-use super::profile::{self, Profile};
+use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
+use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
 
-/// Names that mean a tool of ours without being declared: the name, the tool that it runs, and the
-/// declared tool that has the same power.
-const ALIASES: &[(&str, &str, &str)] = &[
-    ("shell", "shell", "shell_command"),
-    ("container.exec", "shell", "shell_command"),
-    ("local_shell", "shell", "shell_command"),
-];
+/// What some models write in front of a tool's name.
+const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
 /// The tools of one run.
 pub struct ToolSet {
+    profile: Profile,
     declarations: Vec<ToolDeclaration>,
     known: Vec<Known>,
 }
 
 /// A tool that can be called.
 pub struct Known {
+    /// What the model calls it.
     pub name: &'static str,
+    /// The tool that runs.
+    pub tool: &'static str,
+    pub face: &'static Face,
     pub effect: Effect,
     pub place: Place,
-    /// Of the arguments, cleaned.
-    pub schema: Value,
+    /// Of the arguments as the face shows them; made when it is first needed.
+    schema: OnceLock<Value>,
     /// Compiled when it is first needed; most runs use a few tools only.
     validator: OnceLock<Option<Validator>>,
 }
@@ -48,19 +50,47 @@ pub enum Place {
 }
 
 impl ToolSet {
-    /// The tools of a profile, declared for a wire.
+    /// The tools that a model's catalogue entry names.
+    ///
+    /// # Errors
+    /// For the user: the profile does not exist, or cannot be spoken to this model.
+    pub fn for_model(model: &Model) -> Result<ToolSet> {
+        ToolSet::with(Profile::named(&model.profile)?, &Setting::of(model))
+    }
+
+    /// The tools of a profile in its usual variant, declared for a wire.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_model`].
     pub fn new(profile: Profile, wire: Wire) -> Result<ToolSet> {
-        let declarations = profile.declarations(wire)?;
-        let is_declared = |name: &str| declarations.iter().any(|tool| tool.name == name);
-        let has_power = |name: &str| {
-            is_declared(name)
-                || ALIASES.iter().any(|(_, runs, power)| *runs == name && is_declared(power))
+        ToolSet::with(profile, &Setting::plain(wire))
+    }
+
+    /// The tools of a profile.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_model`].
+    pub fn with(profile: Profile, setting: &Setting<'_>) -> Result<ToolSet> {
+        let tools = profile.tools(setting)?;
+        let declarations = profile::declarations(&tools, setting)?;
+        let powers: Vec<Power> =
+            tools.iter().flat_map(|(face, _)| face::powers(face.tool)).copied().collect();
+        let has_power = |face: &Face| {
+            face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
         };
-        let guests = guest::ALL.iter().filter(|tool| has_power(tool.name)).map(from_guest);
-        let hosts =
-            host::ALL.iter().filter(|tool| has_power(tool.name())).map(|tool| from_host(*tool));
-        let known = guests.chain(hosts).collect::<Result<Vec<Known>>>()?;
-        Ok(ToolSet { declarations, known })
+        let mut known: Vec<Known> = Vec::new();
+        let declared = tools.iter().map(|(face, _)| *face);
+        for face in declared.chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it))) {
+            if !known.iter().any(|tool| tool.name == face.name) {
+                known.push(Known::new(face)?);
+            }
+        }
+        Ok(ToolSet { profile, declarations, known })
+    }
+
+    /// In whose way results are worded.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// What is sent with each request.
@@ -71,42 +101,64 @@ impl ToolSet {
     /// The tool that a name means, declared or not.
     ///
     /// # Errors
-    /// For the model: the names that it can call.
+    /// For the model: the names that it can call, the nearest first.
     pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
-        let alias = ALIASES.iter().find(|(alias, _, _)| *alias == name);
-        let target = alias.map_or(name, |(_, runs, _)| *runs);
-        self.known.iter().find(|tool| tool.name == target).ok_or_else(|| {
-            let names = self.declarations.iter().map(|tool| format!("`{}`", tool.name));
-            ToolError::tell(format!(
-                "there is no tool `{}`; the tools are {}",
-                super::dispatch::printable(name),
-                names.collect::<Vec<_>>().join(", ")
-            ))
-        })
+        let exact = self.known.iter().find(|tool| tool.name == name);
+        exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
+    }
+
+    fn find_loosely(&self, name: &str) -> Option<&Known> {
+        let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare))
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let shown = super::dispatch::printable(name);
+        let mut names: Vec<&str> = self.declarations.iter().map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
+        }
+        let given = name.to_ascii_lowercase();
+        names.sort_by_key(|name| distance(&given, name));
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        ToolError::tell(format!(
+            "there is no tool `{shown}`; the tools are, the nearest first: {}",
+            names.join(", ")
+        ))
     }
 }
 
 impl Known {
+    fn new(face: &'static Face) -> Result<Known> {
+        let tool = face.tool;
+        let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
+        let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
+        let (effect, place) = guest
+            .or_else(host)
+            .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
+        let (schema, validator) = (OnceLock::new(), OnceLock::new());
+        Ok(Known { name: face.name, tool, face, effect, place, schema, validator })
+    }
+
+    /// The schema of the arguments as the model sees them.
+    pub fn schema(&self) -> &Value {
+        // The tool was found when this was made, so there is a schema.
+        self.schema.get_or_init(|| self.face.schema().unwrap_or_default())
+    }
+
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| jsonschema::validator_for(&self.schema).ok()).as_ref()
+        self.validator.get_or_init(|| jsonschema::validator_for(self.schema()).ok()).as_ref()
     }
 
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        matches!(self.name, "shell_command" | "shell")
+        face::powers(self.tool).contains(&Power::Run)
     }
-}
 
-fn from_guest(tool: &GuestTool) -> Result<Known> {
-    known(tool.name, tool.effect, Place::Guest)
-}
-
-fn from_host(tool: &'static dyn Tool) -> Result<Known> {
-    known(tool.name(), tool.effect(), Place::Host(tool))
-}
-
-fn known(name: &'static str, effect: Effect, place: Place) -> Result<Known> {
-    let schema = profile::arguments(name)?;
-    Ok(Known { name, effect, place, schema, validator: OnceLock::new() })
+    /// What a call with these arguments, under the tool's own names, may do.
+    pub fn effect_of(&self, args: &Value) -> Effect {
+        let is_view = || args.get("command").and_then(Value::as_str) == Some("view");
+        if self.tool == "text_editor" && is_view() { Effect::Reads } else { self.effect }
+    }
 }
