@@ -57,11 +57,20 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/nudge.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
+    "tools/bash.md",
+    "tools/glob.md",
     "tools/grep_files.md",
     "tools/list_dir.md",
     "tools/read_file.md",
+    "tools/read_lines.md",
+    "tools/read_many_files.md",
+    "tools/replace.md",
+    "tools/search_lines.md",
     "tools/shell_command.md",
+    "tools/text_editor.md",
     "tools/update_plan.md",
+    "tools/view_image.md",
+    "tools/write_file.md",
 ];
 
 /// The system prompt of a model family that has none of its own.

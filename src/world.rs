@@ -26,6 +26,8 @@ use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::local::LocalSandbox;
+use crate::tools::profile;
+use crate::tools::registry::ToolSet;
 
 /// Everything a run needs of the outside.
 pub struct World {
@@ -152,9 +154,11 @@ pub fn model(config: &Config) -> Result<Model> {
     let mut model =
         Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
     if let Some(profile) = &config.profile {
-        model.profile.clone_from(profile);
+        profile::choose(&mut model, profile);
     }
     model.stateful |= config.stateful && model.wire == Wire::Responses;
+    // What cannot be declared is said before anything is started.
+    ToolSet::for_run(&model, config.mode, &[])?;
     if let Some(effort) = &config.effort
         && !model.efforts.is_empty()
         && !model.efforts.contains(effort)

@@ -301,8 +301,8 @@ fn suggest<'a>(failure: Failure, given: &str, known: impl Iterator<Item = &'a st
     }
 }
 
-/// Levenshtein distance in bytes.
-fn distance(one: &str, other: &str) -> usize {
+/// Levenshtein distance in bytes: how far apart two names are.
+pub fn distance(one: &str, other: &str) -> usize {
     let other = other.as_bytes();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (index, byte) in one.bytes().take(100).enumerate() {

@@ -19,7 +19,6 @@ use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{Content, Item, Message, Role};
 use crate::sandbox::Running;
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
 /// Files that are looked at for instructions and skills.

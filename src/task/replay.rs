@@ -21,7 +21,6 @@ use crate::guest::client::CollectLimits;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 use crate::verify;
 use crate::world::World;
