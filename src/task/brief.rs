@@ -19,7 +19,6 @@ use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{Content, Item, Message, Role};
 use crate::sandbox::Running;
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
 /// Files that are looked at for instructions and skills.
@@ -139,8 +138,7 @@ impl Brief {
 
 /// The tools of a run.
 pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
-    let model = &run.world.model;
-    ToolSet::for_mode(Profile::for_model(model), model.wire, run.config.mode)
+    ToolSet::for_mode(&run.world.model, run.config.mode)
 }
 
 fn sandbox_words(run: &Run<'_>) -> String {

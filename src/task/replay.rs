@@ -21,7 +21,6 @@ use crate::guest::client::CollectLimits;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 use crate::verify;
 use crate::world::World;
@@ -150,11 +149,7 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::for_mode(
-            Profile::for_model(&world.model),
-            world.model.wire,
-            recording.config.mode,
-        )?,
+        tools: ToolSet::for_mode(&world.model, recording.config.mode)?,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,

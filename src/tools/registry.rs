@@ -12,6 +12,7 @@ use super::{Effect, ToolError};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
+use crate::provider::catalogue::Model;
 use crate::provider::item::Wire;
 
 /// Names that mean a tool of ours without being declared: the name, the tool that it runs, and the
@@ -70,8 +71,8 @@ impl ToolSet {
     ///
     /// # Errors
     /// For a model without tool calls that shall plan: what it does, it does in a shell.
-    pub fn for_mode(profile: Profile, wire: Wire, mode: Mode) -> Result<ToolSet> {
-        let tools = ToolSet::new(profile, wire)?;
+    pub fn for_mode(model: &Model, mode: Mode) -> Result<ToolSet> {
+        let tools = ToolSet::new(Profile::for_model(model), model.wire)?;
         match mode {
             Mode::Execute => Ok(tools),
             Mode::Plan if tools.declarations.is_empty() => {
@@ -80,7 +81,7 @@ impl ToolSet {
             }
             Mode::Plan => match tools.read_only() {
                 tools if tools.can_read_files() => Ok(tools),
-                _ => Ok(ToolSet::new(Profile::Generic, wire)?.read_only()),
+                _ => Ok(ToolSet::new(Profile::Generic, model.wire)?.read_only()),
             },
         }
     }
@@ -95,7 +96,7 @@ impl ToolSet {
     }
 
     fn can_read_files(&self) -> bool {
-        self.known.iter().any(|tool| matches!(tool.place, Place::Guest))
+        self.declarations.iter().any(|tool| tool.name == "read_file")
     }
 
     /// What is sent with each request.
