@@ -278,7 +278,9 @@ fn an_operator_who_asks_for_plans_gets_a_comment_and_no_pull_request() {
     fs_err::write(world.path("operator.yml"), "mode: plan\npersonality: friendly\n").unwrap();
     world.issue().expect(0);
     assert!(world.told().contains("be warm and considerate"));
-    check(&state(&world), &expect![[r#"
+    check(
+        &state(&world),
+        &expect![[r#"
         comment by patchwright-bot:
         **Patchwright: done**
 
@@ -293,5 +295,6 @@ fn an_operator_who_asks_for_plans_gets_a_comment_and_no_pull_request() {
         <!-- patchwright:progress run=RUN v=1 -->
         reaction eyes by patchwright-bot
         branch main
-    "#]]);
+    "#]],
+    );
 }

@@ -10,6 +10,7 @@ use patchwright::agent::history::text_of;
 use patchwright::config::{Mode, Personality};
 use patchwright::context::environment::Environment;
 use patchwright::context::thread::{Thread, thread};
+use patchwright::error::Failure;
 use patchwright::forge::{Account, Issue};
 use patchwright::prompt::{self, Before, FailedCheck, IssueTask, SystemPrompt};
 use patchwright::provider::catalogue::{Catalogue, Model};
@@ -237,7 +238,7 @@ fn tools_of(family: &str, model: &Model, mode: Mode) -> Vec<ToolDeclaration> {
     if family == "text" {
         return Vec::new();
     }
-    let tools = ToolSet::for_mode(Profile::for_model(model), model.wire, mode).unwrap();
+    let tools = ToolSet::for_run(model, mode, &[]).unwrap();
     tools.declarations().to_vec()
 }
 
@@ -343,12 +344,19 @@ fn a_model_without_tool_calls_is_taught_one_way_to_edit() {
     assert!(text_prompt("something else").contains("<<<<<<< SEARCH"));
 }
 
+/// The tools of a profile, unless it does not exist on a wire or in a mode.
+fn tools_for(profile: Profile, wire: Wire, mode: Mode) -> Result<ToolSet, Failure> {
+    let profile = profile.name().to_owned();
+    ToolSet::for_run(&Model { profile, wire, shell: None, patch: None, ..codex() }, mode, &[])
+}
+
 /// Every name of a tool that is known anywhere: declared, defined, or in a condition of a prompt.
 fn tool_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for profile in Profile::ALL {
         for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
-            names.extend(profile.declarations(wire).unwrap().into_iter().map(|tool| tool.name));
+            let Ok(tools) = tools_for(*profile, wire, Mode::Execute) else { continue };
+            names.extend(tools.declarations().iter().map(|tool| tool.name.clone()));
         }
     }
     names.extend(guest::ALL.iter().map(|tool| tool.name.to_owned()));
@@ -400,7 +408,7 @@ fn no_prompt_names_a_tool_that_is_not_declared() {
         for profile in Profile::ALL {
             for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
                 for mode in [Mode::Execute, Mode::Plan] {
-                    let Ok(tools) = ToolSet::for_mode(*profile, wire, mode) else { continue };
+                    let Ok(tools) = tools_for(*profile, wire, mode) else { continue };
                     let there = tools.declarations().iter().map(|tool| tool.name.clone());
                     let there: BTreeSet<String> = there.collect();
                     if there.is_empty() {
@@ -421,7 +429,7 @@ fn a_prompt_explains_the_tools_that_are_declared_whatever_their_names() {
         &["shell_command", "apply_patch", "update_plan", "read_file", "list_dir", "grep_files"],
         &["exec_command", "write_stdin", "apply_patch", "view_image"],
         &["shell", "apply_patch", "update_plan"],
-        &["bash", "str_replace_based_edit_tool", "update_plan"],
+        &["bash", "str_replace_based_edit_tool", "update_plan", "grep", "glob"],
         &[
             "run_shell_command",
             "replace",
@@ -475,7 +483,7 @@ fn the_personality_changes_the_tone_and_nothing_else() {
 fn who_plans_gets_no_tool_that_writes() {
     for profile in Profile::ALL {
         for wire in [Wire::Responses, Wire::Chat] {
-            let Ok(tools) = ToolSet::for_mode(*profile, wire, Mode::Plan) else { continue };
+            let Ok(tools) = tools_for(*profile, wire, Mode::Plan) else { continue };
             assert!(!tools.declarations().is_empty());
             for tool in tools.declarations() {
                 assert_eq!(tools.find(&tool.name).unwrap().effect, Effect::Reads);
