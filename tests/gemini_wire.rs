@@ -748,6 +748,23 @@ async fn gemini_calls_get_ids_that_are_new_in_the_conversation() {
 }
 
 #[tokio::test]
+async fn gemini_addresses_name_the_version_once() {
+    let done = json!({"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]});
+    let rest = "models/gemini-3.5-flash:streamGenerateContent?alt=sse";
+    for (base, path) in [
+        ("", "/v1beta/"),
+        ("/", "/v1beta/"),
+        ("/gemini", "/gemini/v1beta/"),
+        ("/v1beta/", "/v1beta/"),
+        ("/v1/publishers/google", "/v1/publishers/google/"),
+    ] {
+        let (url, asked) = serve(vec![stream(&done)]).await;
+        ask(&provider(&format!("{url}{base}")), &[user("x")]).await.unwrap();
+        assert_eq!(asked.lock().unwrap()[0].uri.to_string(), format!("{path}{rest}"));
+    }
+}
+
+#[tokio::test]
 async fn gemini_waits_retries_and_gives_up_as_the_api_asks() {
     let done = json!([{"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]}]);
     let minute = error(429, "RESOURCE_EXHAUSTED", EXCEEDED, &json!([retry_info("1s")]));
