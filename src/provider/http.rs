@@ -77,6 +77,9 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
+/// Versions of Google's API as they stand in addresses.
+const VERSIONS: &[&str] = &["v1", "v1beta", "v1beta1", "v1alpha"];
+
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
@@ -169,7 +172,14 @@ impl HttpProvider {
 
     fn url(&self, wire: Wire, model: &str) -> Url {
         let mut url = self.base.clone();
-        let path = format!("{}/{}", url.path().trim_end_matches('/'), wire::path(wire, model));
+        let mut path = wire::path(wire, model);
+        // Vertex AI has the version before the publisher, and some write it into the base URL.
+        let has_version =
+            |mut parts: std::str::Split<'_, char>| parts.any(|it| VERSIONS.contains(&it));
+        if wire == Wire::Gemini && url.path_segments().is_some_and(has_version) {
+            path = path.trim_start_matches("v1beta/").to_owned();
+        }
+        let path = format!("{}/{path}", url.path().trim_end_matches('/'));
         url.set_path(&path);
         if wire == Wire::Gemini {
             url.query_pairs_mut().append_pair("alt", "sse");

@@ -187,7 +187,8 @@ impl Decoder {
     }
 
     fn push(&mut self, part: Value) -> Result<(), Fault> {
-        if part.as_object().is_some_and(serde_json::Map::is_empty) {
+        // Nothing is in it.
+        if part.as_object().is_none_or(|fields| fields.values().all(Value::is_null)) {
             return Ok(());
         }
         if self.parts.len() >= MAX_PARTS {
