@@ -188,7 +188,11 @@ fn provider(
             .hint(format!("set `{key_name}`")));
     }
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
-    Ok(Arc::new(HttpProvider::new(base, key, http.clone())?.with_policy(policy)))
+    let mut provider = HttpProvider::new(base, key, http.clone())?.with_policy(policy);
+    if let Some(version) = env.var("ANTHROPIC_VERSION") {
+        provider = provider.with_anthropic_version(version)?;
+    }
+    Ok(Arc::new(provider))
 }
 
 async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {

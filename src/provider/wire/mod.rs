@@ -7,6 +7,7 @@
 
 pub mod chat;
 pub mod fault;
+pub mod messages;
 pub mod responses;
 
 use serde::de::IgnoredAny;
@@ -23,7 +24,7 @@ pub const MAX_STREAM: usize = 64 << 20;
 pub const MAX_ITEMS: usize = 1024;
 
 /// The wires that this build speaks.
-pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat];
+pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages];
 
 /// The body of a request. The same request gives the same bytes, and the request of the next turn
 /// differs only by what is appended to the conversation. `None` for a wire that is not
@@ -32,7 +33,8 @@ pub fn encode(wire: Wire, request: &Request<'_>) -> Option<Vec<u8>> {
     match wire {
         Wire::Responses => Some(responses::encode(request)),
         Wire::Chat => Some(chat::encode(request)),
-        Wire::Messages | Wire::Gemini => None,
+        Wire::Messages => Some(messages::encode(request)),
+        Wire::Gemini => None,
     }
 }
 
@@ -70,6 +72,7 @@ pub fn word(wire: Wire) -> &'static str {
 enum Decoder {
     Responses(Box<responses::Decoder>),
     Chat(Box<chat::Decoder>),
+    Messages(Box<messages::Decoder>),
 }
 
 impl Decoder {
@@ -77,6 +80,7 @@ impl Decoder {
         match self {
             Decoder::Responses(decoder) => decoder.event(event, progress),
             Decoder::Chat(decoder) => decoder.event(event, progress),
+            Decoder::Messages(decoder) => decoder.event(event, progress),
         }
     }
 
@@ -84,6 +88,7 @@ impl Decoder {
         match self {
             Decoder::Responses(decoder) => decoder.finish(),
             Decoder::Chat(decoder) => decoder.finish(),
+            Decoder::Messages(decoder) => decoder.finish(),
         }
     }
 }
@@ -104,7 +109,8 @@ impl Stream {
         let decoder = match wire {
             Wire::Responses => Decoder::Responses(Box::default()),
             Wire::Chat => Decoder::Chat(Box::default()),
-            Wire::Messages | Wire::Gemini => return None,
+            Wire::Messages => Decoder::Messages(Box::default()),
+            Wire::Gemini => return None,
         };
         Some(Stream {
             parser: sse::Parser::default(),
@@ -134,6 +140,7 @@ impl Stream {
         match &self.decoder {
             Decoder::Responses(decoder) => decoder.is_complete(),
             Decoder::Chat(decoder) => decoder.is_complete(),
+            Decoder::Messages(decoder) => decoder.is_complete(),
         }
     }
 
@@ -166,9 +173,8 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
     match wire {
         Wire::Responses => responses::decode_whole(body),
         Wire::Chat => chat::decode_whole(body),
-        Wire::Messages | Wire::Gemini => {
-            Err(Fault::malformed("a JSON document instead of a stream"))
-        }
+        Wire::Messages => messages::decode_whole(body),
+        Wire::Gemini => Err(Fault::malformed("a JSON document instead of a stream")),
     }
 }
 
