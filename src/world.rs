@@ -199,9 +199,12 @@ fn provider(
             .hint(format!("set `{key_name}`")));
     }
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
-    let provider = HttpProvider::new(base, key, http.clone())?
+    let mut provider = HttpProvider::new(base, key, http.clone())?
         .with_policy(policy)
         .with_secrets(hosted::secrets(&config.hosted_tools, env)?);
+    if let Some(version) = env.var("ANTHROPIC_VERSION") {
+        provider = provider.with_anthropic_version(version)?;
+    }
     Ok(Arc::new(provider))
 }
 

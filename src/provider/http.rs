@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::hosted::{self, Secrets};
+use super::catalogue::Model;
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
 use super::wire;
@@ -24,6 +25,7 @@ use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use crate::error::{Failure, Result};
 
 mod answer;
+mod anthropic;
 mod clean;
 
 /// How long to wait for a connection.
@@ -104,6 +106,8 @@ pub struct HttpProvider {
     key: Option<SecretString>,
     /// What declarations of hosted tools refer to.
     secrets: Secrets,
+    /// `anthropic-version`, on the Messages wire.
+    anthropic_version: HeaderValue,
     client: Client,
     policy: Policy,
     deadlines: Deadlines,
@@ -140,6 +144,7 @@ impl HttpProvider {
             base,
             key,
             secrets: Secrets::new(),
+            anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
@@ -165,6 +170,15 @@ impl HttpProvider {
         self
     }
 
+    /// The version of Anthropic's API that is asked for, instead of `2023-06-01`.
+    ///
+    /// # Errors
+    /// When it is not a date.
+    pub fn with_anthropic_version(mut self, version: &str) -> Result<HttpProvider> {
+        self.anthropic_version = anthropic::version(version)?;
+        Ok(self)
+    }
+
     /// The address of the endpoint as it may be shown.
     pub fn endpoint(&self) -> &str {
         &self.shown
@@ -187,25 +201,25 @@ impl HttpProvider {
         url
     }
 
-    fn headers(&self, wire: Wire) -> HeaderMap {
+    fn headers(&self, model: &Model) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed answer can be a bomb, and a stream of small events gains nothing.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if wire == Wire::Messages {
-            let name = HeaderName::from_static("anthropic-version");
-            headers.insert(name, HeaderValue::from_static("2023-06-01"));
-        }
-        if let Some(key) = &self.key {
-            let (name, value) = match wire {
-                Wire::Responses | Wire::Chat => (header::AUTHORIZATION, bearer(key)),
-                Wire::Messages => (HeaderName::from_static("x-api-key"), bare(key)),
-                Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), bare(key)),
-            };
-            if let Ok(value) = value {
-                headers.insert(name, value);
+        let key = self.key.as_ref();
+        let credential = match model.wire {
+            Wire::Responses | Wire::Chat => key.map(|key| (header::AUTHORIZATION, bearer(key))),
+            Wire::Messages => {
+                anthropic::add(&mut headers, model, &self.anthropic_version, key);
+                key.map(anthropic::credential)
             }
+            Wire::Gemini => {
+                key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key)))
+            }
+        };
+        if let Some((name, Ok(value))) = credential {
+            headers.insert(name, value);
         }
         headers
     }
@@ -312,7 +326,7 @@ impl HttpProvider {
         };
         let prepared = Prepared {
             url: self.url(wire, &request.model.slug),
-            headers: self.headers(wire),
+            headers: self.headers(request.model),
             body: Bytes::from(body),
         };
         let mut reply = self.attempts(wire, &prepared, progress).await?;

@@ -241,7 +241,9 @@ fn reported(wire: Wire, status: u16, body: &str) -> Fault {
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     };
+    let details = parsed.error.pointer("/details/error_code").and_then(Value::as_str);
     let (code, kind) = (field("code"), field("type"));
+    let code = if code.is_empty() { details.unwrap_or_default().to_owned() } else { code };
     let message = match (&parsed.error, field("message")) {
         (_, message) if !message.is_empty() => message,
         (Value::String(text), _) => text.clone(),

@@ -8,6 +8,7 @@
 pub mod chat;
 pub mod fault;
 pub mod gemini;
+pub mod messages;
 pub mod responses;
 
 use serde::de::IgnoredAny;
@@ -24,7 +25,7 @@ pub const MAX_STREAM: usize = 64 << 20;
 pub const MAX_ITEMS: usize = 1024;
 
 /// The wires that this build speaks.
-pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Gemini];
+pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
 /// The body of a request. The same request gives the same bytes, and the request of the next turn
 /// differs only by what is appended to the conversation. `None` for a wire that is not
@@ -34,7 +35,7 @@ pub fn encode(wire: Wire, request: &Request<'_>) -> Option<Vec<u8>> {
         Wire::Responses => Some(responses::encode(request)),
         Wire::Chat => Some(chat::encode(request)),
         Wire::Gemini => Some(gemini::encode(request)),
-        Wire::Messages => None,
+        Wire::Messages => Some(messages::encode(request)),
     }
 }
 
@@ -73,6 +74,7 @@ enum Decoder {
     Responses(Box<responses::Decoder>),
     Chat(Box<chat::Decoder>),
     Gemini(Box<gemini::Decoder>),
+    Messages(Box<messages::Decoder>),
 }
 
 impl Decoder {
@@ -81,6 +83,7 @@ impl Decoder {
             Decoder::Responses(decoder) => decoder.event(event, progress),
             Decoder::Chat(decoder) => decoder.event(event, progress),
             Decoder::Gemini(decoder) => decoder.event(event, progress),
+            Decoder::Messages(decoder) => decoder.event(event, progress),
         }
     }
 
@@ -89,6 +92,7 @@ impl Decoder {
             Decoder::Responses(decoder) => decoder.finish(),
             Decoder::Chat(decoder) => decoder.finish(),
             Decoder::Gemini(decoder) => decoder.finish(),
+            Decoder::Messages(decoder) => decoder.finish(),
         }
     }
 }
@@ -110,7 +114,7 @@ impl Stream {
             Wire::Responses => Decoder::Responses(Box::default()),
             Wire::Chat => Decoder::Chat(Box::default()),
             Wire::Gemini => Decoder::Gemini(Box::default()),
-            Wire::Messages => return None,
+            Wire::Messages => Decoder::Messages(Box::default()),
         };
         Some(Stream {
             parser: sse::Parser::default(),
@@ -141,6 +145,7 @@ impl Stream {
             Decoder::Responses(decoder) => decoder.is_complete(),
             Decoder::Chat(decoder) => decoder.is_complete(),
             Decoder::Gemini(decoder) => decoder.is_complete(),
+            Decoder::Messages(decoder) => decoder.is_complete(),
         }
     }
 
@@ -174,7 +179,7 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
         Wire::Responses => responses::decode_whole(body),
         Wire::Chat => chat::decode_whole(body),
         Wire::Gemini => gemini::decode_whole(body),
-        Wire::Messages => Err(Fault::malformed("a JSON document instead of a stream")),
+        Wire::Messages => messages::decode_whole(body),
     }
 }
 
