@@ -52,6 +52,7 @@ fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     wire::encode(Wire::Responses, &request).unwrap()
 }
@@ -299,6 +300,7 @@ fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     wire::encode(Wire::Chat, &request).unwrap()
 }

@@ -150,7 +150,6 @@ impl HttpProvider {
         self
     }
 
-    #[must_use]
     /// Secrets that declarations of hosted tools refer to.
     #[must_use]
     pub fn with_secrets(mut self, secrets: Secrets) -> HttpProvider {
@@ -158,6 +157,7 @@ impl HttpProvider {
         self
     }
 
+    #[must_use]
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
         self.deadlines = deadlines;
         self
