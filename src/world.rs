@@ -102,7 +102,8 @@ impl World {
     ) -> Result<World> {
         let state = state_dir(common, env)?;
         let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
-        let secrets = env.secrets().into_iter().chain(hosted::set_secrets(&config.hosted_tools, env));
+        let secrets =
+            env.secrets().into_iter().chain(hosted::set_secrets(&config.hosted_tools, env));
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
             forge,

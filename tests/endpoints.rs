@@ -95,6 +95,7 @@ async fn endpoints_shows_no_key_and_no_control_characters() {
             effort: None,
             tool_choice: ToolChoice::Auto,
             cache_key: "",
+            previous: None,
         };
         let progress = |progress: Progress<'_>| {
             use std::fmt::Write as _;

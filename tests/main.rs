@@ -14,6 +14,7 @@ mod attacks; // what must not get out or be run, whatever model and repository d
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
 mod compaction; // conversations that no longer fit: what stays, and where it ends
+mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
@@ -29,6 +30,7 @@ mod guest; // commands through the real guest: results, limits, survivors, confi
 mod guest_hostile; // guests that lie to the client
 mod guest_local; // the local sandbox: its walls, setup, sweep
 mod guest_transfer; // the tree into the guest and the changes out of it
+mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
@@ -40,6 +42,7 @@ mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
+mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod resume; // killed, interrupted and concurrent runs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal

@@ -510,6 +510,7 @@ fn the_first_request_is_under_12_kb() {
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-0123456789",
+        previous: None,
     };
     let body = wire::encode(Wire::Responses, &request).unwrap();
     assert!(body.len() < 12_000, "{} bytes", body.len());

@@ -58,6 +58,7 @@ pub(crate) async fn ask(
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     let progress = |progress: Progress<'_>| {
         if let Progress::Retrying { wait, .. } = progress {
@@ -386,6 +387,7 @@ async fn providers_speaks_chat_to_compatible_servers() {
         effort: None,
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     let reply = provider(&server.url()).reply(&request, &|_| {}).await.unwrap();
     assert!(format!("{:?}", reply.items).contains("Hello") && reply.usage.estimated);

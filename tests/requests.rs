@@ -52,6 +52,7 @@ fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     wire::encode(Wire::Responses, &request).unwrap()
 }
@@ -299,6 +300,7 @@ fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     wire::encode(Wire::Chat, &request).unwrap()
 }
@@ -379,9 +381,8 @@ fn requests_chat_keeps_to_what_imitations_understand() {
                 {"id": "a", "type": "function", "function": {"name": "shell_command", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "s"}}},
                 {"id": "b", "type": "function", "function": {"name": "apply_patch", "arguments": "{\"input\":\"*** x\"}"}},
             ]},
-            {"role": "tool", "tool_call_id": "a", "content": "out"},
+            {"role": "tool", "tool_call_id": "a", "content": "out\n[a picture, image/png, about 3 bytes: this model cannot be shown pictures]"},
             {"role": "tool", "tool_call_id": "b", "content": "done"},
-            {"role": "user", "content": [{"type": "text", "text": "The pictures of the tool outputs above:"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
             {"role": "user", "content": "The checks fail."},
             {"role": "assistant", "content": "Done."},
         ])

@@ -165,6 +165,8 @@ impl HttpProvider {
         self
     }
 
+    #[must_use]
+    #[must_use]
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
         self.deadlines = deadlines;
         self

@@ -55,6 +55,10 @@ struct Chunk {
     choices: Option<Vec<Choice>>,
     usage: Option<RawUsage>,
     error: Option<ErrorField>,
+    /// `error` where the error is the chunk itself (vLLM before 0.10).
+    object: Option<String>,
+    #[serde(flatten)]
+    flat: ErrorObject,
 }
 
 /// An object as a rule; some servers send the message alone.
@@ -151,6 +155,7 @@ impl Decoder {
                     ErrorObject { message: Some(message), ..ErrorObject::default() }.fault()
                 );
             }
+            None if chunk.object.as_deref() == Some("error") => return Err(chunk.flat.fault()),
             None => {}
         }
         self.id = self.id.take().or(chunk.id.filter(|id| !id.is_empty()));
@@ -380,7 +385,8 @@ fn usage(raw: Option<RawUsage>) -> Usage {
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
     let chunk: Chunk = serde_json::from_str(body)
         .map_err(|_| Fault::malformed("a JSON document that is no completion"))?;
-    if chunk.choices.is_none() && chunk.error.is_none() {
+    let is_error = chunk.error.is_some() || chunk.object.as_deref() == Some("error");
+    if chunk.choices.is_none() && !is_error {
         return Err(Fault::malformed("a JSON document that is no completion"));
     }
     let mut decoder = Decoder::default();

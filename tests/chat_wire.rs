@@ -1,0 +1,154 @@
+//! The Chat wire beyond the plain turn: what the many servers behind it want back, and settings.
+
+use std::collections::BTreeMap;
+
+use patchwright::provider::catalogue::{Catalogue, Fields, Model, OutputLimit};
+use patchwright::provider::item::{CallOutput, Content, Item, OutputForm, Wire};
+use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, wire};
+use serde_json::{Value, json};
+
+use crate::providers::user;
+use crate::wires::{decode, fixtures, name};
+
+fn model(fields: Fields) -> Model {
+    let overrides = BTreeMap::from([("some-model".to_owned(), fields)]);
+    Catalogue::load(&overrides).unwrap().resolve("chat/some-model", None).unwrap()
+}
+
+fn body(model: &Model, history: &[Item]) -> Value {
+    let tools = [ToolDeclaration {
+        name: "list_dir".to_owned(),
+        description: "Lists a folder".to_owned(),
+        form: ToolForm::Function { schema: json!({"type": "object"}), strict: model.strict },
+    }];
+    let request = Request {
+        model,
+        instructions: "You fix issues.",
+        tools: &tools,
+        history,
+        effort: None,
+        tool_choice: ToolChoice::Auto,
+        cache_key: "run-1",
+        previous: None,
+    };
+    serde_json::from_slice(&wire::encode(Wire::Chat, &request).unwrap()).unwrap()
+}
+
+/// The assistant message that a received reply goes back as, with its calls answered.
+fn echo(fixture: &str) -> Value {
+    let path = fixtures(Wire::Chat).into_iter().find(|path| name(path) == fixture).unwrap();
+    let reply = decode(Wire::Chat, &[&fs_err::read(path).unwrap()]).outcome.unwrap();
+    let outputs = reply.items.iter().filter_map(|item| match item {
+        Item::Call(call) => Some(output(&call.id, vec![Content::text("out")])),
+        _ => None,
+    });
+    let history: Vec<Item> =
+        [user("Hi")].into_iter().chain(reply.items.iter().cloned()).chain(outputs).collect();
+    body(&model(Fields::default()), &history)["messages"][2].clone()
+}
+
+fn output(id: &str, content: Vec<Content>) -> Item {
+    Item::Output(CallOutput {
+        id: id.to_owned(),
+        name: "list_dir".to_owned(),
+        content,
+        success: true,
+        form: OutputForm::Function,
+    })
+}
+
+fn picture() -> Content {
+    Content::Image { media_type: "image/png".to_owned(), data: "iVBO".to_owned() }
+}
+
+#[test]
+fn thoughts_go_back_whole_and_where_they_are_wanted() {
+    // OpenRouter: pieces of one block are one block again, encrypted ones stay apart.
+    let details = echo("reasoning_details_in_pieces")["reasoning_details"].clone();
+    assert_eq!(
+        details,
+        json!([
+            {"type": "reasoning.text", "text": "Let me look.", "format": "anthropic-claude-v1", "index": 0, "signature": "c2ln"},
+            {"type": "reasoning.text", "text": "Again.", "format": "anthropic-claude-v1", "index": 1, "signature": "c2lnMg=="},
+            {"type": "reasoning.encrypted", "data": "abc", "id": "call_a", "format": "google-gemini-v1", "index": 2},
+            {"type": "reasoning.encrypted", "data": "def", "id": "call_a", "format": "google-gemini-v1", "index": 2},
+        ])
+    );
+    // LiteLLM in front of Anthropic and of Gemini; Gemini's own endpoint.
+    assert_eq!(
+        echo("thinking_blocks")["thinking_blocks"],
+        json!([{"type": "thinking", "thinking": "I look first", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "b3BhcXVl"}])
+    );
+    assert_eq!(
+        echo("provider_specific_fields")["tool_calls"][0]["provider_specific_fields"],
+        json!({"thought_signature": "sig"})
+    );
+    assert_eq!(
+        echo("thought_signature")["tool_calls"][0]["extra_content"],
+        json!({"google": {"thought_signature": "sig"}})
+    );
+    // DeepSeek: with the call that they led to, and only there.
+    assert_eq!(echo("reasoning_before_a_call")["reasoning_content"], "Look first");
+    let spoken = echo("reasoning_content");
+    assert!(spoken.get("tool_calls").is_none() && spoken.get("reasoning_content").is_none());
+    assert!(spoken["content"].is_string());
+    // Mistral's and vLLM's thoughts are for people.
+    for fixture in ["thinking_as_parts", "reasoning_is_not_sent_back"] {
+        let message = echo(fixture);
+        let keys: Vec<&String> = message.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["role", "content"], "{fixture}");
+    }
+}
+
+#[test]
+fn pictures_of_tools_follow_their_outputs_for_models_that_see() {
+    let history = [
+        user("Hi"),
+        output("a", vec![Content::text("one"), picture()]),
+        output("b", vec![picture()]),
+    ];
+    let seeing = body(&model(Fields { images: Some(true), ..Fields::default() }), &history);
+    let roles: Vec<&str> = seeing["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["system", "user", "tool", "tool", "user"]);
+    let parts = seeing["messages"][4]["content"].as_array().unwrap();
+    assert_eq!(parts.len(), 3);
+    assert_eq!(
+        parts[1],
+        json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}})
+    );
+    let blind = body(&model(Fields::default()), &history);
+    let note = "[a picture, image/png, about 3 bytes: this model cannot be shown pictures]";
+    assert_eq!(blind["messages"][2]["content"], format!("one\n{note}"));
+    assert_eq!(blind["messages"][3]["content"], note);
+    assert_eq!(blind["messages"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn settings_are_sent_only_where_the_catalogue_says_so() {
+    let plain = body(&model(Fields::default()), &[]);
+    for absent in ["max_tokens", "max_completion_tokens", "parallel_tool_calls"] {
+        assert!(plain.get(absent).is_none(), "{absent}");
+    }
+    assert!(plain["tools"][0]["function"].get("strict").is_none());
+    let set = Fields {
+        output_limit: Some(OutputLimit::MaxTokens),
+        max_output: Some(4096),
+        stream_usage: Some(false),
+        parallel_calls: Some(false),
+        strict: Some(true),
+        ..Fields::default()
+    };
+    let sent = body(&model(set.clone()), &[]);
+    assert_eq!((&sent["max_tokens"], &sent["parallel_tool_calls"]), (&json!(4096), &json!(false)));
+    assert_eq!(sent["tools"][0]["function"]["strict"], true);
+    assert!(sent.get("stream_options").is_none());
+    let limit = Some(OutputLimit::MaxCompletionTokens);
+    let sent = body(&model(Fields { output_limit: limit, ..set }), &[]);
+    assert_eq!(sent["max_completion_tokens"], 4096);
+    assert!(sent.get("max_tokens").is_none());
+}

@@ -1,0 +1,312 @@
+//! Tools that the provider runs: configured, declared, with secrets nowhere but on the wire; and
+//! strict schemas of our own.
+
+use expect_test::expect;
+use patchwright::config::env::Env;
+use patchwright::config::{file, merge};
+use patchwright::provider::ToolForm;
+use patchwright::provider::hosted;
+use patchwright::provider::item::{Payload, Wire};
+use patchwright::tools::profile::Profile;
+use patchwright::tools::registry::ToolSet;
+use patchwright::tools::{arguments, schema};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use crate::exec::project;
+use crate::support::model::{item, say};
+use crate::support::world::TestWorld;
+
+const TOKEN: &str = "mcp-token-4b1f9e0c77aa52d3";
+
+const CONFIG: &str = "
+hosted-tools:
+  - type: web_search
+    filters: { allowed_domains: [example.org] }
+  - type: mcp
+    server_label: docs
+    server_url: https://mcp.example.org/
+    require_approval: never
+    authorization: ${DOCS_MCP_TOKEN}
+";
+
+#[test]
+fn each_wire_takes_its_own_providers_tools() {
+    let taken = [
+        (Wire::Responses, json!({"type": "web_search"}), "web_search"),
+        (
+            Wire::Responses,
+            json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
+            "file_search",
+        ),
+        (
+            Wire::Responses,
+            json!({"type": "code_interpreter", "container": {"type": "auto"}}),
+            "code_interpreter",
+        ),
+        (Wire::Responses, json!({"type": "image_generation"}), "image_generation"),
+        (
+            Wire::Responses,
+            json!({"type": "computer_use_preview", "display_width": 800, "display_height": 600, "environment": "browser"}),
+            "computer_use_preview",
+        ),
+        (
+            Wire::Responses,
+            json!({"type": "shell", "environment": {"type": "container_auto"}}),
+            "shell",
+        ),
+        (
+            Wire::Responses,
+            json!({"type": "mcp", "server_label": "d", "server_url": "https://d", "require_approval": {"never": {"tool_names": ["a"]}}}),
+            "mcp",
+        ),
+        (
+            Wire::Messages,
+            json!({"type": "web_search_20260318", "name": "web_search"}),
+            "web_search_20260318",
+        ),
+        (
+            Wire::Messages,
+            json!({"type": "code_execution_20250825", "name": "code_execution"}),
+            "code_execution_20250825",
+        ),
+        (Wire::Gemini, json!({"googleSearch": {}}), "googleSearch"),
+        (Wire::Gemini, json!({"urlContext": {}}), "urlContext"),
+        (Wire::Gemini, json!({"codeExecution": {}}), "codeExecution"),
+    ];
+    for (wire, entry, name) in taken {
+        let declared = hosted::declarations(std::slice::from_ref(&entry), wire).unwrap();
+        assert_eq!(declared[0].name, name);
+        assert_eq!(declared[0].form, ToolForm::Native { value: entry });
+    }
+}
+
+#[test]
+fn what_is_not_the_providers_to_run_is_refused_with_a_way_out() {
+    let mcp = |more: Value| {
+        let mut entry = json!({"type": "mcp", "server_label": "d", "server_url": "https://d", "require_approval": "never"});
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        entry
+    };
+    let refused = [
+        (Wire::Chat, json!({"type": "web_search"})),
+        (Wire::Responses, json!("web_search")),
+        (Wire::Responses, json!({"googleSearch": {}})),
+        (Wire::Responses, json!({"type": "function", "name": "f"})),
+        (Wire::Responses, json!({"type": "shell", "environment": {"type": "local"}})),
+        (Wire::Messages, json!({"type": "web_search_20260318"})),
+        (Wire::Messages, json!({"type": "bash_20250124", "name": "bash"})),
+        (Wire::Gemini, json!({"type": "web_search"})),
+        (Wire::Gemini, json!({"googleSearch": {}, "urlContext": {}})),
+        (Wire::Gemini, json!({"functionDeclarations": []})),
+        (Wire::Responses, json!({"type": "mcp", "server_label": "d", "server_url": "https://d"})),
+        (Wire::Responses, json!({"type": "mcp", "require_approval": "never"})),
+        (Wire::Responses, mcp(json!({"authorization": "abc"}))),
+        (Wire::Responses, mcp(json!({"authorization": {"type": "bearer", "token": "abc"}}))),
+        (Wire::Responses, mcp(json!({"headers": {"X-Api-Key": "abc"}}))),
+        (Wire::Responses, mcp(json!({"authorization": "${GITHUB_TOKEN}"}))),
+    ];
+    let mut said = String::new();
+    for (wire, entry) in refused {
+        let failure = hosted::declarations(&[entry], wire).unwrap_err().to_string();
+        assert!(!failure.contains("abc"), "{failure}");
+        said.push_str(failure.lines().next().unwrap());
+        said.push('\n');
+    }
+    expect![[r#""#]].assert_eq(&said);
+}
+
+#[test]
+fn secrets_come_from_the_environment_and_go_into_declarations_only() {
+    let entries = file::parse("config.yml", CONFIG).unwrap().hosted_tools;
+    let env = Env::from_pairs([("DOCS_MCP_TOKEN", TOKEN), ("OTHER", "x")]);
+    let secrets = hosted::secrets(&entries, &env).unwrap();
+    assert_eq!(secrets.len(), 1);
+    assert_eq!(secrets["DOCS_MCP_TOKEN"].expose_secret(), TOKEN);
+    let declared = hosted::declarations(&entries, Wire::Responses).unwrap();
+    assert!(format!("{declared:?}").contains("${DOCS_MCP_TOKEN}"));
+    let filled = serde_json::to_string(&hosted::filled(&declared, &secrets)).unwrap();
+    assert!(filled.contains(TOKEN) && !filled.contains("${"), "{filled}");
+    let missing = hosted::secrets(&entries, &Env::default()).unwrap_err().to_string();
+    assert!(missing.contains("`DOCS_MCP_TOKEN`, which is not set"), "{missing}");
+    let ours = [json!({"type": "web_search", "note": "${OPENAI_API_KEY}"})];
+    let env = Env::from_pairs([("OPENAI_API_KEY", "k")]);
+    assert!(hosted::secrets(&ours, &env).is_err());
+}
+
+#[test]
+fn a_repository_may_not_set_hosted_tools() {
+    let mut config = merge::defaults().unwrap();
+    merge::tighten(&mut config, file::parse("r", CONFIG).unwrap());
+    merge::tighten(&mut config, file::parse("r", "stateful: true\n").unwrap());
+    assert!(config.hosted_tools.is_empty() && !config.stateful);
+    let notes = config.notes.join("\n");
+    assert!(notes.contains("`hosted-tools` in") && notes.contains("`stateful` in"), "{notes}");
+}
+
+#[test]
+fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
+    let request = json!({"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "docs", "name": "delete_all", "arguments": "{}"});
+    let world =
+        TestWorld::local([item(request), say(&format!("Use ${{DOCS_MCP_TOKEN}}, {TOKEN}."))])
+            .set("DOCS_MCP_TOKEN", TOKEN);
+    project(&world);
+    fs_err::write(world.path("config.yml"), CONFIG).unwrap();
+    let prompt = "What is ${DOCS_MCP_TOKEN}?";
+    let output = world
+        .run(&["exec", prompt, "--repo", "project", "--config", "config.yml", "--out", "out"])
+        .expect(0);
+    assert!(!output.text().contains(TOKEN), "{}", output.text());
+    let asked = world.model.requests();
+    let tools = asked[0].body["tools"].as_array().unwrap();
+    assert_eq!(tools[tools.len() - 2]["filters"], json!({"allowed_domains": ["example.org"]}));
+    assert_eq!(tools[tools.len() - 1]["authorization"], TOKEN);
+    // The conversation is not filled in.
+    assert!(!asked[0].body["input"].to_string().contains(TOKEN));
+    assert!(asked[0].body["input"].to_string().contains("${DOCS_MCP_TOKEN}"));
+    let answer = asked[1].body["input"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(answer["type"], "mcp_approval_response");
+    assert_eq!(
+        (&answer["approve"], &answer["approval_request_id"]),
+        (&json!(false), &json!("mcpr_1"))
+    );
+    assert_eq!(world.holds(TOKEN), Vec::<std::path::PathBuf>::new());
+    let journal = fs_err::read_to_string(world.path("out/journal.jsonl")).unwrap();
+    assert!(!journal.contains(TOKEN) && journal.contains("${DOCS_MCP_TOKEN}"));
+    let denied = journal.lines().find(|line| line.contains("\"call_ended\"")).unwrap();
+    assert!(denied.contains("mcp_approval") && denied.contains("\"success\":false"), "{denied}");
+    world.model.take_violations();
+    let shown =
+        world.run(&["tools", "--model", "gpt-5.3-codex", "--config", "config.yml"]).expect(0);
+    assert!(shown.stdout.contains("${DOCS_MCP_TOKEN}") && !shown.stdout.contains(TOKEN));
+    let refused = world.run(&["tools", "--model", "chat/x", "--config", "config.yml"]).expect(2);
+    assert!(refused.stderr.contains("cannot be used on the `chat` wire"), "{}", refused.text());
+}
+
+/// OpenAI's rules for strict schemas.
+fn objections(schema: &Value, at: &str, found: &mut Vec<String>) {
+    let allowed = [
+        "type",
+        "description",
+        "enum",
+        "const",
+        "anyOf",
+        "minimum",
+        "maximum",
+        "minItems",
+        "maxItems",
+        "pattern",
+        "items",
+        "properties",
+        "required",
+        "additionalProperties",
+    ];
+    let Some(fields) = schema.as_object() else { return found.push(format!("{at}: no object")) };
+    found.extend(
+        fields
+            .keys()
+            .filter(|key| !allowed.contains(&key.as_str()))
+            .map(|key| format!("{at}: {key}")),
+    );
+    if !["type", "enum", "const", "anyOf"].iter().any(|key| fields.contains_key(*key)) {
+        found.push(format!("{at}: no type"));
+    }
+    if fields.contains_key("properties") || schema["type"] == "object" {
+        let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        if schema["additionalProperties"] != false || json!(names) != schema["required"] {
+            found.push(format!("{at}: open, or not all required"));
+        }
+    }
+    for (name, part) in schema["properties"].as_object().into_iter().flatten() {
+        objections(part, &format!("{at}.{name}"), found);
+    }
+    for part in schema["anyOf"].as_array().into_iter().flatten().chain(fields.get("items")) {
+        objections(part, &format!("{at}[]"), found);
+    }
+}
+
+/// Arguments that a model bound to a strict schema can write: everything optional is `null`.
+fn least(schema: &Value) -> Value {
+    let kind = match &schema["type"] {
+        Value::Array(kinds) if kinds.iter().any(|kind| kind == "null") => return Value::Null,
+        Value::Array(kinds) => kinds[0].as_str().unwrap(),
+        kind => kind.as_str().unwrap_or_default(),
+    };
+    let variants = schema["anyOf"].as_array();
+    if let Some(options) = schema["enum"].as_array() {
+        return options[0].clone();
+    }
+    if let Some(variants) = variants {
+        let null = variants.iter().any(|variant| variant["type"] == "null");
+        return if null { Value::Null } else { least(&variants[0]) };
+    }
+    match kind {
+        "object" => {
+            let fields = schema["properties"].as_object().unwrap();
+            let fields = fields.iter().map(|(name, part)| (name.clone(), least(part)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        "array" => {
+            let count = usize::try_from(schema["minItems"].as_u64().unwrap_or(1)).unwrap();
+            Value::Array(vec![least(&schema["items"]); count])
+        }
+        "string" => json!("x"),
+        "boolean" => json!(true),
+        _ => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
+    }
+}
+
+#[test]
+fn strict_declarations_of_every_profile_keep_the_rules_and_take_null_for_what_is_left_out() {
+    let mut strict_tools = 0;
+    for profile in Profile::ALL {
+        for wire in [Wire::Responses, Wire::Chat] {
+            let tools = ToolSet::new(*profile, wire).unwrap().strict(true);
+            for declared in tools.declarations() {
+                let ToolForm::Function { schema, strict: true } = &declared.form else { continue };
+                strict_tools += 1;
+                let mut found = Vec::new();
+                objections(schema, &declared.name, &mut found);
+                assert!(found.is_empty(), "{found:#?}");
+                let tool = tools.find(&declared.name).unwrap();
+                let args = Payload::Json(least(schema).to_string());
+                let parsed = arguments::parse(tool, &args)
+                    .unwrap_or_else(|refusal| panic!("{args:?}: {}", refusal.message));
+                assert!(!parsed.to_string().contains("null"), "{parsed}");
+            }
+            let plain = ToolSet::new(*profile, wire).unwrap().strict(false);
+            let is_plain =
+                |form: &ToolForm| !matches!(form, ToolForm::Function { strict: true, .. });
+            assert!(plain.declarations().iter().all(|tool| is_plain(&tool.form)));
+        }
+    }
+    assert!(strict_tools > 10, "{strict_tools}");
+}
+
+#[test]
+fn schemas_that_strict_mode_cannot_express_are_known() {
+    let fits = [
+        json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 1, "default": "x"}}}),
+        json!({"type": "object"}),
+        json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object", "properties": {"b": {"enum": ["c"]}}}}}, "required": ["a"]}),
+    ];
+    for schema in fits {
+        assert!(schema::can_be_strict(&schema), "{schema}");
+        let mut found = Vec::new();
+        objections(&schema::strict(&schema), "", &mut found);
+        assert!(found.is_empty(), "{schema}: {found:?}");
+    }
+    let cannot = [
+        json!(true),
+        json!({"type": "string"}),
+        json!({"anyOf": [{"type": "object"}]}),
+        json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        json!({"type": "object", "properties": {"a": {}}}),
+        json!({"type": "object", "properties": {"a": true}}),
+        json!({"type": "object", "properties": {"a": {"type": "array"}}}),
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}}),
+    ];
+    for schema in cannot {
+        assert!(!schema::can_be_strict(&schema), "{schema}");
+    }
+}
