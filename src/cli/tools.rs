@@ -1,24 +1,26 @@
 //! `patchwright tools`: the exact tool declarations that a model gets, as JSON. Asks nobody and
 //! starts nothing.
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::cli::common::Common;
 use crate::error::{Failure, Result};
-use crate::provider::catalogue::Catalogue;
 use crate::provider::item::Wire;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
+use crate::world;
 
 /// Print the tool declarations that a model gets, exactly as they are sent
 #[derive(Args, Clone, Debug)]
 pub struct ToolsArgs {
-    /// Model to declare for: a catalogue slug, `provider/slug`, or `chat/NAME`
+    /// Model to declare for: a catalogue slug, `provider/slug`, `azure/DEPLOYMENT`,
+    /// `bedrock/ID`, `vertex/ID`, or `chat/NAME`
     #[arg(long, env = "PATCHWRIGHT_MODEL", value_name = "MODEL")]
     pub model: String,
 
@@ -29,6 +31,10 @@ pub struct ToolsArgs {
     /// Tool profile to use, instead of the model's own
     #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "PROFILE")]
     pub profile: Option<String>,
+
+    /// Operator's configuration file, for its `models`
+    #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// A protocol by name.
@@ -45,7 +51,7 @@ pub enum WireName {
 }
 
 impl WireName {
-    fn wire(self) -> Wire {
+    pub fn wire(self) -> Wire {
         match self {
             WireName::Responses => Wire::Responses,
             WireName::Chat => Wire::Chat,
@@ -63,12 +69,15 @@ struct Body {
 
 /// The declarations as JSON, byte for byte as they stand in a request, with a final newline.
 pub fn run(args: &ToolsArgs) -> Result<String> {
-    let catalogue = Catalogue::load(&BTreeMap::new())?;
-    let model = catalogue.resolve(&args.model, args.wire.map(WireName::wire))?;
-    let profile = match &args.profile {
-        Some(name) => named(name)?,
-        None => Profile::for_model(&model),
+    let common = Common {
+        model: Some(args.model.clone()),
+        wire: args.wire,
+        profile: args.profile.clone(),
+        config: args.config.clone(),
+        ..Common::default()
     };
+    let model = world::model(&common.resolve()?)?;
+    let profile = Profile::for_model(&model);
     let tools = ToolSet::new(profile, model.wire)?;
     let request = Request {
         model: &model,
@@ -79,22 +88,9 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
         tool_choice: ToolChoice::Auto,
         cache_key: "",
     };
-    let body = wire::encode(model.wire, &request).ok_or_else(|| unspoken(model.wire))?;
+    let body = wire::encode(model.wire, &request)
+        .ok_or_else(|| Failure::internal("a wire that is spoken has no encoder"))?;
     let body: Body = serde_json::from_slice(&body)
         .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
     Ok(format!("{}\n", body.tools.get()))
-}
-
-fn named(name: &str) -> Result<Profile> {
-    let known = Profile::ALL.iter().map(|profile| format!("`{}`", profile.name()));
-    Profile::named(name).ok_or_else(|| {
-        Failure::usage(format!("unknown tool profile `{name}`"))
-            .hint(format!("the profiles are {}", known.collect::<Vec<_>>().join(", ")))
-    })
-}
-
-fn unspoken(given: Wire) -> Failure {
-    let spoken = wire::SPOKEN.iter().map(|wire| format!("`{}`", wire::word(*wire)));
-    Failure::usage(format!("this build does not speak the `{}` wire", wire::word(given)))
-        .hint(format!("`--wire` can be {}", spoken.collect::<Vec<_>>().join(", ")))
 }

@@ -2,11 +2,14 @@
 //! (`.github/patchwright.yml` of the base commit). One grammar for both; [`super::merge`] decides
 //! which keys a repository may set.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Failure, Result};
+use crate::provider::catalogue::Fields;
+use crate::provider::item::Wire;
 
 /// Where the repository keeps its configuration.
 pub const REPOSITORY_FILE: &str = ".github/patchwright.yml";
@@ -23,6 +26,10 @@ pub struct File {
     pub effort: Option<String>,
     /// Operator only: tool profile.
     pub profile: Option<String>,
+    /// Operator only: protocol instead of the model's own.
+    pub wire: Option<Wire>,
+    /// Operator only: what is known about models, by what is written after `--model`.
+    pub models: BTreeMap<String, Fields>,
     /// Container image for the repository.
     pub image: Option<String>,
     /// Commands that prepare the image, run once as root without secrets.

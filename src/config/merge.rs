@@ -28,6 +28,8 @@ pub fn defaults() -> Result<Config> {
         base_url: None,
         effort: None,
         profile: None,
+        wire: None,
+        models: std::collections::BTreeMap::new(),
         sandbox: SandboxChoice::Docker,
         image: None,
         setup: Vec::new(),
@@ -73,6 +75,10 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, base_url = file.base_url.map(Some));
     take!(config, source, effort = file.effort.map(Some));
     take!(config, source, profile = file.profile.map(Some));
+    take!(config, source, wire = file.wire.map(Some));
+    if !file.models.is_empty() {
+        take!(config, source, models = Some(file.models));
+    }
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
@@ -161,6 +167,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("base-url", file.base_url.is_some()),
         ("effort", file.effort.is_some()),
         ("profile", file.profile.is_some()),
+        ("wire", file.wire.is_some()),
+        ("models", !file.models.is_empty()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),

@@ -15,6 +15,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use super::catalogue::Model;
+use super::endpoint::{Endpoint, Key, Route, Sent};
+use super::explain;
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
 use super::wire;
@@ -94,10 +97,9 @@ impl Default for Deadlines {
 /// A model endpoint.
 #[derive(Debug)]
 pub struct HttpProvider {
-    base: Url,
+    endpoint: Endpoint,
     /// The base without credentials and query, for messages.
     shown: String,
-    key: Option<SecretString>,
     client: Client,
     policy: Policy,
     deadlines: Deadlines,
@@ -106,38 +108,25 @@ pub struct HttpProvider {
 }
 
 impl HttpProvider {
-    /// An endpoint by its base URL (`https://api.openai.com/v1`; for Anthropic and Google without
-    /// the version). Servers on the own machine may need no key.
+    /// A server by its base URL; see [`Endpoint::new`].
+    ///
+    /// # Errors
+    /// When the URL or the key cannot be used.
     pub fn new(base_url: &str, key: Option<SecretString>, client: Client) -> Result<HttpProvider> {
-        let invalid = |why: &str| {
-            Failure::usage(format!("the base URL of the model is not usable: {why}"))
-                .hint("give it like `https://api.openai.com/v1`, in `--base-url` or the provider's variable")
-        };
-        let base = Url::parse(base_url.trim()).map_err(|err| invalid(&err.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(invalid("it must start with `http://` or `https://`"));
-        }
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(invalid("it contains a user name or password"));
-        }
-        let mut shown = base.clone();
-        shown.set_query(None);
-        shown.set_fragment(None);
-        if let Some(key) = &key {
-            bearer(key).map_err(|()| {
-                Failure::usage("the model key contains characters that no key has")
-                    .hint("check the variable for a line break or quotation marks")
-            })?;
-        }
-        Ok(HttpProvider {
-            shown: shown.as_str().trim_end_matches('/').to_owned(),
-            base,
-            key,
+        let key = key.map(|value| Key { value, name: "PATCHWRIGHT_API_KEY", sent: Sent::AsWire });
+        Ok(HttpProvider::at(Endpoint::new(base_url, Route::Wire, key)?, client))
+    }
+
+    /// A model at an endpoint.
+    pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
+        HttpProvider {
+            shown: endpoint.shown(),
+            endpoint,
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
             not_before: std::sync::Mutex::new(None),
-        })
+        }
     }
 
     #[must_use]
@@ -157,16 +146,6 @@ impl HttpProvider {
         &self.shown
     }
 
-    fn url(&self, wire: Wire, model: &str) -> Url {
-        let mut url = self.base.clone();
-        let path = format!("{}/{}", url.path().trim_end_matches('/'), wire::path(wire, model));
-        url.set_path(&path);
-        if wire == Wire::Gemini {
-            url.query_pairs_mut().append_pair("alt", "sse");
-        }
-        url
-    }
-
     fn headers(&self, wire: Wire) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -177,15 +156,8 @@ impl HttpProvider {
             let name = HeaderName::from_static("anthropic-version");
             headers.insert(name, HeaderValue::from_static("2023-06-01"));
         }
-        if let Some(key) = &self.key {
-            let (name, value) = match wire {
-                Wire::Responses | Wire::Chat => (header::AUTHORIZATION, bearer(key)),
-                Wire::Messages => (HeaderName::from_static("x-api-key"), bare(key)),
-                Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), bare(key)),
-            };
-            if let Ok(value) = value {
-                headers.insert(name, value);
-            }
+        if let Some((name, value)) = self.endpoint.key_header(wire) {
+            headers.insert(name, value);
         }
         headers
     }
@@ -284,24 +256,28 @@ impl HttpProvider {
 
     /// The fault with a message that may be shown.
     fn clean(&self, fault: &Fault) -> Fault {
-        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
+        let key = self.endpoint.key().map(|key| key.value.expose_secret());
         Fault { message: clean::message(&fault.message, key), ..fault.clone() }
     }
 
-    fn error(&self, fault: &Fault) -> ProviderError {
-        let Fault { kind, message, wait, is_final: _ } = self.clean(fault);
+    fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
+        let fault = self.clean(fault);
+        let hint = explain::hint(&self.endpoint, model, &fault);
+        let Fault { kind, message, wait, is_final: _ } = fault;
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
             FaultKind::Unavailable | FaultKind::Cut => {
-                ProviderError::Unavailable { endpoint, message }
+                ProviderError::Unavailable { endpoint, message, hint }
             }
             FaultKind::Quota => ProviderError::Quota { endpoint, message },
-            FaultKind::Authentication => ProviderError::Authentication { endpoint, message },
+            FaultKind::Authentication => ProviderError::Authentication { endpoint, message, hint },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
             FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
-            FaultKind::Rejected(status) => ProviderError::Rejected { endpoint, status, message },
-            FaultKind::Malformed => ProviderError::Malformed { endpoint, message },
+            FaultKind::Rejected(status) => {
+                ProviderError::Rejected { endpoint, status, message, hint }
+            }
+            FaultKind::Malformed => ProviderError::Malformed { endpoint, message, hint },
         }
     }
 }
@@ -324,19 +300,20 @@ impl Provider for HttpProvider {
         let Some(body) = wire::encode(wire, request) else {
             let word = wire::word(wire);
             let message = format!("this build does not speak the `{word}` wire");
-            return Err(self.error(&Fault::new(FaultKind::Rejected(0), message)));
+            let fault = Fault::new(FaultKind::Rejected(0), message);
+            return Err(self.error(request.model, &fault));
         };
         let prepared = Prepared {
-            url: self.url(wire, &request.model.slug),
+            url: self.endpoint.url(wire, &request.model.slug),
             headers: self.headers(wire),
-            body: Bytes::from(body),
+            body: Bytes::from(self.endpoint.body(wire, body)),
         };
         match self.attempts(wire, &prepared, progress).await {
             Ok(mut reply) => {
                 estimate_missing(&mut reply, prepared.body.len());
                 Ok(reply)
             }
-            Err(fault) => Err(self.error(&fault)),
+            Err(fault) => Err(self.error(request.model, &fault)),
         }
     }
 }
@@ -374,19 +351,4 @@ fn length(item: &Item) -> usize {
 /// bytes a token.
 fn tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(3)
-}
-
-fn bearer(key: &SecretString) -> Result<HeaderValue, ()> {
-    sensitive(format!("Bearer {}", key.expose_secret()))
-}
-
-fn bare(key: &SecretString) -> Result<HeaderValue, ()> {
-    sensitive(key.expose_secret().to_owned())
-}
-
-/// A header value that is left out of debug output.
-fn sensitive(text: String) -> Result<HeaderValue, ()> {
-    let mut value = HeaderValue::try_from(text).map_err(|_| ())?;
-    value.set_sensitive(true);
-    Ok(value)
 }
