@@ -5,7 +5,7 @@ use patchwright::cli::tools::{ToolsArgs, WireName, run};
 use serde_json::Value;
 
 fn args(model: &str) -> ToolsArgs {
-    ToolsArgs { model: model.to_owned(), wire: None, profile: None }
+    ToolsArgs { model: model.to_owned(), wire: None, profile: None, config: None }
 }
 
 /// One line per declared tool: type, name, and the names of its arguments.
