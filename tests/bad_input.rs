@@ -188,7 +188,7 @@ fn with_a_key_that_the_provider_refuses() {
         --- stderr
         error: MODEL refuses the key: Incorrect API key provided: test-mod**8c06.
 
-        hint: check that the key is the provider's own (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`) and may use this model
+        hint: check that `OPENAI_API_KEY` holds a key for this endpoint, that it is still valid, and that it may use `gpt-5.3-codex`
         hint: what there is so far is in DIR/state/runs/RUN
     "#]]
     .assert_eq(&output.text());
@@ -252,13 +252,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, image, setup, verify, limits, container, policy, publish, access, network, identity
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, wire, models, image, setup, verify, limits, container, policy, publish, access, network, identity
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, image, setup, verify, limits, container, policy, publish, access, network, identity
+          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, wire, models, image, setup, verify, limits, container, policy, publish, access, network, identity
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());

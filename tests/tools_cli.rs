@@ -77,7 +77,7 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: unknown tool profile `codecs`
+            error: unknown tool profile `codecs` in `--profile`
 
             hint: the profiles are `codex`, `generic`
         "#]],
@@ -93,9 +93,10 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: this build does not speak the `gemini` wire
+            error: `gpt-5.3-codex` is asked on the `gemini` wire, which this version does not speak
 
             hint: `--wire` can be `responses`, `chat`
+            hint: choose an OpenAI model, or `chat/NAME` with `--base-url`
         "#]],
     );
 }

@@ -70,7 +70,7 @@ impl Fields {
     pub(super) fn check(&self, name: &str) -> Result<()> {
         let wrong = |key: &str, why: &str| {
             Err(Failure::usage(format!("`models.{name}.{key}` {why}"))
-                .hint("the fields of a model are described in `docs/models.md`"))
+                .hint("the fields of a model are described in `docs/endpoints.md`"))
         };
         if name.trim() != name || name.is_empty() || name.contains(char::is_whitespace) {
             return Err(Failure::usage(format!("`{name}` in `models` is no name of a model")));
