@@ -30,6 +30,7 @@ fn main() {
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
         cache_key: "bench",
+        previous: None,
     };
     let size = wire::encode(Wire::Responses, &request).unwrap().len();
     let encoding = median(200, || {

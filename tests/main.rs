@@ -13,13 +13,15 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
-mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
+mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
+mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
 mod endpoints; // model endpoints that are hostile or absent
+mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder

@@ -106,6 +106,7 @@ const DATA: &[&str] = &[
     "provider::item",
     "provider::Reply",
     "provider::Progress",
+    "provider::catalogue::Fields",
     "provider::catalogue::Model",
     "provider::ToolDeclaration",
     "provider::{",

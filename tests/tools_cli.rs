@@ -77,7 +77,7 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: unknown tool profile `codecs`
+            error: unknown tool profile `codecs` in `--profile`
 
             hint: the profiles are `codex`, `generic`
         "#]],

@@ -31,6 +31,8 @@ pub const INPUTS: &[(&str, &str)] = &[
     ("model", "--model"),
     ("base-url", "--base-url"),
     ("effort", "--effort"),
+    ("wire", "--wire"),
+    ("profile", "--profile"),
     ("config", "--config"),
     ("sandbox", "--sandbox"),
     ("image", "--image"),
