@@ -23,6 +23,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "system/codex.md",
     "system/generic.md",
+    "system/text.md",
     "task/check_failed.md",
     "task/cut_reply.md",
     "task/empty_reply.md",
@@ -40,6 +41,9 @@ pub const FILES: &[(&str, &str)] = embedded![
 
 /// The system prompt of a model family that has none of its own.
 const DEFAULT_SYSTEM: &str = "generic";
+
+/// The edit format that a model without tool calls is asked to use.
+const DEFAULT_EDIT_FORMAT: &str = "search-replace";
 
 /// What the model is told about an issue.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +82,16 @@ pub fn text(name: &str) -> Result<&'static str> {
     text.ok_or_else(|| Failure::internal(format!("there is no prompt `{name}`")))
 }
 
-/// The system prompt of a model's family.
-pub fn system(model: &Model) -> Result<&'static str> {
+/// The system prompt of a model's family. The text profile has its own, whatever the model: without
+/// it a model could not know how to edit.
+pub fn system(model: &Model) -> Result<String> {
+    if model.profile == "text" {
+        let patch = model.patch.as_deref().unwrap_or(DEFAULT_EDIT_FORMAT);
+        return render("system/text.md", context! { patch });
+    }
     text(&format!("system/{}.md", model.prompt))
         .or_else(|_| text(&format!("system/{DEFAULT_SYSTEM}.md")))
+        .map(str::to_owned)
 }
 
 /// The task: solve this issue.
@@ -140,7 +150,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     for (name, text) in FILES {
         // A template that does not parse is missing, and using it fails; a test renders each.
-        if name.starts_with("task/") {
+        if name.starts_with("task/") || *name == "system/text.md" {
             environment.add_template(name, text).ok();
         }
     }

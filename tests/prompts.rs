@@ -130,7 +130,7 @@ fn the_first_request_is_under_12_kb() {
     let tools = ToolSet::new(Profile::for_model(&model), model.wire).unwrap();
     let request = Request {
         model: &model,
-        instructions: prompt::system(&model).unwrap(),
+        instructions: &prompt::system(&model).unwrap(),
         tools: tools.declarations(),
         history: &history,
         effort: Some("medium"),

@@ -176,7 +176,7 @@ impl<'a> Agent<'a> {
 
     /// Runs recorded calls again for what they changed in the workspace.
     async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for (call, recorded_success) in recorded_writes(recorded, self.state.history.items()) {
+        for (call, recorded_success) in recorded_writes(recorded, self.state.calls()) {
             let dispatch = self.dispatch();
             let redone = self.bounded(dispatch.redo(&call)).await?.map_err(stop_of)?;
             self.touched.extend(redone.changed);

@@ -41,7 +41,7 @@ impl Brief {
         let (task, mut notes) = task_text(run, admitted, checks)?;
         notes.extend(files.notes.iter().cloned());
         Ok(Brief {
-            instructions: prompt::system(&run.world.model)?.to_owned(),
+            instructions: prompt::system(&run.world.model)?,
             files,
             task,
             notes,

@@ -22,6 +22,8 @@ pub enum Profile {
     Codex,
     /// The same tools as plain functions, with the patch format explained.
     Generic,
+    /// No tool calls: edits and commands are written as text (see [`crate::edit_format`]).
+    Text,
 }
 
 /// How a tool of a profile is declared.
@@ -33,12 +35,13 @@ enum Shape {
 }
 
 impl Profile {
-    pub const ALL: &[Profile] = &[Profile::Codex, Profile::Generic];
+    pub const ALL: &[Profile] = &[Profile::Codex, Profile::Generic, Profile::Text];
 
     pub fn name(self) -> &'static str {
         match self {
             Profile::Codex => "codex",
             Profile::Generic => "generic",
+            Profile::Text => "text",
         }
     }
 
@@ -68,6 +71,16 @@ impl Profile {
                 ("list_dir", Shape::Function),
                 ("grep_files", Shape::Function),
             ],
+            Profile::Text => &[],
+        }
+    }
+
+    /// The tools that can be called without being declared: what a reply of a model without tool
+    /// calls is turned into.
+    pub fn undeclared(self) -> &'static [&'static str] {
+        match self {
+            Profile::Text => &["shell_command", "text_edit", "update_plan"],
+            Profile::Codex | Profile::Generic => &[],
         }
     }
 

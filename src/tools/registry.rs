@@ -54,6 +54,7 @@ impl ToolSet {
         let is_declared = |name: &str| declarations.iter().any(|tool| tool.name == name);
         let has_power = |name: &str| {
             is_declared(name)
+                || profile.undeclared().contains(&name)
                 || ALIASES.iter().any(|(_, runs, power)| *runs == name && is_declared(power))
         };
         let guests = guest::ALL.iter().filter(|tool| has_power(tool.name)).map(from_guest);

@@ -9,6 +9,7 @@ pub mod list_dir;
 pub mod read_file;
 pub mod root;
 pub mod shell;
+pub mod text_edit;
 mod walk;
 
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub const ALL: &[GuestTool] = &[
     read_file::READ_FILE,
     list_dir::LIST_DIR,
     grep_files::GREP_FILES,
+    text_edit::TEXT_EDIT,
 ];
 
 /// A tool that runs inside the sandbox.
