@@ -26,8 +26,8 @@ use super::wire::fault::{Fault, FaultKind};
 use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use crate::error::{Failure, Result};
 
-pub(super) mod anthropic;
 mod answer;
+pub(super) mod anthropic;
 mod clean;
 
 /// How long to wait for a connection.
