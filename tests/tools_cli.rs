@@ -95,7 +95,7 @@ fn names_that_do_not_exist_are_answered() {
         &expect![[r#"
             error: this build does not speak the `gemini` wire
 
-            hint: `--wire` can be `responses`, `chat`
+            hint: `--wire` can be `responses`, `chat`, `messages`
         "#]],
     );
 }

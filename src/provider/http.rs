@@ -187,19 +187,19 @@ impl HttpProvider {
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed answer can be a bomb, and a stream of small events gains nothing.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let key = self.key.as_ref();
-        let credential = match model.wire {
-            Wire::Responses | Wire::Chat => key.map(|key| (header::AUTHORIZATION, bearer(key))),
-            Wire::Messages => {
-                anthropic::add(&mut headers, model, &self.anthropic_version, key);
-                key.map(anthropic::credential)
+        if model.wire == Wire::Messages {
+            anthropic::add(&mut headers, model, &self.anthropic_version, self.key.as_ref());
+        }
+        if let Some(key) = &self.key {
+            let (name, value) = match model.wire {
+                Wire::Responses | Wire::Chat => (header::AUTHORIZATION, bearer(key)),
+                Wire::Messages if anthropic::is_token(key) => (header::AUTHORIZATION, bearer(key)),
+                Wire::Messages => (HeaderName::from_static("x-api-key"), bare(key)),
+                Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), bare(key)),
+            };
+            if let Ok(value) = value {
+                headers.insert(name, value);
             }
-            Wire::Gemini => {
-                key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key)))
-            }
-        };
-        if let Some((name, Ok(value))) = credential {
-            headers.insert(name, value);
         }
         headers
     }
