@@ -443,6 +443,7 @@ fn messages_takes_histories_of_other_wires() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn messages_mends_histories_that_the_api_would_refuse() {
     let text = |text: &str| json!({"type": "text", "text": text});
     let turn = |role: &str, content: Vec<Value>| json!({"role": role, "content": content});
