@@ -90,14 +90,6 @@ fn names_that_do_not_exist_are_answered() {
         hint: write `gpt-5.3-codx/NAME`
     "#]],
     );
-    check(
-        &ToolsArgs { wire: Some(WireName::Messages), ..args("gpt-5.3-codex") },
-        &expect![[r#"
-            error: this build does not speak the `messages` wire
-
-            hint: `--wire` can be `responses`, `chat`, `gemini`
-        "#]],
-    );
 }
 
 #[test]

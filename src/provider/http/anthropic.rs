@@ -37,7 +37,7 @@ pub(super) fn version(text: &str) -> Result<HeaderValue, Failure> {
     })
 }
 
-/// A token of a login or of a federated identity, not a key.
+/// Tokens go as `Authorization` and keys as `x-api-key`; both together are refused.
 pub(in crate::provider) fn is_token(key: &SecretString) -> bool {
     key.expose_secret().starts_with(OAUTH_PREFIX)
 }
