@@ -184,16 +184,16 @@ fn declared(model: &Model) -> String {
 fn each_profile_declares_its_family_s_tools() {
     let mut all = String::new();
     for profile in Profile::ALL {
-        let mut before = String::new();
+        let mut before = None;
         for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
             let tools = declared(&model(*profile, wire));
             let name = wire::word(wire);
-            let tools = if tools == before {
-                "the same\n".to_owned()
-            } else {
-                before = tools.clone();
-                tools
+            let shown = match before.as_ref() == Some(&tools) {
+                true => "the same\n".to_owned(),
+                false => tools.clone(),
             };
+            before = Some(tools);
+            let tools = shown;
             all.push_str(&format!("== {} on {name}\n{tools}", profile.name()));
         }
     }
@@ -291,7 +291,6 @@ fn each_profile_declares_its_family_s_tools() {
         == generic on gemini
         the same
         == text on responses
-        the same
         == text on chat
         the same
         == text on messages
@@ -359,6 +358,10 @@ async fn claude_s_shell_stays() {
             bash("cat; read line; echo \"read $?\""),
             bash("cat <<'X'\nit's \"here\"\nX"),
             bash("echo 'not closed"),
+            bash("echo $(( 1 +"),
+            bash("if true; then"),
+            bash("set -x; echo traced"),
+            bash("set +x; set -u; echo $none"),
             bash("printf 'no newline'"),
             bash("exec >/dev/null; echo swallowed"),
             bash("echo back"),
@@ -397,9 +400,22 @@ async fn claude_s_shell_stays() {
             it's "here"
             > bash {"command":"echo 'not closed"}
             failed: Exit code 2
-            /usr/bin/bash: eval: line 17: unexpected EOF while looking for matching `''
-            /usr/bin/bash: line 18: syntax error near unexpected token `}'
-            /usr/bin/bash: line 18: `{ __patchwright=$?; disown -a || :; command printf '\n%s %d\n' patchwright81a5e25bcf86d8fac23ca35edd253390 "$__patchwright" >&9; } 2>/dev/null'
+            /usr/bin/bash: eval: line 23: unexpected EOF while looking for matching `''
+            > bash {"command":"echo $(( 1 +"}
+            failed: Exit code 2
+            /usr/bin/bash: eval: line 26: unexpected EOF while looking for matching `)'
+            > bash {"command":"if true; then"}
+            failed: Exit code 2
+            /usr/bin/bash: eval: line 30: syntax error: unexpected end of file
+            > bash {"command":"set -x; echo traced"}
+            ok: Exit code 0
+            ++ echo traced
+            traced
+            > bash {"command":"set +x; set -u; echo $none"}
+            failed: Exit code 1
+            + command eval 'set +x; set -u; echo $none'
+            ++ set +x
+            /usr/bin/bash: line 35: none: unbound variable
             The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
             > bash {"command":"printf 'no newline'"}
             ok: Exit code 0
@@ -414,7 +430,7 @@ async fn claude_s_shell_stays() {
             started
             > bash {"command":"jobs; ls /proc/[0-9]*/cmdline | xargs -n1 cat 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep 1000' | head -1"}
             ok: Exit code 0
-            0
+            1
             > bash {"restart":true}
             ok: The shell was restarted; it is in the workspace.
             > bash {"command":"pwd; echo \"[$A$b]\""}
@@ -571,7 +587,7 @@ async fn claude_s_editor() {
             > str_replace_based_edit_tool {"command":"view","path":"nope"}
             failed: cannot view `nope`: there is no such file or folder
             > str_replace_based_edit_tool {"command":"create","path":"new/a.txt","file_text":"a\n"}
-            ok: Created new/a.txt (1 lines, 2 bytes)
+            ok: Created new/a.txt (1 line, 2 bytes)
             > str_replace_based_edit_tool {"command":"str_replace","path":"src/main.py","old_str":"hello","new_str":"bye"}
             ok: Edited src/main.py (1 replacement):
                  2	
@@ -693,7 +709,7 @@ async fn gemini_s_tools() {
             > read_many_files {"include":[]}
             failed: nothing was read: give 1 to 100 paths, and at most as many patterns
             > write_file {"file_path":"a/b.txt","content":"x\n"}
-            ok: Created a/b.txt (1 lines, 2 bytes)
+            ok: Created a/b.txt (1 line, 2 bytes)
             > write_file {"file_path":"a/b.txt","content":""}
             ok: Overwrote a/b.txt (0 lines, 0 bytes)
             > replace {"file_path":"dos.txt","instruction":"Upper case","old_string":"one\ntwo","new_string":"ONE\nTWO"}
@@ -708,7 +724,7 @@ async fn gemini_s_tools() {
             > replace {"file_path":"src/main.py","old_string":"start","new_string":"x"}
             failed: `src/main.py` was not changed: the old text is there 2 times, not 1 (lines 3, 6). Give more of the lines around the one that you mean
             > replace {"file_path":"made.txt","old_string":"","new_string":"made\n"}
-            ok: Created made.txt (1 lines, 5 bytes)
+            ok: Created made.txt (1 line, 5 bytes)
             > replace {"file_path":"made.txt","old_string":"","new_string":"again\n"}
             failed: `made.txt` was not changed: it is there already, and the text to replace is empty. Give the text that is to be replaced
             > list_directory {"dir_path":"src"}
@@ -774,7 +790,7 @@ async fn generic_tools() {
             def twice(x):
                 return x * 2
             > write_file {"file_path":"n.txt","content":"n\n"}
-            ok: Created n.txt (1 lines, 2 bytes)
+            ok: Created n.txt (1 line, 2 bytes)
             > replace {"file_path":"n.txt","old_string":"n","new_string":"m","expected_replacements":1.0}
             ok: Edited n.txt (1 replacement):
                  1	m
@@ -926,7 +942,7 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
             Output:
             WORK/src
             > write_file {"file_path":"w.txt","content":"w\n"}
-            ok: Created w.txt (1 lines, 2 bytes)
+            ok: Created w.txt (1 line, 2 bytes)
             > Edit {"file_path":"w.txt","old_string":"w","new_string":"v","replace_all":true}
             ok: Edited w.txt (1 replacement):
                  1	v
@@ -1077,5 +1093,6 @@ async fn pictures_are_shown_or_described() {
         failed: cannot view `src`: it is a folder
         failed: cannot view `huge.png`: the file is larger than 3750000 bytes
         failed: cannot view `nope.png`: there is no such file
-    "#]].assert_eq(&seen);
+    "#]]
+    .assert_eq(&seen);
 }
