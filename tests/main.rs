@@ -38,6 +38,7 @@ mod journal; // the journal file: what is written, what is read back, and bad di
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
+mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
