@@ -46,6 +46,66 @@ fn main() {
         black_box(decoder.finish(&|_| {}).unwrap());
     });
     println!("decode, stream of {} KB: {decoding:?}", stream.len() / 1024);
+    gemini(&request);
+}
+
+/// The same on the Gemini wire.
+fn gemini(request: &Request<'_>) {
+    let model = Catalogue::load(&BTreeMap::new()).unwrap().resolve("gemini-3.5-flash", None);
+    let history = gemini_conversation(100);
+    let request = Request { model: &model.unwrap(), history: &history, ..request.clone() };
+    let size = wire::encode(Wire::Gemini, &request).unwrap().len();
+    let encoding = median(200, || {
+        black_box(wire::encode(Wire::Gemini, black_box(&request)));
+    });
+    println!("gemini: encode, 100 turns, {} KB: {encoding:?}", size / 1024);
+
+    let stream = gemini_stream(1 << 20);
+    let decoding = median(50, || {
+        let mut decoder = Stream::new(Wire::Gemini).unwrap();
+        for chunk in stream.chunks(16 << 10) {
+            decoder.push(black_box(chunk), &|_| {}).unwrap();
+        }
+        black_box(decoder.finish(&|_| {}).unwrap());
+    });
+    println!("gemini: decode, stream of {} KB: {decoding:?}", stream.len() / 1024);
+}
+
+/// The same turns with calls as Gemini signs them.
+fn gemini_conversation(turns: usize) -> Vec<Item> {
+    let mut items = conversation(turns);
+    for item in &mut items {
+        match item {
+            Item::Call(call) => {
+                let args = json!({"command": "sed -n 1,80p src/main.rs"});
+                let part = json!({"functionCall": {"name": "shell_command", "args": args}, "thoughtSignature": "c".repeat(1200)});
+                call.native = Some(Native { wire: Wire::Gemini, value: json!({"parts": [part]}) });
+            }
+            Item::Reasoning(thought) => thought.native = None,
+            Item::Message(_) | Item::Output(_) | Item::Opaque(_) => {}
+        }
+    }
+    items
+}
+
+/// Text in chunks that are whole responses, as the API sends them.
+fn gemini_stream(bytes: usize) -> Vec<u8> {
+    let mut stream = String::new();
+    let chunk = |text: &str, finish: Option<&str>| {
+        let mut candidate =
+            json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
+        if let Some(finish) = finish {
+            candidate["finishReason"] = json!(finish);
+        }
+        let usage = json!({"promptTokenCount": 1200, "candidatesTokenCount": 10, "totalTokenCount": 1210, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1200}]});
+        json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"})
+    };
+    while stream.len() < bytes {
+        let text = "fn main() {\n    println!(\"héllo\");\n}\n";
+        write!(stream, "data: {}\r\n\r\n", chunk(text, None)).unwrap();
+    }
+    write!(stream, "data: {}\r\n\r\n", chunk("", Some("STOP"))).unwrap();
+    stream.into_bytes()
 }
 
 fn median(runs: usize, mut work: impl FnMut()) -> Duration {

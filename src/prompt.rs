@@ -1,14 +1,21 @@
 //! Every word that a model reads besides the task's own data: the files in `prompts/`, embedded.
 //!
 //! Fixed texts come from [`text`], templates from [`render`]; a variable that a template does not get
-//! is an error. What goes into a template must be clean already (see `context`); this file only
+//! is an error. A system prompt ([`system`]) is the text of a model's family with the parts that all
+//! families share in it; what it says of tools depends on the tools that are declared, so it names no
+//! other. `docs/prompts.md` has the layers. What goes into a template must be clean already (see `context`); this file only
 //! decides where it stands and between which tags.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
+use sha2::{Digest, Sha256};
 
+use crate::config::{Mode, Personality};
 use crate::error::{Failure, Result};
+use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::verify::CheckRun;
 
@@ -21,25 +28,66 @@ macro_rules! embedded {
 /// Every file in `prompts/`, by its path there.
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
+    "context/skills.md",
+    "mode/plan.md",
+    "system/claude.md",
     "system/codex.md",
+    "system/edit/search_replace.md",
+    "system/edit/unified_diff.md",
+    "system/edit/whole_file.md",
+    "system/gemini.md",
     "system/generic.md",
+    "system/gpt.md",
+    "system/part/outside.md",
+    "system/part/personality.md",
+    "system/part/place.md",
+    "system/part/plan.md",
+    "system/part/report.md",
+    "system/part/tools.md",
+    "system/part/verify.md",
+    "system/part/work.md",
+    "system/text.md",
     "task/check_failed.md",
+    "task/compact.md",
     "task/cut_reply.md",
     "task/empty_reply.md",
     "task/exec.md",
+    "task/handover.md",
     "task/issue.md",
     "task/nudge.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
+    "tools/bash.md",
+    "tools/glob.md",
     "tools/grep_files.md",
     "tools/list_dir.md",
     "tools/read_file.md",
+    "tools/read_lines.md",
+    "tools/read_many_files.md",
+    "tools/replace.md",
+    "tools/search_lines.md",
     "tools/shell_command.md",
+    "tools/text_editor.md",
     "tools/update_plan.md",
+    "tools/view_image.md",
+    "tools/write_file.md",
 ];
 
 /// The system prompt of a model family that has none of its own.
 const DEFAULT_SYSTEM: &str = "generic";
+/// The system prompt for models without tool calls.
+const TEXT_SYSTEM: &str = "text";
+/// Where the parts are that system prompts share.
+const PARTS: &str = "system/part/";
+
+/// What a system prompt depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemPrompt<'a> {
+    pub model: &'a Model,
+    /// What the model can call; nothing means that it works by blocks of text.
+    pub tools: &'a [ToolDeclaration],
+    pub personality: Personality,
+}
 
 /// What the model is told about an issue.
 #[derive(Clone, Copy, Debug)]
@@ -78,16 +126,75 @@ pub fn text(name: &str) -> Result<&'static str> {
     text.ok_or_else(|| Failure::internal(format!("there is no prompt `{name}`")))
 }
 
-/// The system prompt of a model's family.
-pub fn system(model: &Model) -> Result<&'static str> {
-    text(&format!("system/{}.md", model.prompt))
-        .or_else(|_| text(&format!("system/{DEFAULT_SYSTEM}.md")))
+/// The system prompt of a model's family, for the tools that it has.
+pub fn system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    let SystemPrompt { model, tools, personality } = *wanted;
+    let names: Vec<Value> = tools.iter().map(|tool| Value::from(tool.name.as_str())).collect();
+    let variables = context! { tools => names, personality => personality.word() };
+    let mut part = BTreeMap::new();
+    for (name, _) in FILES {
+        if let Some(short) = name.strip_prefix(PARTS) {
+            part.insert(short.trim_end_matches(".md"), render(name, variables.clone())?);
+        }
+    }
+    let edit = text(edit_format(model))?;
+    render(&family_file(model, tools.is_empty()), context! { part, edit })
+}
+
+/// The file of a model's family.
+fn family_file(model: &Model, is_without_tools: bool) -> String {
+    let file = |family: &str| format!("system/{family}.md");
+    let own = file(&model.prompt);
+    let is_known = FILES.iter().any(|(name, _)| *name == own) && model.prompt != TEXT_SYSTEM;
+    match (is_without_tools, is_known) {
+        (true, _) => file(TEXT_SYSTEM),
+        (false, true) => own,
+        (false, false) => file(DEFAULT_SYSTEM),
+    }
+}
+
+/// How a model without tool calls writes edits.
+fn edit_format(model: &Model) -> &'static str {
+    match model.patch.as_deref() {
+        Some("unified-diff") => "system/edit/unified_diff.md",
+        Some("whole-file") => "system/edit/whole_file.md",
+        _ => "system/edit/search_replace.md",
+    }
+}
+
+/// What is said of the mode; nothing where the work is to be done, which system prompts expect.
+pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
+    match mode {
+        Mode::Execute => Ok(None),
+        Mode::Plan => text("mode/plan.md").map(Some),
+    }
 }
 
 /// The task: solve this issue.
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
     let IssueTask { repository, number, thread, checks } = *task;
     render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+}
+
+/// A skill in the words of the repository, for [`skills`].
+#[derive(Clone, Copy, Debug)]
+pub struct Skill<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+    pub path: &'a str,
+    pub body: &'a str,
+}
+
+/// The repository's skills: `listed` by name, `used` with their text. Both are clean already.
+pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
+    let values = |skills: &[Skill<'_>]| -> Vec<Value> {
+        let value = |skill: &Skill<'_>| {
+            let Skill { name, description, path, body } = *skill;
+            context! { name, description, path, body }
+        };
+        skills.iter().map(value).collect()
+    };
+    render("context/skills.md", context! { listed => values(listed), used => values(used) })
 }
 
 /// The task: follow this prompt.
@@ -124,28 +231,62 @@ pub fn fresh_tag(texts: &[&str]) -> String {
     }
 }
 
+/// Like [`fresh_tag`], but the same for the same texts: a resumed run says the same again. No text can
+/// hold the digest of itself.
+pub fn tag_of(texts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for text in texts {
+        digest.update(text.as_bytes());
+        digest.update([0]);
+    }
+    let digest = digest.finalize();
+    let head = digest.iter().take(8).fold(0, |head, byte| head << 8 | u64::from(*byte));
+    format!("{head:016x}")
+}
+
 /// Fills a template.
 ///
 /// # Errors
 /// When there is no such template, or it uses a variable that is not given: a defect either way.
 pub fn render(name: &str, variables: Value) -> Result<String> {
     let broken = |err| Failure::internal(format!("prompt `{name}` is broken")).caused_by(err);
-    let template = TEMPLATES.get_template(name).map_err(broken)?;
+    let templates = if name.starts_with("task/") { &TEMPLATES } else { &BLOCKS };
+    let template = templates.get_template(name).map_err(broken)?;
     template.render(variables).map(|text| text.trim().to_owned()).map_err(broken)
 }
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = strict();
+    add_templates(&mut environment, &["task/"]);
+    environment
+});
+
+/// Templates in which a line with nothing but a `{% … %}` leaves no line behind.
+static BLOCKS: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = strict();
+    // The default delimiters always build.
+    if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
+        environment.set_syntax(syntax);
+    }
+    add_templates(&mut environment, &["system/", "context/"]);
+    environment
+});
+
+fn strict() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment
+}
+
+fn add_templates(environment: &mut Environment<'static>, folders: &[&str]) {
     for (name, text) in FILES {
         // A template that does not parse is missing, and using it fails; a test renders each.
-        if name.starts_with("task/") {
+        if folders.iter().any(|folder| name.starts_with(folder)) {
             environment.add_template(name, text).ok();
         }
     }
-    environment
-});
+}
 
 fn verdict(run: &CheckRun) -> String {
     match (run.exit_code, run.timed_out, &run.note) {

@@ -26,6 +26,8 @@ use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::local::LocalSandbox;
+use crate::tools::profile;
+use crate::tools::registry::ToolSet;
 
 /// Everything a run needs of the outside.
 pub struct World {
@@ -151,9 +153,11 @@ pub fn model(config: &Config) -> Result<Model> {
     let mut model =
         Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
     if let Some(profile) = &config.profile {
-        model.profile.clone_from(profile);
+        profile::choose(&mut model, profile);
     }
     model.stateful |= config.stateful && model.wire == Wire::Responses;
+    // What cannot be declared is said before anything is started.
+    ToolSet::for_run(&model, config.mode, &[])?;
     if let Some(effort) = &config.effort
         && !model.efforts.is_empty()
         && !model.efforts.contains(effort)
@@ -194,9 +198,12 @@ fn provider(
             .hint(format!("set `{key_name}`")));
     }
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
-    let provider = HttpProvider::new(base, key, http.clone())?
+    let mut provider = HttpProvider::new(base, key, http.clone())?
         .with_policy(policy)
         .with_secrets(hosted::secrets(&config.hosted_tools, env)?);
+    if let Some(version) = env.var("ANTHROPIC_VERSION") {
+        provider = provider.with_anthropic_version(version)?;
+    }
     Ok(Arc::new(provider))
 }
 

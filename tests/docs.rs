@@ -304,7 +304,9 @@ fn the_table_of_models_is_the_catalogue() {
     assert!(rows > 10, "{rows}");
     if !unspoken.is_empty() {
         let names: Vec<String> = unspoken.iter().map(|slug| format!("`{slug}`")).collect();
-        let wires = [Wire::Messages, Wire::Gemini].map(wire::word).join(" and ");
+        let unspoken_wires = [Wire::Messages, Wire::Gemini].into_iter();
+        let unspoken_wires = unspoken_wires.filter(|wire| !wire::SPOKEN.contains(wire));
+        let wires = unspoken_wires.map(wire::word).collect::<Vec<_>>().join(" and ");
         write!(
             text,
             "\nIn the catalogue, but asked on wires that this version does not speak ({wires}); reach them \

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, custom, fail, say};
+use crate::support::model::{Turn, call, custom, fail, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
@@ -189,4 +190,68 @@ pub(crate) fn project(world: &TestWorld) -> PathBuf {
     git(&path, &["commit", "--quiet", "--message", "First"]);
     git(&path, &["tag", "v1"]);
     path
+}
+
+#[test]
+fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
+    let turns = [
+        custom("apply_patch", PATCH),
+        call("shell_command", json!({"command": "echo x > calc.sh"})),
+        call("read_file", json!({"path": "calc.sh"})),
+        say("Add instead of subtracting\n\n1. Change the sign in `calc.sh`."),
+    ];
+    let world = TestWorld::local(turns);
+    project(&world);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out", "--mode", "plan"];
+    let output = world.run(&args).expect(0);
+    assert!(output.stdout.starts_with("Add instead of subtracting\n"), "{}", output.text());
+    assert!(
+        !world.path("out/change.patch").exists() || {
+            fs_err::read_to_string(world.path("out/change.patch")).unwrap().is_empty()
+        }
+    );
+    let requests: Vec<serde_json::Value> =
+        world.model.requests().into_iter().map(|request| request.body).collect();
+    let names: Vec<&str> = requests[0]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    expect!["update_plan read_file list_dir grep_files"].assert_eq(&names.join(" "));
+    let first = requests[0].to_string();
+    assert!(first.contains("# Mode: plan") && first.contains("read-only"), "{first}");
+    let last = requests.last().unwrap().to_string();
+    assert_eq!(last.matches("in this run, which only plans and changes nothing").count(), 2);
+}
+
+#[test]
+fn skills_are_those_of_the_commit_and_bad_ones_are_reported() {
+    let world = TestWorld::local([say("Aye.")]);
+    let project = project(&world);
+    let write = |folder: &str, text: &str| {
+        let folder = project.join(folder);
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("SKILL.md"), text).unwrap();
+    };
+    write(".claude/skills/calc", "---\nname: calc\ndescription: Sums.\n---\nCount twice.\n");
+    write(".github/skills/bad", "no front matter\n");
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Skills"]);
+    write(".agents/skills/late", "---\nname: late\ndescription: Late.\n---\nNot committed.\n");
+    world.run(&["exec", "Use $calc and $late.", "--repo", "project", "--out", "out"]).expect(0);
+    let told = world.told();
+    assert!(told.contains("- calc: Sums. (file: .claude/skills/calc/SKILL.md)"), "{told}");
+    assert!(told.contains("Count twice."), "{told}");
+    assert!(!told.contains("Late.") && !told.contains("no front matter"), "{told}");
+    let result: serde_json::Value =
+        serde_json::from_slice(&fs_err::read(world.path("out/result.json")).unwrap()).unwrap();
+    let from = &result["provenance"];
+    assert_eq!(from["instruction_files"], json!([".claude/skills/calc/SKILL.md"]));
+    assert_eq!(
+        from["input_notes"],
+        json!([
+            "the skill `.github/skills/bad/SKILL.md` was skipped: it does not begin with front matter"
+        ])
+    );
 }

@@ -6,6 +6,7 @@ mod held_back;
 
 use expect_test::{Expect, expect};
 
+use crate::support::model::{custom, say};
 use crate::support::world::{KEY, PATCH, TestWorld, fix, github};
 
 #[test]
@@ -265,4 +266,35 @@ pub(crate) fn containers(world: &TestWorld) -> Vec<String> {
         .collect();
     let of_ours = |line: &&str| runs.iter().any(|run| line.contains(run.as_str()));
     listed.lines().filter(of_ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn an_operator_who_asks_for_plans_gets_a_comment_and_no_pull_request() {
+    let plan = "Add instead of subtracting\n\n1. Change the sign in `calc.sh`.";
+    let turns = [custom("apply_patch", PATCH), say(plan)];
+    let world = TestWorld::new(github(), turns)
+        .set("PATCHWRIGHT_CONFIG", "operator.yml")
+        .set("PATCHWRIGHT_QUIET", "true");
+    fs_err::write(world.path("operator.yml"), "mode: plan\npersonality: friendly\n").unwrap();
+    world.issue().expect(0);
+    assert!(world.told().contains("be warm and considerate"));
+    check(
+        &state(&world),
+        &expect![[r#"
+        comment by patchwright-bot:
+        **Patchwright: done**
+
+        *The model says:*
+
+        Add instead of subtracting
+
+        1. Change the sign in `calc.sh`.
+
+        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+
+        <!-- patchwright:progress run=RUN v=1 -->
+        reaction eyes by patchwright-bot
+        branch main
+    "#]],
+    );
 }

@@ -13,6 +13,7 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
+mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
@@ -23,6 +24,7 @@ mod events; // webhook payloads as GitHub sends them, what they become and what 
 mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
+mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client

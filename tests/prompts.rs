@@ -1,22 +1,30 @@
-//! Texts for models: every file in `prompts/` is embedded, every template renders with what the
-//! program gives it, outside text cannot leave its tags, and the first request stays small.
+//! Texts for models: every file in `prompts/` is embedded and used, every template renders with what
+//! the program gives it, outside text cannot leave its tags, no prompt names a tool that is not there,
+//! and the first request stays small. `tests/fixtures/prompts/` shows what each model family sees.
 
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
 use expect_test::expect;
-use patchwright::agent::history::message;
-use patchwright::prompt::{self, Before, FailedCheck, IssueTask};
+use patchwright::agent::history::text_of;
+use patchwright::config::{Mode, Personality};
+use patchwright::context::environment::Environment;
+use patchwright::context::thread::{Thread, thread};
+use patchwright::error::Failure;
+use patchwright::forge::{Account, Issue};
+use patchwright::prompt::{self, Before, FailedCheck, IssueTask, SystemPrompt};
 use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{Role, Wire};
+use patchwright::provider::item::{Item, Wire};
 use patchwright::provider::wire;
-use patchwright::provider::{Request, ToolChoice};
+use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
+use patchwright::task::brief::{Brief, Sources};
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
+use patchwright::tools::{Effect, guest, host};
 use patchwright::verify::CheckRun;
 
 fn codex() -> Model {
-    Catalogue::load(&std::collections::BTreeMap::new())
-        .unwrap()
-        .resolve("gpt-5.3-codex", None)
-        .unwrap()
+    model("gpt-5.3-codex")
 }
 
 #[test]
@@ -114,24 +122,390 @@ fn a_missing_variable_is_an_error() {
     assert!(failure.unwrap_err().message.contains("task/exec.md"));
 }
 
-#[test]
-fn the_first_request_is_under_12_kb() {
-    let model = codex();
-    let thread = "# `sum` is wrong\n\n`sum(2, 2)` returns 5 since the last release.\n".repeat(4);
-    let task = IssueTask {
+/// A repository with instructions and skills, by path.
+const REPOSITORY: &[(&str, &str)] = &[
+    ("AGENTS.md", "# Conventions\n\n- Run `make test` before you finish.\n- Tabs, not spaces.\n"),
+    ("src/sum.c", "int sum(int a, int b) { return a + b + 1; }\n"),
+    ("web/CLAUDE.md", "Components are functions.\n"),
+    (
+        ".github/skills/release/SKILL.md",
+        "---\nname: release\ndescription: How a release is made. Use it when a version changes.\n---\n\n\
+         1. Change `VERSION`.\n2. Write the changelog.\n",
+    ),
+    (
+        ".claude/skills/arithmetic/SKILL.md",
+        "---\nname: arithmetic\ndescription: How numbers are treated here.\n---\n\nNever round.\n",
+    ),
+];
+
+/// The task of the snapshots: an issue that names one skill.
+fn small_task() -> String {
+    let at: DateTime<Utc> = "2026-11-20T09:00:00Z".parse().unwrap();
+    let issue = Issue {
+        number: 7,
+        title: "`sum` is wrong".to_owned(),
+        body: "`sum(2, 2)` returns 5. See $arithmetic.".to_owned(),
+        author: Account { login: "ada".to_owned(), is_bot: false },
+        open: true,
+        locked: false,
+        is_pull_request: false,
+        labels: vec!["bug".to_owned()],
+        html_url: String::new(),
+        created_at: at,
+        updated_at: at,
+    };
+    let input = Thread { issue: &issue, comments: &[], trigger: None, own_login: None };
+    let thread = thread(&input, &mut || 0x8f3a_8f3a);
+    let checks = checks();
+    prompt::issue_task(&IssueTask {
         repository: "acme/app",
         number: 7,
-        thread: &thread,
-        checks: &["cargo test".to_owned()],
+        thread: &thread.text,
+        checks: &checks,
+    })
+    .unwrap()
+}
+
+fn checks() -> Vec<String> {
+    vec!["make test".to_owned()]
+}
+
+fn environment(mode: Mode) -> Environment {
+    let writable = match mode {
+        Mode::Execute => vec!["/workspace".to_owned(), "$TMPDIR (not kept)".to_owned()],
+        Mode::Plan => Vec::new(),
     };
-    let environment = format!("<environment_context>{}</environment_context>", " ".repeat(500));
-    let task = prompt::issue_task(&task).unwrap();
-    let history = [message(Role::User, [environment]), message(Role::User, [task])];
-    let tools = ToolSet::new(Profile::for_model(&model), model.wire).unwrap();
+    Environment {
+        cwd: "/workspace".to_owned(),
+        shell: "bash".to_owned(),
+        date: "2026-11-20".to_owned(),
+        allowed_hosts: Vec::new(),
+        writable,
+        sandbox: "locked container".to_owned(),
+        time_budget: std::time::Duration::from_mins(45),
+        checks: checks(),
+    }
+}
+
+/// System prompt and opening of the conversation, put together as for a run.
+fn assembled(
+    model: &Model,
+    tools: &[ToolDeclaration],
+    mode: Mode,
+    repository: &[(&str, &str)],
+) -> (String, Vec<Item>) {
+    let paths: Vec<String> = repository.iter().map(|(path, _)| (*path).to_owned()).collect();
+    let read = |path: &str| {
+        let file = repository.iter().find(|(name, _)| *name == path);
+        file.map(|(_, text)| text.as_bytes().to_vec())
+    };
+    let brief = Brief::assemble(&Sources {
+        model,
+        tools,
+        personality: Personality::Pragmatic,
+        mode,
+        paths: &paths,
+        read: &read,
+        task: &small_task(),
+        checks: &checks(),
+    })
+    .unwrap();
+    assert_eq!(brief.notes, Vec::<String>::new());
+    if !repository.is_empty() {
+        let files = ["AGENTS.md", "web/CLAUDE.md", ".claude/skills/arithmetic/SKILL.md"];
+        assert_eq!(brief.instruction_files(), files);
+    }
+    let opening = brief.opening(&environment(mode)).unwrap();
+    (brief.instructions, opening)
+}
+
+/// A model of each prompt family.
+const FAMILIES: [(&str, &str); 6] = [
+    ("codex", "gpt-5.3-codex"),
+    ("gpt", "gpt-5.5"),
+    ("claude", "claude-opus-5-5"),
+    ("gemini", "gemini-3.8-flash"),
+    ("generic", "gpt-4.1"),
+    ("text", "gpt-4.1"),
+];
+
+fn model(slug: &str) -> Model {
+    Catalogue::load(&std::collections::BTreeMap::new()).unwrap().resolve(slug, None).unwrap()
+}
+
+/// What the model of a family can call in a mode; those of the family `text` cannot call anything.
+fn tools_of(family: &str, model: &Model, mode: Mode) -> Vec<ToolDeclaration> {
+    if family == "text" {
+        return Vec::new();
+    }
+    let tools = ToolSet::for_run(model, mode, &[]).unwrap();
+    tools.declarations().to_vec()
+}
+
+/// Everything that a model is sent first, as text.
+fn seen(family: &str, model: &Model, mode: Mode) -> String {
+    let tools = tools_of(family, model, mode);
+    let (system, opening) = assembled(model, &tools, mode, REPOSITORY);
+    let mut out = format!("=== system\n{system}\n");
+    for item in &opening {
+        let Item::Message(message) = item else { panic!("{item:?}") };
+        let role = format!("{:?}", message.role).to_lowercase();
+        out += &format!("\n=== {role}\n{}\n", text_of(message));
+    }
+    out += "\n=== tools\n";
+    for tool in &tools {
+        let form = match &tool.form {
+            ToolForm::Function { schema, .. } => {
+                let names = schema["properties"].as_object().unwrap().keys().cloned();
+                names.collect::<Vec<_>>().join(", ")
+            }
+            ToolForm::Freeform { syntax, .. } => format!("free text, {syntax}"),
+            ToolForm::Native { value } => value.to_string(),
+        };
+        out += &format!("{}({form})\n", tool.name);
+        for line in tool.description.lines() {
+            out += format!("    {line}").trim_end();
+            out += "\n";
+        }
+    }
+    out
+}
+
+/// Compares with `tests/fixtures/prompts/NAME.txt`, or writes it with `UPDATE=1`.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment of the test run")]
+fn check_snapshot(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/prompts")
+        .join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE").is_some() {
+        fs_err::write(&path, text).unwrap();
+    }
+    let there = fs_err::read_to_string(&path).unwrap_or_default();
+    let mut lines = there.lines().zip(text.lines());
+    let first = lines.find(|(is, should)| is != should);
+    assert!(there == text, "{name}.txt is out of date (UPDATE=1); first difference: {first:?}");
+}
+
+#[test]
+fn each_family_sees_what_its_snapshot_says() {
+    for (family, slug) in FAMILIES {
+        check_snapshot(family, &seen(family, &model(slug), Mode::Execute));
+    }
+    check_snapshot("plan", &seen("codex", &codex(), Mode::Plan));
+}
+
+#[test]
+fn every_file_of_a_system_prompt_is_used() {
+    let catalogue = include_str!("../src/provider/models.toml");
+    let mut families: BTreeSet<&str> = catalogue
+        .lines()
+        .filter_map(|line| line.strip_prefix("prompt = \"")?.strip_suffix('"'))
+        .collect();
+    families.insert("text");
+    assert_eq!(families, FAMILIES.iter().map(|(family, _)| *family).collect());
+    let sources: String = families
+        .iter()
+        .map(|family| prompt::text(&format!("system/{family}.md")).unwrap())
+        .collect();
+    for (name, text) in prompt::FILES {
+        if let Some(part) = name.strip_prefix("system/part/") {
+            let part = part.trim_end_matches(".md");
+            assert!(sources.contains(&format!("{{{{ part.{part} }}}}")), "{part}");
+        } else if name.starts_with("system/edit/") {
+            let is_used = |format: &str| text_prompt(format).contains(text.trim());
+            assert!(["search-replace", "unified-diff", "whole-file"].into_iter().any(is_used));
+        } else if let Some(family) = name.strip_prefix("system/") {
+            assert!(families.contains(family.trim_end_matches(".md")), "{family}");
+        }
+    }
+}
+
+/// The system prompt of a model without tool calls.
+fn text_prompt(format: &str) -> String {
+    let model = Model { patch: Some(format.to_owned()), ..model("gpt-4.1") };
+    let personality = Personality::None;
+    prompt::system(&SystemPrompt { model: &model, tools: &[], personality }).unwrap()
+}
+
+#[test]
+fn a_model_without_tool_calls_is_taught_one_way_to_edit() {
+    let marks = [
+        ("search-replace", "<<<<<<< SEARCH"),
+        ("unified-diff", "--- a/src/cart.py"),
+        ("whole-file", "replaces the whole file"),
+    ];
+    for (format, _) in marks {
+        let text = text_prompt(format);
+        assert!(text.contains("```bash\n") && text.contains("```plan\n- [x] "), "{text}");
+        for (other, mark) in marks {
+            assert_eq!(text.contains(mark), other == format, "{format}: {mark}");
+        }
+    }
+    assert!(text_prompt("something else").contains("<<<<<<< SEARCH"));
+}
+
+/// The tools of a profile, unless it does not exist on a wire or in a mode.
+fn tools_for(profile: Profile, wire: Wire, mode: Mode) -> Result<ToolSet, Failure> {
+    let profile = profile.name().to_owned();
+    ToolSet::for_run(&Model { profile, wire, shell: None, patch: None, ..codex() }, mode, &[])
+}
+
+/// Every name of a tool that is known anywhere: declared, defined, or in a condition of a prompt.
+fn tool_names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for profile in Profile::ALL {
+        for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
+            let Ok(tools) = tools_for(*profile, wire, Mode::Execute) else { continue };
+            names.extend(tools.declarations().iter().map(|tool| tool.name.clone()));
+        }
+    }
+    names.extend(guest::ALL.iter().map(|tool| tool.name.to_owned()));
+    names.extend(host::ALL.iter().map(|tool| tool.name().to_owned()));
+    for (_, text) in prompt::FILES {
+        let before = text.split("\" in tools");
+        let count = text.matches("\" in tools").count();
+        names.extend(before.take(count).map(|text| text.rsplit('"').next().unwrap().to_owned()));
+    }
+    names
+}
+
+/// Words in backticks, outside of fences.
+fn quoted(text: &str) -> BTreeSet<String> {
+    let mut in_fence = false;
+    let mut words = BTreeSet::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            in_fence = !in_fence;
+        } else if !in_fence {
+            words.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    words
+}
+
+fn declared(names: &[&str]) -> Vec<ToolDeclaration> {
+    let form = || ToolForm::Function { schema: serde_json::json!({}), strict: false };
+    let tool = |name: &&str| ToolDeclaration {
+        name: (*name).to_owned(),
+        description: String::new(),
+        form: form(),
+    };
+    names.iter().map(tool).collect()
+}
+
+/// The tools that a system prompt names.
+fn named(family: &str, tools: &[ToolDeclaration]) -> BTreeSet<String> {
+    let model = Model { prompt: family.to_owned(), ..codex() };
+    let personality = Personality::Friendly;
+    let text = prompt::system(&SystemPrompt { model: &model, tools, personality }).unwrap();
+    assert!(!text.contains("\n\n\n") && !text.contains("{%"), "{family}: {text}");
+    quoted(&text).intersection(&tool_names()).cloned().collect()
+}
+
+#[test]
+fn no_prompt_names_a_tool_that_is_not_declared() {
+    for (family, _) in FAMILIES.iter().filter(|(family, _)| *family != "text") {
+        for profile in Profile::ALL {
+            for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
+                for mode in [Mode::Execute, Mode::Plan] {
+                    let Ok(tools) = tools_for(*profile, wire, mode) else { continue };
+                    let there = tools.declarations().iter().map(|tool| tool.name.clone());
+                    let there: BTreeSet<String> = there.collect();
+                    if there.is_empty() {
+                        continue;
+                    }
+                    let unknown = &named(family, tools.declarations()) - &there;
+                    let profile = profile.name();
+                    assert!(unknown.is_empty(), "{family} with {profile}, {mode:?}: {unknown:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_prompt_explains_the_tools_that_are_declared_whatever_their_names() {
+    let sets: [&[&str]; 6] = [
+        &["shell_command", "apply_patch", "update_plan", "read_file", "list_dir", "grep_files"],
+        &["exec_command", "write_stdin", "apply_patch", "view_image"],
+        &["shell", "apply_patch", "update_plan"],
+        &["bash", "str_replace_based_edit_tool", "update_plan", "grep", "glob"],
+        &[
+            "run_shell_command",
+            "replace",
+            "write_file",
+            "read_file",
+            "read_many_files",
+            "glob",
+            "search_file_content",
+            "list_directory",
+            "write_todos",
+        ],
+        &[
+            "run_shell_command",
+            "read_file",
+            "read_many_files",
+            "write_file",
+            "replace",
+            "search_file_content",
+            "list_dir",
+            "glob",
+            "update_plan",
+        ],
+    ];
+    for (family, _) in FAMILIES.iter().filter(|(family, _)| *family != "text") {
+        for set in sets {
+            let expected: BTreeSet<String> = set.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(named(family, &declared(set)), expected, "{family}");
+        }
+    }
+}
+
+#[test]
+fn the_personality_changes_the_tone_and_nothing_else() {
+    let model = codex();
+    let tools = tools_of("codex", &model, Mode::Execute);
+    let of = |personality| {
+        prompt::system(&SystemPrompt { model: &model, tools: &tools, personality }).unwrap()
+    };
+    let none = of(Personality::None);
+    assert!(!none.contains("# Tone"));
+    for personality in [Personality::Pragmatic, Personality::Friendly] {
+        let text = of(personality);
+        let (before, tone) = text.split_once("\n\n# Tone\n").unwrap();
+        assert_eq!(before, none);
+        assert!(tone.len() < 400, "{tone}");
+    }
+    assert_ne!(of(Personality::Pragmatic), of(Personality::Friendly));
+}
+
+#[test]
+fn who_plans_gets_no_tool_that_writes() {
+    for profile in Profile::ALL {
+        for wire in [Wire::Responses, Wire::Chat] {
+            let Ok(tools) = tools_for(*profile, wire, Mode::Plan) else { continue };
+            assert!(!tools.declarations().is_empty());
+            for tool in tools.declarations() {
+                assert_eq!(tools.find(&tool.name).unwrap().effect, Effect::Reads);
+            }
+            for name in ["apply_patch", "shell_command", "shell", "write_file", "replace", "bash"] {
+                let error = tools.find(name).err().unwrap().to_string();
+                assert!(error.contains("only plans"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_request_is_under_12_kb() {
+    // Without what the repository says of itself, which has its own bounds.
+    let model = codex();
+    let tools = tools_of("codex", &model, Mode::Execute);
+    let (instructions, history) = assembled(&model, &tools, Mode::Execute, &[]);
     let request = Request {
         model: &model,
-        instructions: prompt::system(&model).unwrap(),
-        tools: tools.declarations(),
+        instructions: &instructions,
+        tools: &tools,
         history: &history,
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,

@@ -12,6 +12,7 @@ fn reliability_table_names_tests_that_exist() {
         include_str!("endpoints.rs"),
         include_str!("wires.rs"),
         include_str!("requests.rs"),
+        include_str!("gemini_wire.rs"),
         include_str!("catalogue.rs"),
     ]
     .concat();
@@ -23,7 +24,9 @@ fn reliability_table_names_tests_that_exist() {
         let proof = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         for name in proof.split('`').skip(1).step_by(2) {
             let is_test = tests.contains(&format!("fn {name}("));
-            let is_fixture = streams.join("responses").join(format!("{name}.sse")).exists();
+            let is_fixture = ["responses", "gemini"]
+                .iter()
+                .any(|wire| streams.join(wire).join(format!("{name}.sse")).exists());
             let is_group = name.ends_with('*') || streams.join(name).is_dir();
             assert!(is_test || is_fixture || is_group, "{row}");
         }

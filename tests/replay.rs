@@ -32,6 +32,26 @@ fn a_prompts_run_comes_to_the_same_tree_again_without_a_model() {
 }
 
 #[test]
+fn a_run_whose_conversation_was_compacted_comes_to_the_same_tree_again() {
+    let script = r#"
+- calls: [{ tool: shell_command, args: { command: "echo 1 > one" } }]
+- error: { kind: context_overflow }
+- text: One is done, two is next.
+- calls: [{ tool: shell_command, args: { command: "echo 2 > two" } }]
+- text: Both are there.
+"#;
+    let world = TestWorld::local([]);
+    project(&world);
+    fs_err::write(world.path("script.yml"), script).unwrap();
+    let model = ["--model", "scripted:script.yml"];
+    let run = [&["exec", "Count", "--repo", "project", "--out", "out"], &model[..]].concat();
+    let output = world.run(&run).expect(0);
+    assert!(output.stderr.contains("compacted the conversation from about "), "{}", output.text());
+    let output = world.run(&["replay", "out"]).expect(0);
+    assert!(output.stdout.starts_with("same tree after 3 turns"), "{}", output.text());
+}
+
+#[test]
 fn an_issues_run_comes_to_the_same_tree_again_without_a_forge() {
     let world = TestWorld::new(github(), fix());
     world.issue().expect(0);

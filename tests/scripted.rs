@@ -73,7 +73,7 @@ async fn scripted_recorded_replies_come_first_and_then_the_live_model() {
     let script = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
     let recorded = ask(&script, &[], &Mutex::default()).await.unwrap();
     let live = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap().starting_at(3);
-    let first = ScriptedProvider::from_replies(vec![recorded.clone()]);
+    let first = ScriptedProvider::from_replies(vec![Some(recorded.clone())]);
     let chained = Chained { first, then: std::sync::Arc::new(live) };
     assert_eq!(ask(&chained, &[], &Mutex::default()).await.unwrap(), recorded);
     let next = ask(&chained, &[], &Mutex::default()).await.unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use patchwright::agent::Agent;
-use patchwright::agent::journal::{self, Entry, Journal, Line};
+use patchwright::agent::journal::{self, Entry, Journal};
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, FIX, Mishap, clock, no_redaction};
@@ -52,8 +52,7 @@ async fn sweep(script_text: &str, word: &str) {
         fs_err::write(dir.path().join(journal::FILE), content).unwrap();
         let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
         assert_eq!(recorded.len(), kept);
-        let is_reply = |line: &&Line| matches!(line.entry, Entry::Replied { .. });
-        let asked = recorded.iter().filter(is_reply).count();
+        let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
         let script = ScriptedProvider::parse("test", script_text).unwrap().starting_at(asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
@@ -87,7 +86,7 @@ async fn every_stop_keeps_what_there_is() {
     let patch = FIX.split("- calls: [{ tool: shell_command").next().unwrap();
     let patched = |rest: &str| format!("{patch}{rest}");
     for (script, word, turns) in [
-        (patched("- { error: { kind: context_overflow } }"), "context_exhausted", 3),
+        (patched(&"- { error: { kind: context_overflow } }\n".repeat(3)), "context_exhausted", 3),
         (patched("- { error: { kind: filtered } }"), "filtered", 3),
         (patched("- { error: { kind: unavailable } }"), "provider_error", 3),
         (patched("- { text: No., stop: refusal }"), "refused", 4),

@@ -91,11 +91,11 @@ fn names_that_do_not_exist_are_answered() {
     "#]],
     );
     check(
-        &ToolsArgs { wire: Some(WireName::Gemini), ..args("gpt-5.3-codex") },
+        &ToolsArgs { wire: Some(WireName::Messages), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: this build does not speak the `gemini` wire
+            error: this build does not speak the `messages` wire
 
-            hint: `--wire` can be `responses`, `chat`
+            hint: `--wire` can be `responses`, `chat`, `gemini`
         "#]],
     );
 }

@@ -121,8 +121,8 @@ fn wires_streams_that_break_off_are_cut_or_whole() {
         let whole = decode(wire, &[&bytes]).outcome;
         for end in 0..bytes.len() {
             let mut outcome = decode(wire, &[&bytes[..end]]).outcome;
-            // On Chat the token count comes last, and a reply does not depend on it.
-            if wire == Wire::Chat
+            // On Chat and Gemini the token count comes last, and a reply does not depend on it.
+            if matches!(wire, Wire::Chat | Wire::Gemini)
                 && let (Ok(reply), Ok(whole)) = (&mut outcome, &whole)
             {
                 reply.usage = whole.usage;

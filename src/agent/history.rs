@@ -1,7 +1,7 @@
 //! Everything said so far, in the order in which it was said.
 //!
-//! The only way to change a [`History`] is to add to its end: each request is an exact prefix of the
-//! next one, which is what prompt caches are keyed by.
+//! A [`History`] grows at its end only: each request is an exact prefix of the next one, which is what
+//! prompt caches are keyed by. The one exception is compaction, which starts a new one.
 
 use std::collections::HashSet;
 
@@ -36,6 +36,13 @@ impl History {
     /// Answers the calls that were made last, in the order of the calls.
     pub fn answer(&mut self, outputs: impl IntoIterator<Item = CallOutput>) {
         self.extend(outputs.into_iter().map(Item::Output));
+    }
+
+    /// Puts other items in the place of all that was said; ids of earlier calls stay taken.
+    pub fn replace(&mut self, items: Vec<Item>) {
+        self.items.clear();
+        self.stored = None;
+        self.extend(items);
     }
 
     /// The history ends with a reply that went in whole: a provider that stores replies knows all of

@@ -15,6 +15,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::compact::Trigger;
 use crate::clock::Clock;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
@@ -87,8 +88,22 @@ pub enum Entry {
         /// stopped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
+        /// Of a tool that ran a command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
-    /// Items added by the harness (nudges, check failures, compaction).
+    /// The conversation was shortened: from here on it is `items`.
+    Compacted {
+        trigger: Trigger,
+        /// Tokens before and after, as estimated.
+        before: u64,
+        after: u64,
+        /// The answers to the requests for notes; `null` where the request was refused as too long.
+        replies: Vec<Option<Reply>>,
+        cost_usd: f64,
+        items: Vec<Item>,
+    },
+    /// Items added by the harness (nudges, check failures).
     Added {
         items: Vec<Item>,
     },
@@ -133,12 +148,26 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// What the model had answered by this entry, in order; `None` for a request that was refused as
+    /// too long.
+    pub fn replies(&self) -> Vec<Option<&Reply>> {
+        match self {
+            Entry::Replied { reply, .. } => vec![Some(reply)],
+            Entry::Compacted { trigger, replies, .. } => {
+                let refused = (*trigger == Trigger::Overflow).then_some(None);
+                refused.into_iter().chain(replies.iter().map(Option::as_ref)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The entries that must be on the disk, not only with the operating system, before the next
     /// step: what costs money or is seen by others.
     fn must_be_durable(&self) -> bool {
         matches!(
             self,
             Entry::Replied { .. }
+                | Entry::Compacted { .. }
                 | Entry::EffectIntended { .. }
                 | Entry::EffectDone { .. }
                 | Entry::RunEnded { .. }

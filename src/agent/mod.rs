@@ -1,10 +1,11 @@
 //! The agent: turns of model reply and tool calls until the model is done or a budget is used up.
 //!
 //! [`turn::Agent`] is the loop. What a run has said and done so far is a fold over its journal
-//! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`] and
-//! [`doom_loop`] decide, they never hold the loop. Nothing here knows a forge, a wire or a container.
+//! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`],
+//! [`doom_loop`] and [`compact`] decide, they never hold the loop. Nothing here knows a forge, a wire or a container.
 
 pub mod budget;
+pub mod compact;
 pub mod doom_loop;
 pub mod history;
 pub mod journal;

@@ -9,6 +9,9 @@ use crate::provider::Reply;
 use crate::provider::item::{Content, Item, Role, StopReason, ToolCall};
 use crate::tools::dispatch::{self, Fault};
 
+/// Characters of what a provider says about a call that it could not read.
+const MAX_DETAILS: usize = 500;
+
 /// A reply, sorted.
 #[derive(Clone, Debug)]
 pub struct Accepted {
@@ -53,6 +56,10 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
     for item in &reply.items {
         match item {
             Item::Call(_) if reply.stop == StopReason::MaxOutput => continue,
+            Item::Call(call) if reply.stop == StopReason::MalformedCall => {
+                accepted.remarks.push(unreadable(call.payload.as_str()));
+                continue;
+            }
             Item::Call(call) => match objection(call, &accepted.calls, history) {
                 Some(objection) => {
                     accepted.remarks.push(objection);
@@ -74,6 +81,12 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
             Item::Reasoning(_) | Item::Opaque(_) => {}
         }
         accepted.items.push(item.clone());
+    }
+    if reply.stop == StopReason::MalformedCall {
+        accepted.fault = Some(Fault::Malformed);
+        if accepted.remarks.is_empty() {
+            accepted.remarks.push(unreadable(""));
+        }
     }
     accepted.is_refusal &= accepted.calls.is_empty();
     if reply.stop != StopReason::Pause {
@@ -101,6 +114,18 @@ fn objection(call: &ToolCall, earlier: &[ToolCall], history: &History) -> Option
     } else {
         None
     }
+}
+
+/// What the model is told when the provider could not read its call.
+fn unreadable(details: &str) -> String {
+    let clean = details.chars().filter(|c| !c.is_control() || c.is_whitespace());
+    let details: String = clean.take(MAX_DETAILS).collect();
+    let details = if details.is_empty() { details } else { format!(" ({details})") };
+    format!(
+        "Your last reply tried to call a tool, but the call could not be read{details}, so nothing \
+         was run. Call one of the declared tools by its exact name, with one JSON object as its \
+         arguments. If the arguments are long, do the work in smaller steps."
+    )
 }
 
 /// Thinking belongs to what follows it; providers refuse a history in which nothing does.

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::compact::{self, OpenFailure, Trigger};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
 use super::journal::Entry;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use crate::provider::ToolDeclaration;
+use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
@@ -48,6 +50,19 @@ pub struct State {
     pub spending: Spending,
     /// The last thing that the model said.
     pub final_message: String,
+    /// Tokens that the next request's conversation has: the provider's count of the last one, and
+    /// our estimate of what came since.
+    pub context: u64,
+    /// Items of the history's beginning that compaction leaves alone.
+    pub opening: usize,
+    /// Commands whose last run failed, the latest last.
+    pub failures: Vec<OpenFailure>,
+    /// How the conversation was shortened after the last reply, if it was.
+    pub compacted: Option<Trigger>,
+    /// Tokens at which the provider refused a conversation as too long, as estimated.
+    pub refused_at: Option<u64>,
+    /// Tokens of instructions and tools, as estimated.
+    fixed: u64,
     last: Option<Last>,
     cuts: u32,
     empty_replies: u32,
@@ -79,6 +94,10 @@ impl State {
     pub fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::Prompted { instructions, tools, items } => {
+                self.fixed = compact::estimate_text(instructions)
+                    + compact::estimate_text(&tools.to_string());
+                self.context = self.fixed + compact::estimate(items);
+                self.opening = items.len();
                 let tools = serde_json::from_value(tools.clone()).unwrap_or_default();
                 self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
                 self.history.extend(items.iter().cloned());
@@ -90,11 +109,33 @@ impl State {
                 self.spending.usage += reply.usage;
                 self.spending.cost_usd += cost_usd;
                 self.spending.cost_is_estimate |= reply.usage.estimated;
+                self.context = reply.usage.total();
+                self.compacted = None;
                 self.replied(accepted);
                 self.history.ends_with_reply(id);
             }
-            Entry::CallEnded { output, fault, .. } => self.ended(output, *fault),
+            Entry::CallEnded { output, fault, exit_code, .. } => {
+                self.context += compact::estimate_output(output);
+                self.ended(output, *fault);
+                if let Some(exit_code) = exit_code {
+                    self.command_ended(output, *exit_code);
+                }
+            }
+            Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
+                for reply in replies.iter().flatten() {
+                    self.spending.usage += reply.usage;
+                    self.spending.cost_is_estimate |= reply.usage.estimated;
+                }
+                self.spending.cost_usd += cost_usd;
+                if *trigger == Trigger::Overflow {
+                    self.refused_at = Some(*before);
+                }
+                self.context = self.fixed + compact::estimate(items);
+                self.compacted = Some(*trigger);
+                self.history.replace(items.clone());
+            }
             Entry::Added { items } => {
+                self.context += compact::estimate(items);
                 self.history.extend(items.iter().cloned());
                 if let Some(last) = &mut self.last {
                     last.is_remarked = true;
@@ -163,6 +204,21 @@ impl State {
         Ok(items)
     }
 
+    /// The conversation has to be shortened before the next request. Never twice without a reply in
+    /// between: what did not help once does not help again.
+    pub fn is_too_long(&self, model: &Model) -> bool {
+        self.compacted.is_none() && self.context >= self.limit(model)
+    }
+
+    /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in
+    /// any case would be too much.
+    pub fn limit(&self, model: &Model) -> u64 {
+        let Some(refused) = self.refused_at else { return model.compact_at() };
+        let opening = &self.history.items()[..self.opening.min(self.history.items().len())];
+        let stays = self.fixed + compact::estimate(opening);
+        model.compact_at().min((refused / 10 * 8).max(stays * 2))
+    }
+
     fn replied(&mut self, reply: Accepted) {
         self.history.extend(reply.items.iter().cloned());
         if let Some(text) = &reply.text {
@@ -193,6 +249,19 @@ impl State {
         self.count_faults(fault.filter(|_| all_faulty));
     }
 
+    /// Keeps the commands that fail and forgets those that passed since.
+    fn command_ended(&mut self, output: &CallOutput, exit_code: i32) {
+        let calls = self.last.iter().flat_map(|last| &last.reply.calls);
+        let Some(call) = calls.into_iter().find(|call| call.id == output.id) else { return };
+        let command = compact::command(call);
+        self.failures.retain(|failure| failure.command != command);
+        if exit_code != 0 {
+            self.failures.push(OpenFailure::new(command, exit_code, output));
+            let surplus = self.failures.len().saturating_sub(compact::MAX_FAILURES);
+            self.failures.drain(..surplus);
+        }
+    }
+
     fn count_faults(&mut self, fault: Option<Fault>) {
         self.faults = match (fault, self.faults) {
             (Some(fault), Some((earlier, turns))) if earlier == fault => Some((fault, turns + 1)),
@@ -215,6 +284,9 @@ fn declined(reply: &Accepted) -> Option<StopKind> {
         StopReason::Refusal => Some(StopKind::Refused),
         StopReason::ContentFilter => Some(StopKind::Filtered),
         StopReason::EndTurn if reply.is_refusal => Some(StopKind::Refused),
-        StopReason::EndTurn | StopReason::MaxOutput | StopReason::Pause => None,
+        StopReason::EndTurn
+        | StopReason::MaxOutput
+        | StopReason::Pause
+        | StopReason::MalformedCall => None,
     }
 }

@@ -9,14 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::budget::{self, Decision, Which};
+use super::compact::{self, Handover, Trigger};
+use super::history;
 use super::journal::{Entry, Line};
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
 use super::{AgentSpec, Happening};
 use crate::error::Failure;
+use crate::guest::client::CollectLimits;
 use crate::prompt;
-use crate::provider::item::{Item, ToolCall};
-use crate::provider::{Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
+use crate::provider::item::{Item, Role, ToolCall};
+use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means};
 
@@ -113,8 +116,88 @@ impl<'a> Agent<'a> {
 
     async fn ask(&mut self) -> Result<(), StopKind> {
         self.check_budget()?;
-        let reply = self.request().await?;
-        self.append_reply(reply)
+        if self.state.is_too_long(self.spec.model) {
+            self.compact(Trigger::Threshold).await?;
+            self.check_budget()?;
+        }
+        let history = &self.state.history;
+        match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
+            Ok(reply) => self.append_reply(reply),
+            // The second refusal in a row: what is left is the task itself, and it does not fit.
+            Err(StopKind::ContextExhausted) if self.state.compacted == Some(Trigger::Overflow) => {
+                Err(StopKind::ContextExhausted)
+            }
+            Err(StopKind::ContextExhausted) => self.compact(Trigger::Overflow).await,
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Shortens the conversation: the model writes notes for itself, and a message with them and with
+    /// what the harness knows takes the place of the earlier turns.
+    async fn compact(&mut self, trigger: Trigger) -> Result<(), StopKind> {
+        let (opening, before) = (self.state.opening, self.state.context);
+        let limit = self.state.limit(self.spec.model).min(before);
+        let items = self.state.history.items();
+        let asked = match trigger {
+            Trigger::Threshold => items.to_vec(),
+            Trigger::Overflow => compact::cut(items, opening, before / 2),
+        };
+        let (replies, notes) = self.notes(asked).await?;
+        let files = self.changed_files().await?;
+        let handover = Handover {
+            plan: &self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            files: &files,
+            failures: &self.state.failures,
+            notes: notes.as_deref(),
+        };
+        let handover = handover.message().map_err(StopKind::Machine)?;
+        let items = compact::compacted(items, opening, handover, limit);
+        let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
+        let cost_usd = replies.iter().flatten().map(cost).sum();
+        let after = compact::estimate(&items);
+        self.spec.progress.happened(Happening::Compacted { before, after });
+        self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
+    }
+
+    /// Asks the model for notes, and once more when it answers with calls; without any when not even
+    /// that request fits.
+    async fn notes(
+        &self,
+        mut asked: Vec<Item>,
+    ) -> Result<(Vec<Option<Reply>>, Option<String>), StopKind> {
+        let question = prompt::text("task/compact.md").map_err(StopKind::Machine)?;
+        asked.push(history::message(Role::User, [question]));
+        let mut replies = Vec::new();
+        // Tools stay allowed at first: on some wires forbidding them costs the prompt cache.
+        for choice in [ToolChoice::Auto, ToolChoice::None] {
+            let mut reply = match self.request(&asked, choice, None).await {
+                Ok(reply) => reply,
+                Err(StopKind::ContextExhausted) => {
+                    replies.push(None);
+                    break;
+                }
+                Err(stop) => return Err(stop),
+            };
+            reply.usage = budget::plausible(reply.usage);
+            let notes = compact::notes(&reply);
+            replies.push(Some(reply));
+            if notes.is_some() {
+                return Ok((replies, notes));
+            }
+        }
+        Ok((replies, None))
+    }
+
+    /// What differs from the base commit; what the tools reported when the guest cannot say.
+    async fn changed_files(&self) -> Result<Vec<String>, StopKind> {
+        match self.bounded(self.spec.client.collect(CollectLimits::default())).await? {
+            Ok(tree) => {
+                let deleted = tree.listing.deleted.into_iter();
+                let deleted = deleted.map(|path| format!("{path} (deleted)"));
+                Ok(tree.files.into_iter().map(|file| file.path).chain(deleted).collect())
+            }
+            Err(_) => Ok(self.touched.iter().cloned().collect()),
+        }
     }
 
     fn check_budget(&self) -> Result<(), StopKind> {
@@ -125,7 +208,12 @@ impl<'a> Agent<'a> {
         }
     }
 
-    async fn request(&self) -> Result<Reply, StopKind> {
+    async fn request(
+        &self,
+        history: &[Item],
+        tool_choice: ToolChoice,
+        previous: Option<Previous<'_>>,
+    ) -> Result<Reply, StopKind> {
         let prompt = self.state.prompt.as_ref().ok_or_else(|| {
             StopKind::Machine(Failure::internal("the agent was started without a prompt"))
         })?;
@@ -133,18 +221,17 @@ impl<'a> Agent<'a> {
             model: self.spec.model,
             instructions: &prompt.instructions,
             tools: &prompt.tools,
-            history: self.state.history.items(),
+            history,
             effort: self.spec.effort,
-            tool_choice: ToolChoice::Auto,
+            tool_choice,
             cache_key: self.spec.run,
-            previous: self.state.history.previous(),
+            previous,
         };
         let progress = |what: Progress<'_>| {
             self.spec.progress.happened(Happening::Model(what));
         };
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         reply.map_err(|err| match err {
-            // Compaction belongs here: shorten the history once, and ask again.
             ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
             ProviderError::Filtered { .. } => StopKind::Filtered,
             err => StopKind::Provider(err),
@@ -177,7 +264,7 @@ impl<'a> Agent<'a> {
 
     /// Runs recorded calls again for what they changed in the workspace.
     async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for (call, recorded_success) in recorded_writes(recorded, self.state.history.items()) {
+        for (call, recorded_success) in recorded_writes(recorded) {
             let dispatch = self.dispatch();
             let redone = self.bounded(dispatch.redo(&call)).await?.map_err(stop_of)?;
             self.touched.extend(redone.changed);
@@ -261,9 +348,13 @@ impl<'a> Agent<'a> {
 }
 
 /// Calls that wrote and have ended, in the order in which they ran, with their recorded success.
-fn recorded_writes(recorded: &[Line], history: &[Item]) -> Vec<(ToolCall, bool)> {
+fn recorded_writes(recorded: &[Line]) -> Vec<(ToolCall, bool)> {
     let writes: HashSet<&str> = recorded.iter().filter_map(written_id).collect();
-    let calls: HashMap<&str, &ToolCall> = history.iter().filter_map(call_by_id).collect();
+    let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
+    for call in recorded.iter().flat_map(recorded_calls) {
+        // A later call with the same id was never run.
+        calls.entry(&call.id).or_insert(call);
+    }
     let ended = recorded.iter().filter_map(|line| match &line.entry {
         Entry::CallEnded { output, .. } if writes.contains(output.id.as_str()) => Some(output),
         _ => None,
@@ -276,16 +367,20 @@ fn recorded_writes(recorded: &[Line], history: &[Item]) -> Vec<(ToolCall, bool)>
         .collect()
 }
 
+fn recorded_calls(line: &Line) -> impl Iterator<Item = &ToolCall> {
+    let items = match &line.entry {
+        Entry::Replied { reply, .. } => reply.items.as_slice(),
+        _ => &[],
+    };
+    items.iter().filter_map(|item| match item {
+        Item::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
 fn written_id(line: &Line) -> Option<&str> {
     match &line.entry {
         Entry::CallStarted { id, writes: true, .. } => Some(id),
-        _ => None,
-    }
-}
-
-fn call_by_id(item: &Item) -> Option<(&str, &ToolCall)> {
-    match item {
-        Item::Call(call) => Some((call.id.as_str(), call)),
         _ => None,
     }
 }

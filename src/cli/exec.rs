@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::config::{Config, SandboxChoice};
+use crate::config::merge::take;
+use crate::config::{Config, Mode, SandboxChoice, Source};
 use crate::error::{Failure, Result};
 use crate::sandbox::docker::DockerSandbox;
 use crate::task::outcome::Conclusion;
@@ -36,6 +37,10 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "DIR")]
     pub out: Option<PathBuf>,
 
+    /// Read and end with a plan, or do the work
+    #[arg(long, env = "PATCHWRIGHT_MODE", value_name = "MODE")]
+    pub mode: Option<Mode>,
+
     /// Write the change into the working folder of --repo when it succeeds
     #[arg(long, env = "PATCHWRIGHT_APPLY")]
     pub apply: bool,
@@ -46,6 +51,7 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
+    take!(config, Source::Flag, mode = args.mode);
     let prompt = prompt(&args.prompt)?;
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;

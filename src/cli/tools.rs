@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::config::file;
+use crate::config::{Mode, file};
 use crate::error::{Failure, Result};
 use crate::provider::catalogue::Catalogue;
 use crate::provider::hosted;
 use crate::provider::item::Wire;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
-use crate::tools::profile::Profile;
+use crate::tools::profile;
 use crate::tools::registry::ToolSet;
 
 /// Print the tool declarations that a model gets, exactly as they are sent
@@ -65,20 +65,19 @@ impl WireName {
 /// The part of a request body that declares tools, as it was encoded.
 #[derive(Deserialize)]
 struct Body {
-    tools: Box<RawValue>,
+    /// Absent when nothing is declared.
+    tools: Option<Box<RawValue>>,
 }
 
 /// The declarations as JSON, byte for byte as they stand in a request, with a final newline.
 pub fn run(args: &ToolsArgs) -> Result<String> {
     let catalogue = Catalogue::load(&BTreeMap::new())?;
-    let model = catalogue.resolve(&args.model, args.wire.map(WireName::wire))?;
-    let profile = match &args.profile {
-        Some(name) => named(name)?,
-        None => Profile::for_model(&model),
-    };
-    let tools = ToolSet::new(profile, model.wire)?
-        .strict(model.strict)
-        .with_hosted(hosted::declarations(&hosted_tools(args)?, model.wire)?);
+    let mut model = catalogue.resolve(&args.model, args.wire.map(WireName::wire))?;
+    if let Some(profile) = &args.profile {
+        profile::choose(&mut model, profile);
+    }
+    let hosted = hosted::declarations(&hosted_tools(args)?, model.wire)?;
+    let tools = ToolSet::for_run(&model, Mode::Execute, &hosted)?;
     let request = Request {
         model: &model,
         instructions: "",
@@ -92,7 +91,7 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
     let body = wire::encode(model.wire, &request).ok_or_else(|| unspoken(model.wire))?;
     let body: Body = serde_json::from_slice(&body)
         .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
-    Ok(format!("{}\n", body.tools.get()))
+    Ok(format!("{}\n", body.tools.as_deref().map_or("[]", RawValue::get)))
 }
 
 fn hosted_tools(args: &ToolsArgs) -> Result<Vec<serde_json::Value>> {
@@ -101,14 +100,6 @@ fn hosted_tools(args: &ToolsArgs) -> Result<Vec<serde_json::Value>> {
     };
     let text = super::read_file(path, "configuration")?;
     Ok(file::parse(&path.display().to_string(), &text)?.hosted_tools)
-}
-
-fn named(name: &str) -> Result<Profile> {
-    let known = Profile::ALL.iter().map(|profile| format!("`{}`", profile.name()));
-    Profile::named(name).ok_or_else(|| {
-        Failure::usage(format!("unknown tool profile `{name}`"))
-            .hint(format!("the profiles are {}", known.collect::<Vec<_>>().join(", ")))
-    })
 }
 
 fn unspoken(given: Wire) -> Failure {

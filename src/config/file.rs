@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::{Mode, Personality};
 use crate::error::{Failure, Result};
 
 /// Where the repository keeps its configuration.
@@ -27,6 +28,10 @@ pub struct File {
     pub hosted_tools: Vec<serde_json::Value>,
     /// Operator only: the provider stores replies, and requests name the last one.
     pub stateful: Option<bool>,
+    /// Operator only: the tone of what people read.
+    pub personality: Option<Personality>,
+    /// Operator only: plan, or do the work.
+    pub mode: Option<Mode>,
     /// Container image for the repository.
     pub image: Option<String>,
     /// Commands that prepare the image, run once as root without secrets.

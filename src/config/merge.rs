@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Config, Identity, Publish, SandboxChoice, Source, file};
+use super::{Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file};
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
 use crate::policy::{Policy, RepositoryPolicy};
@@ -49,6 +49,8 @@ pub fn defaults() -> Result<Config> {
         publish: Publish::default(),
         access: Access::default(),
         identity: Identity { name: String::new(), email: String::new() },
+        personality: Personality::default(),
+        mode: Mode::default(),
         dry_run: false,
         sources: std::collections::BTreeMap::new(),
         notes: Vec::new(),
@@ -78,6 +80,8 @@ fn overlay(config: &mut Config, file: file::File) {
     let hosted = Some(file.hosted_tools).filter(|tools| !tools.is_empty());
     take!(config, source, hosted_tools = hosted);
     take!(config, source, stateful = file.stateful);
+    take!(config, source, personality = file.personality);
+    take!(config, source, mode = file.mode);
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
@@ -168,6 +172,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("profile", file.profile.is_some()),
         ("hosted-tools", !file.hosted_tools.is_empty()),
         ("stateful", file.stateful.is_some()),
+        ("personality", file.personality.is_some()),
+        ("mode", file.mode.is_some()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),

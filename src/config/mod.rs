@@ -47,6 +47,12 @@ pub struct Config {
     pub publish: Publish,
     pub access: Access,
     pub identity: Identity,
+    /// The tone of what people read.
+    #[serde(default)]
+    pub personality: Personality,
+    /// What the model may do about the task.
+    #[serde(default)]
+    pub mode: Mode,
     /// Do everything but write to the forge.
     pub dry_run: bool,
     /// Where each value that is not a default came from.
@@ -63,6 +69,41 @@ pub enum SandboxChoice {
     Docker,
     /// No container: Landlock and seccomp on this machine.
     Local,
+}
+
+/// The tone of what people read; nothing else depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Personality {
+    /// Plain and direct.
+    #[default]
+    Pragmatic,
+    /// Warm, without jargon.
+    Friendly,
+    /// Whatever the model is like by itself.
+    None,
+}
+
+impl Personality {
+    /// The word in configuration files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Personality::Pragmatic => "pragmatic",
+            Personality::Friendly => "friendly",
+            Personality::None => "none",
+        }
+    }
+}
+
+/// What the model may do about the task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Read and end with a plan; nothing is changed
+    Plan,
+    /// Do the work
+    #[default]
+    Execute,
 }
 
 /// How the pull request is made.

@@ -13,6 +13,8 @@ pub struct Environment {
     pub date: String,
     /// Hosts that commands can reach; none means no network.
     pub allowed_hosts: Vec<String>,
+    /// Places that commands may write to; none means that nothing may be changed.
+    pub writable: Vec<String>,
     /// What the sandbox is, in a few words.
     pub sandbox: String,
     /// What is left of the run's time.
@@ -29,7 +31,12 @@ pub fn render(environment: &Environment) -> String {
     };
     row("cwd", &environment.cwd);
     row("approval_policy", "never");
-    row("sandbox_mode", "workspace-write");
+    if environment.writable.is_empty() {
+        row("sandbox_mode", "read-only");
+    } else {
+        row("sandbox_mode", "workspace-write");
+        row("writable", &environment.writable.join(", "));
+    }
     row("sandbox", &environment.sandbox);
     if environment.allowed_hosts.is_empty() {
         row("network_access", "none");

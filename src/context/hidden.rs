@@ -107,6 +107,24 @@ pub fn clean(text: &str) -> Cleaned {
     cleaned
 }
 
+/// The text with a blank in every `</tag`, however it is spelled: what stands in a block cannot end
+/// it.
+pub(super) fn without_closing(text: &str, tag: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let inner = from.trim_start_matches('<').trim_start();
+        let name = inner.strip_prefix('/').map(str::trim_start).unwrap_or_default();
+        let is_closing = name.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag));
+        out.push_str(if is_closing { "< " } else { "<" });
+        rest = from.get(1..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
 pub(super) fn add(counts: &mut Counts, more: Counts) {
     for (kind, count) in more {
         *counts.entry(kind).or_default() += count;

@@ -12,6 +12,8 @@ const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 const MAX_BYTES: usize = 32 << 10;
 /// Nested files whose text is included; the others are listed by name.
 const MAX_NESTED: usize = 16;
+/// Bytes of a path that are shown.
+const MAX_PATH: usize = 200;
 /// Nested files that are listed.
 const MAX_LISTED: usize = 50;
 
@@ -79,10 +81,9 @@ impl Instructions {
     pub fn render(&self, root: &str) -> String {
         let mut out = Vec::new();
         for block in &self.blocks {
-            let place = format!("{root}/{}", block.scope);
+            let place = format!("{root}/{}", path(&block.scope));
             let place = place.trim_end_matches('/');
-            // The closing tag inside would end the block early.
-            let text = block.text.replace("</INSTRUCTIONS>", "< /INSTRUCTIONS>");
+            let text = hidden::without_closing(&block.text, "INSTRUCTIONS");
             out.push(format!(
                 "# {} instructions for {place}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>",
                 name(&block.path)
@@ -91,7 +92,7 @@ impl Instructions {
         if !self.listed.is_empty() {
             out.push(format!(
                 "Before you change files below these folders, read: {}",
-                self.listed.join(", ")
+                self.listed.iter().map(|name| path(name)).collect::<Vec<_>>().join(", ")
             ));
         }
         out.join("\n\n")
@@ -113,6 +114,12 @@ fn one_per_folder<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
     let mut found: Vec<&str> = best.into_values().map(|(_, path)| path).collect();
     found.sort_by_key(|path| (path.matches('/').count(), *path));
     found
+}
+
+/// A path as it may stand in a line: a folder's name can hold line ends and whole sentences.
+fn path(path: &str) -> String {
+    let shown = hidden::invisible(path).text.replace(char::is_whitespace, "_");
+    bounded(&shown, MAX_PATH).to_owned()
 }
 
 fn folder(path: &str) -> &str {

@@ -3,6 +3,7 @@
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
+pub mod skills;
 pub mod thread;
 
 mod lines;

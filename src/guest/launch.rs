@@ -6,8 +6,9 @@
 //! and exits with the command's exit code. So nothing that a command starts outlives it.
 
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions};
@@ -22,8 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
+/// The program's argument for a command with empty standard input.
+pub const LAUNCH: &str = "launch";
+/// The same for a command that is fed: the launcher's standard error is then the reading end of what
+/// becomes the command's standard input, and the command's standard error joins its output.
+pub const LAUNCH_FED: &str = "launch-fed";
+
 /// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes.
-pub fn launch(command: &[String]) -> ExitCode {
+pub fn launch(command: &[String], is_fed: bool) -> ExitCode {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -41,8 +48,12 @@ pub fn launch(command: &[String]) -> ExitCode {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
     }
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    let spawned = Command::new(program).args(args).process_group(0).spawn();
-    let child = match spawned {
+    let mut command = Command::new(program);
+    command.args(args).process_group(0);
+    if is_fed && let Err(err) = feed(&mut command) {
+        return complain(&format!("cannot pass the input on: {err}"), NOT_RUNNABLE);
+    }
+    let child = match command.spawn() {
         Ok(child) => child,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
             return complain(&format!("`{program}`: command not found"), NOT_FOUND);
@@ -52,6 +63,14 @@ pub fn launch(command: &[String]) -> ExitCode {
     let code = wait_for(Pid::from_child(&child));
     descendants::leave_nobody(PATIENCE);
     ExitCode::from(code)
+}
+
+/// Gives the command what came in place of standard error as its input.
+fn feed(command: &mut Command) -> std::io::Result<()> {
+    let input = std::io::stderr().as_fd().try_clone_to_owned()?;
+    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
+    command.stdin(Stdio::from(input)).stderr(Stdio::from(output));
+    Ok(())
 }
 
 /// Collects every dead child, until the command itself is among them.

@@ -6,7 +6,7 @@
 //! times, and [`collected`] parses what comes out as hostile.
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
-//! ([`descendants`]) and within bounds of [`output`]; [`transfer`] unpacks the tree and [`collect`]
+//! ([`descendants`]) and within bounds of [`output`], or in a shell that stays (`resident`); [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
@@ -25,6 +25,7 @@ pub mod output;
 pub mod paths;
 pub mod process;
 pub mod protocol;
+mod resident;
 pub mod room;
 pub mod seccomp;
 pub mod serve;

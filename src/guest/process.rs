@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, WaitOptions};
 
-use super::descendants;
 use super::output::Kept;
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
-use super::room::Room;
+use super::resident::Resident;
+use super::room::{Inside, Room};
+use super::{descendants, launch};
 use crate::tools::{CommandOutput, ToolError};
 
 /// The exit code of a command that ran out of time, as `timeout(1)` has it.
@@ -46,6 +47,8 @@ pub struct Processes {
     room: Option<Arc<Room>>,
     launchers: Mutex<BTreeSet<i32>>,
     stopping: AtomicBool,
+    /// The shell that outlives its commands; `None` until it is asked for.
+    pub(super) resident: Mutex<Option<Resident>>,
 }
 
 /// A command to run.
@@ -92,22 +95,12 @@ impl Processes {
     /// alive when this returns.
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
-        let inside = self.room.as_ref().map(|room| room.enter()).transpose();
-        let inside = inside.map_err(ToolError::tell)?;
-        let mut running = self.start(spec)?;
+        let inside = self.enter()?;
+        let mut running = self.start(spec, None)?;
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
-        let ending = running.follow(&mut kept, started + spec.timeout, &|| {
-            if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
-                return Some(Ending::Cancelled);
-            }
-            self.room.as_ref()?.full().map(Ending::Full)
-        });
-        let status = running.finish(&mut kept);
-        self.forget(&running.child);
-        if status.is_none_or(|status| status.signal().is_some()) {
-            // The launcher did not do its work: its orphans are ours.
-            self.kill_strays();
-        }
+        let ending =
+            running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
+        let status = self.end(running, &mut kept);
         drop(inside);
         let timed_out = matches!(ending, Ending::TimedOut);
         let code = match ending {
@@ -116,20 +109,52 @@ impl Processes {
             Ending::Full(why) => {
                 return Err(ToolError::tell(format!("the command was ended: {why}")));
             }
-            Ending::Ended => status.map_or(TIMED_OUT, |status| {
-                status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
-            }),
+            Ending::Ended => exit_code(status),
         };
-        if let Some(room) = &self.room {
-            room.after().map_err(|why| {
-                ToolError::tell(format!("the command ended with exit code {code}, but {why}"))
-            })?;
-        }
+        self.leave(code)?;
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(kept.finish(code, timed_out, duration))
     }
 
-    fn start(&self, spec: &Spec<'_>) -> Result<Running, ToolError> {
+    /// A command begins; the workspace is watched while the answer lives.
+    pub(super) fn enter(&self) -> Result<Option<Inside<'_>>, ToolError> {
+        self.room.as_ref().map(|room| room.enter()).transpose().map_err(ToolError::tell)
+    }
+
+    /// A command has ended; an error when the workspace now holds too much.
+    pub(super) fn leave(&self, code: i32) -> Result<(), ToolError> {
+        let Some(room) = &self.room else { return Ok(()) };
+        room.after().map_err(|why| {
+            ToolError::tell(format!("the command ended with exit code {code}, but {why}"))
+        })
+    }
+
+    /// Why a running command has to end before its time.
+    pub(super) fn interruption(&self, cancelled: &AtomicBool) -> Option<Ending> {
+        if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
+            return Some(Ending::Cancelled);
+        }
+        self.room.as_ref()?.full().map(Ending::Full)
+    }
+
+    /// Ends what runs with everything below it, and takes the rest of its output. `None` when the
+    /// launcher had to be killed.
+    pub(super) fn end(&self, mut running: Running, sink: &mut dyn Sink) -> Option<ExitStatus> {
+        let status = running.finish(sink);
+        self.forget(&running.child);
+        if status.is_none_or(|status| status.signal().is_some()) {
+            // The launcher did not do its work: its orphans are ours.
+            self.kill_strays();
+        }
+        status
+    }
+
+    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
+    pub(super) fn start(
+        &self,
+        spec: &Spec<'_>,
+        feed: Option<PipeReader>,
+    ) -> Result<Running, ToolError> {
         let cwd = match spec.cwd {
             Some(cwd) => self.workspace.join(cwd),
             None => self.workspace.clone(),
@@ -147,10 +172,16 @@ impl Processes {
             |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
         let (reader, writer) = std::io::pipe().map_err(broken)?;
         let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
+        let stdout = writer.try_clone().map_err(broken)?;
+        let (mode, stderr) = match feed {
+            None => (launch::LAUNCH, Stdio::from(writer)),
+            // The launcher's own standard input is its lifeline.
+            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+        };
         #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
         let mut command = Command::new("/proc/self/exe");
         command
-            .args(["launch", "--"])
+            .args([mode, "--"])
             .args(spec.argv)
             .env_clear()
             .envs(&self.env)
@@ -158,8 +189,8 @@ impl Processes {
             .envs(spec.env)
             .current_dir(&cwd)
             .stdin(Stdio::from(lifeline_end))
-            .stdout(writer.try_clone().map_err(broken)?)
-            .stderr(writer);
+            .stdout(stdout)
+            .stderr(stderr);
         let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn().map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
@@ -200,6 +231,7 @@ impl Processes {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         let until = Instant::now() + PATIENCE;
+        self.end_resident(until);
         while Instant::now() < until {
             if self.launchers.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
                 break;
@@ -210,9 +242,27 @@ impl Processes {
     }
 }
 
+/// The exit code of a command as shells have it.
+pub(super) fn exit_code(status: Option<ExitStatus>) -> i32 {
+    status.map_or(TIMED_OUT, |status| {
+        status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    })
+}
+
+/// Where output goes as it arrives.
+pub(super) trait Sink {
+    fn push(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Kept {
+    fn push(&mut self, bytes: &[u8]) {
+        Kept::push(self, bytes);
+    }
+}
+
 /// Why [`Running::follow`] stopped.
 #[derive(Debug)]
-enum Ending {
+pub(super) enum Ending {
     Ended,
     TimedOut,
     Cancelled,
@@ -221,7 +271,8 @@ enum Ending {
 }
 
 /// A launcher with its command.
-struct Running {
+#[derive(Debug)]
+pub(super) struct Running {
     child: Child,
     /// Readable when the launcher has ended; absent on kernels without it.
     pidfd: Option<OwnedFd>,
@@ -231,15 +282,15 @@ struct Running {
 
 impl Running {
     /// Reads output until the launcher has ended, the time is up or `stop` says so.
-    fn follow(
+    pub(super) fn follow<S: Sink>(
         &mut self,
-        kept: &mut Kept,
+        kept: &mut S,
         deadline: Instant,
-        stop: &dyn Fn() -> Option<Ending>,
+        stop: &dyn Fn(&S) -> Option<Ending>,
     ) -> Ending {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            if let Some(ending) = stop() {
+            if let Some(ending) = stop(kept) {
                 return ending;
             }
             let now = Instant::now();
@@ -254,7 +305,7 @@ impl Running {
     }
 
     /// Waits a moment for output or the end, and takes what is there.
-    fn step(&mut self, kept: &mut Kept, buffer: &mut [u8], wait: Duration) -> Step {
+    fn step(&mut self, kept: &mut dyn Sink, buffer: &mut [u8], wait: Duration) -> Step {
         let ready = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         let mut fds = Vec::with_capacity(2);
         fds.extend(self.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -281,7 +332,7 @@ impl Running {
     }
 
     /// Reads once; forgets the pipe at its end.
-    fn take(&mut self, kept: &mut Kept, buffer: &mut [u8]) {
+    fn take(&mut self, kept: &mut dyn Sink, buffer: &mut [u8]) {
         let Some(output) = &mut self.output else { return };
         match output.read(buffer) {
             Ok(0) => self.output = None,
@@ -291,9 +342,32 @@ impl Running {
         }
     }
 
+    /// The launcher's process.
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Throws away what has been written and not read yet.
+    pub(super) fn discard(&mut self) {
+        struct Nowhere;
+        impl Sink for Nowhere {
+            fn push(&mut self, _: &[u8]) {}
+        }
+        let mut buffer = vec![0; 64 << 10];
+        // A bound: a writer that nobody stopped must not hold up the next command.
+        for _ in 0..256 {
+            let Some(output) = &self.output else { return };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
+                Ok(count) if count > 0 => self.take(&mut Nowhere, &mut buffer),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
     /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the
     /// launcher had to be killed.
-    fn finish(&mut self, kept: &mut Kept) -> Option<ExitStatus> {
+    fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
         self.lifeline = None;
         let mut buffer = vec![0; 64 << 10];
         let until = Instant::now() + PATIENCE;
@@ -324,7 +398,7 @@ enum Step {
     Ended,
 }
 
-fn timespec(time: Duration) -> Timespec {
+pub(super) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),

@@ -50,6 +50,8 @@ pub struct Model {
     pub strict: bool,
     /// The model takes pictures.
     pub images: bool,
+    /// Tokens of a conversation from which on it is compacted; `None` for a part of the window.
+    pub compact_at: Option<u64>,
     /// The provider stores replies, and requests name the last one instead of repeating the
     /// conversation (Responses wire only).
     pub stateful: bool,
@@ -66,6 +68,11 @@ pub struct Model {
 }
 
 impl Model {
+    /// Tokens of a conversation from which on it is compacted.
+    pub fn compact_at(&self) -> u64 {
+        self.compact_at.unwrap_or(self.context_window / 100 * 85)
+    }
+
     /// The file of a `scripted:FILE` model.
     pub fn script(&self) -> Option<&Path> {
         self.slug.strip_prefix("scripted:").filter(|_| self.provider == "scripted").map(Path::new)
@@ -294,8 +301,8 @@ fn suggest<'a>(failure: Failure, given: &str, known: impl Iterator<Item = &'a st
     }
 }
 
-/// Levenshtein distance in bytes.
-fn distance(one: &str, other: &str) -> usize {
+/// Levenshtein distance in bytes: how far apart two names are.
+pub fn distance(one: &str, other: &str) -> usize {
     let other = other.as_bytes();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (index, byte) in one.bytes().take(100).enumerate() {

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::hosted::{self, Secrets};
+use super::catalogue::Model;
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
 use super::wire;
@@ -24,6 +25,7 @@ use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use crate::error::{Failure, Result};
 
 mod answer;
+mod anthropic;
 mod clean;
 
 /// How long to wait for a connection.
@@ -77,6 +79,9 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
+/// Versions of Google's API as they stand in addresses.
+const VERSIONS: &[&str] = &["v1", "v1beta", "v1beta1", "v1alpha"];
+
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
@@ -101,6 +106,8 @@ pub struct HttpProvider {
     key: Option<SecretString>,
     /// What declarations of hosted tools refer to.
     secrets: Secrets,
+    /// `anthropic-version`, on the Messages wire.
+    anthropic_version: HeaderValue,
     client: Client,
     policy: Policy,
     deadlines: Deadlines,
@@ -137,6 +144,7 @@ impl HttpProvider {
             base,
             key,
             secrets: Secrets::new(),
+            anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
@@ -158,9 +166,19 @@ impl HttpProvider {
     }
 
     #[must_use]
+    #[must_use]
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
         self.deadlines = deadlines;
         self
+    }
+
+    /// The version of Anthropic's API that is asked for, instead of `2023-06-01`.
+    ///
+    /// # Errors
+    /// When it is not a date.
+    pub fn with_anthropic_version(mut self, version: &str) -> Result<HttpProvider> {
+        self.anthropic_version = anthropic::version(version)?;
+        Ok(self)
     }
 
     /// The address of the endpoint as it may be shown.
@@ -170,7 +188,14 @@ impl HttpProvider {
 
     fn url(&self, wire: Wire, model: &str) -> Url {
         let mut url = self.base.clone();
-        let path = format!("{}/{}", url.path().trim_end_matches('/'), wire::path(wire, model));
+        let mut path = wire::path(wire, model);
+        // Vertex AI has the version before the publisher, and some write it into the base URL.
+        let has_version =
+            |mut parts: std::str::Split<'_, char>| parts.any(|it| VERSIONS.contains(&it));
+        if wire == Wire::Gemini && url.path_segments().is_some_and(has_version) {
+            path = path.trim_start_matches("v1beta/").to_owned();
+        }
+        let path = format!("{}/{path}", url.path().trim_end_matches('/'));
         url.set_path(&path);
         if wire == Wire::Gemini {
             url.query_pairs_mut().append_pair("alt", "sse");
@@ -178,25 +203,25 @@ impl HttpProvider {
         url
     }
 
-    fn headers(&self, wire: Wire) -> HeaderMap {
+    fn headers(&self, model: &Model) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed answer can be a bomb, and a stream of small events gains nothing.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if wire == Wire::Messages {
-            let name = HeaderName::from_static("anthropic-version");
-            headers.insert(name, HeaderValue::from_static("2023-06-01"));
-        }
-        if let Some(key) = &self.key {
-            let (name, value) = match wire {
-                Wire::Responses | Wire::Chat => (header::AUTHORIZATION, bearer(key)),
-                Wire::Messages => (HeaderName::from_static("x-api-key"), bare(key)),
-                Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), bare(key)),
-            };
-            if let Ok(value) = value {
-                headers.insert(name, value);
+        let key = self.key.as_ref();
+        let credential = match model.wire {
+            Wire::Responses | Wire::Chat => key.map(|key| (header::AUTHORIZATION, bearer(key))),
+            Wire::Messages => {
+                anthropic::add(&mut headers, model, &self.anthropic_version, key);
+                key.map(anthropic::credential)
             }
+            Wire::Gemini => {
+                key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key)))
+            }
+        };
+        if let Some((name, Ok(value))) = credential {
+            headers.insert(name, value);
         }
         headers
     }
@@ -303,11 +328,12 @@ impl HttpProvider {
         };
         let prepared = Prepared {
             url: self.url(wire, &request.model.slug),
-            headers: self.headers(wire),
+            headers: self.headers(request.model),
             body: Bytes::from(body),
         };
         let mut reply = self.attempts(wire, &prepared, progress).await?;
         estimate_missing(&mut reply, prepared.body.len());
+        wire::settle(wire, &mut reply, request.history);
         Ok(reply)
     }
 

@@ -222,4 +222,7 @@ pub enum StopReason {
     Refusal,
     /// The provider paused a long turn; send the history again as it is.
     Pause,
+    /// The model tried to call a tool in a form that the provider could not read, or one that was not
+    /// declared. A call among the items has no id, is never run, and holds what the provider says.
+    MalformedCall,
 }

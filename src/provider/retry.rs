@@ -122,8 +122,35 @@ pub fn with_headers(mut fault: Fault, headers: &HeaderMap, now: DateTime<Utc>) -
     }
     if let Some(wait) = wait_in_headers(headers, now) {
         fault.wait = Some(wait);
+    } else if fault.kind == FaultKind::RateLimited && fault.wait.is_none() {
+        fault.wait = reset_in_headers(headers, now);
     }
     fault
+}
+
+/// Until when Anthropic's limits are used up: `anthropic-ratelimit-NAME-reset` is a time in RFC
+/// 3339. The latest of the limits of which nothing remains counts; when each has something left,
+/// only too little for the request, the first that is filled up again.
+fn reset_in_headers(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let (mut used_up, mut others) = (Vec::new(), Vec::new());
+    for name in ["requests", "tokens", "input-tokens", "output-tokens"] {
+        let field = |what| header(headers, &format!("anthropic-ratelimit-{name}-{what}"));
+        let Some(reset) = field("reset").and_then(|it| DateTime::parse_from_rfc3339(it).ok())
+        else {
+            continue;
+        };
+        let reset = reset.with_timezone(&Utc);
+        if field("remaining") == Some("0") { used_up.push(reset) } else { others.push(reset) }
+    }
+    let until = used_up.into_iter().max().or(others.into_iter().min())?;
+    Some((until - server_time(headers, now)).to_std().unwrap_or_default())
+}
+
+/// The server's own clock decides, when it tells the time.
+fn server_time(headers: &HeaderMap, now: DateTime<Utc>) -> DateTime<Utc> {
+    header(headers, "date")
+        .and_then(|text| DateTime::parse_from_rfc2822(text).ok())
+        .map_or(now, |date| date.with_timezone(&Utc))
 }
 
 /// The wait that `retry-after-ms` or `Retry-After` (seconds or a date) asks for.
@@ -142,11 +169,7 @@ pub fn wait_in_headers(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Durati
         return Some(wait);
     }
     let date = DateTime::parse_from_rfc2822(text).ok()?;
-    // The server's own clock decides, when it tells the time.
-    let now = header(headers, "date")
-        .and_then(|text| DateTime::parse_from_rfc2822(text).ok())
-        .map_or(now, |date| date.with_timezone(&Utc));
-    Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
+    Some((date.with_timezone(&Utc) - server_time(headers, now)).to_std().unwrap_or_default())
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -34,6 +34,7 @@ pub struct ScriptedProvider {
 enum Prepared {
     Written(ScriptedReply),
     Recorded(Box<Reply>),
+    TooLong,
 }
 
 /// One reply of a script.
@@ -119,9 +120,12 @@ impl ScriptedProvider {
         Ok(ScriptedProvider::new(name, replies.into_iter().map(Prepared::Written).collect()))
     }
 
-    /// The replies that a journal recorded, again.
-    pub fn from_replies(replies: Vec<Reply>) -> ScriptedProvider {
-        let replies = replies.into_iter().map(|reply| Prepared::Recorded(Box::new(reply)));
+    /// The replies that a journal recorded, again; `None` for a request that was refused as too long.
+    pub fn from_replies(replies: Vec<Option<Reply>>) -> ScriptedProvider {
+        let replies = replies.into_iter().map(|reply| match reply {
+            Some(reply) => Prepared::Recorded(Box::new(reply)),
+            None => Prepared::TooLong,
+        });
         ScriptedProvider::new("journal", replies.collect())
     }
 
@@ -149,6 +153,10 @@ impl ScriptedProvider {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let reply = match self.replies.get(index)? {
             Prepared::Recorded(reply) => reply.as_ref().clone(),
+            Prepared::TooLong => {
+                let message = "as it was recorded".to_owned();
+                return Some(Err(ProviderError::ContextOverflow { message }));
+            }
             Prepared::Written(written) => match &written.error {
                 Some(error) => return Some(Err(error.as_provider_error(&self.name))),
                 None => written.reply(index, request),

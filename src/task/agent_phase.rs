@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::brief::{Brief, message};
+use super::brief::{self, Brief, message};
 use super::checks::{self, Checks};
 use super::progress::Progress;
 use super::run::Run;
@@ -11,6 +11,7 @@ use super::workspace::Workspace;
 use crate::agent::journal::{Entry, Line};
 use crate::agent::state::State;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use crate::config::Mode;
 use crate::error::{Failure, Result};
 use crate::git::tree::Change;
 use crate::guest::client::CollectLimits;
@@ -18,8 +19,6 @@ use crate::prompt::{self, Before, FailedCheck};
 use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
-use crate::tools::profile::Profile;
-use crate::tools::registry::ToolSet;
 use crate::verify::{self, CheckRun};
 
 /// What the agent left: its stop, and the change that came out of the sandbox.
@@ -63,7 +62,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         change,
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
-        instruction_files: brief.files.files(),
+        instruction_files: brief.instruction_files(),
         enforced: Vec::new(),
     })
 }
@@ -88,11 +87,11 @@ pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     let run = phase.run;
     let sandbox = checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
     let notes = brief.notes.clone();
-    let instruction_files = brief.files.files();
+    let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
     let mut stopped = converse(phase, &sandbox, &brief).await?;
-    let collected = match &stopped.reason {
-        StopKind::Sandbox(_) => Ok(None),
+    let collected = match (&stopped.reason, run.config.mode) {
+        (StopKind::Sandbox(_), _) | (_, Mode::Plan) => Ok(None),
         _ => collect(phase, &sandbox).await,
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
@@ -127,9 +126,7 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
         instructions: brief.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&run.world.model), run.world.model.wire)?
-            .strict(run.world.model.strict)
-            .with_hosted(run.world.hosted_tools.clone()),
+        tools: brief::tools(run)?,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,
@@ -139,9 +136,14 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
     let mut stopped = if Agent::can_resume(&run.folder.recorded) {
         agent.resume(&run.folder.recorded).await
     } else {
-        agent.run(brief.items(run, sandbox)).await
+        agent.run(brief.items(run, sandbox)?).await
     };
-    for _ in rounds_given(&run.folder.recorded)..run.config.limits.verify_rounds {
+    let rounds = match run.config.mode {
+        Mode::Execute => run.config.limits.verify_rounds,
+        // There is no change to check.
+        Mode::Plan => 0,
+    };
+    for _ in rounds_given(&run.folder.recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
@@ -216,6 +218,9 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
             spending.usage.total(),
             spending.cost_usd
         )),
+        Happening::Compacted { before, after } => {
+            ui.say(&format!("compacted the conversation from about {before} to {after} tokens"));
+        }
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }

@@ -1,20 +1,27 @@
-//! What the agent is told at the start: the system prompt, then in order the environment, the
-//! repository's instruction files, and the task.
+//! What the agent is told at the start, in layers and in this order: the system prompt, the
+//! environment, the repository's instruction files, its skills, the mode, the task.
+//!
+//! [`Brief::assemble`] is pure: the same sources give the same text.
 
 use super::TaskKind;
 use super::admit::Admitted;
 use super::checks::Checks;
 use super::run::Run;
 use super::workspace::Workspace;
+use crate::config::{Mode, Personality};
 use crate::context::environment::{self, Environment};
 use crate::context::instructions::{self, Instructions};
+use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread, ThreadContext};
 use crate::error::{Failure, Result};
-use crate::prompt;
+use crate::prompt::{self, SystemPrompt};
+use crate::provider::ToolDeclaration;
+use crate::provider::catalogue::Model;
 use crate::provider::item::{Content, Item, Message, Role};
 use crate::sandbox::Running;
+use crate::tools::registry::ToolSet;
 
-/// Files that are looked at for instructions.
+/// Files that are looked at for instructions and skills.
 const MAX_PATHS: usize = 500_000;
 
 /// What is known before the sandbox runs.
@@ -23,11 +30,30 @@ pub struct Brief {
     /// The system prompt.
     pub instructions: String,
     pub files: Instructions,
+    pub skills: Skills,
+    pub mode: Mode,
     /// The task in words.
     pub task: String,
     /// For the report: what was removed from or left out of the input.
     pub notes: Vec<String>,
     checks: Vec<String>,
+}
+
+/// What a brief is made of.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    pub model: &'a Model,
+    /// What the model can call.
+    pub tools: &'a [ToolDeclaration],
+    pub personality: Personality,
+    pub mode: Mode,
+    /// The files of the base commit, and how one is read.
+    pub paths: &'a [String],
+    pub read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// The task in words.
+    pub task: &'a str,
+    /// The commands by which the change will be judged.
+    pub checks: &'a [String],
 }
 
 impl Brief {
@@ -37,37 +63,82 @@ impl Brief {
         workspace: &Workspace,
         checks: &Checks,
     ) -> Result<Brief> {
-        let files = instruction_files(workspace).await?;
-        let (task, mut notes) = task_text(run, admitted, checks)?;
-        notes.extend(files.notes.iter().cloned());
+        let (task, notes) = task_text(run, admitted, checks)?;
+        // Of the base commit: what a model or a contributor changes is not obeyed.
+        let paths = workspace.paths(MAX_PATHS).await?;
+        let mut brief = Brief::assemble(&Sources {
+            model: &run.world.model,
+            tools: tools(run)?.declarations(),
+            personality: run.config.personality,
+            mode: run.config.mode,
+            paths: &paths,
+            read: &|path| workspace.file_now(path),
+            task: &task,
+            checks: &checks.commands,
+        })?;
+        brief.notes.splice(0..0, notes);
+        Ok(brief)
+    }
+
+    /// Everything that is known before the sandbox runs.
+    pub fn assemble(sources: &Sources<'_>) -> Result<Brief> {
+        let Sources { model, tools, personality, mode, paths, read, task, checks } = *sources;
+        let files = instructions::instructions(paths.iter().map(String::as_str), read);
+        let skills = skills::skills(paths.iter().map(String::as_str), read);
+        let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
         Ok(Brief {
-            instructions: prompt::system(&run.world.model)?.to_owned(),
+            instructions: prompt::system(&SystemPrompt { model, tools, personality })?,
             files,
-            task,
+            skills,
+            mode,
+            task: task.to_owned(),
             notes,
-            checks: checks.commands.clone(),
+            checks: checks.to_vec(),
         })
     }
 
+    /// The files of the repository whose text stands in the opening, for the report.
+    pub fn instruction_files(&self) -> Vec<String> {
+        let used = self.skills.used(&self.task).into_iter().map(|skill| skill.path.clone());
+        self.files.files().into_iter().chain(used).collect()
+    }
+
     /// The opening of the conversation in a running sandbox.
-    pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Vec<Item> {
-        let environment = environment::render(&Environment {
+    pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
+        let writable = match self.mode {
+            Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
+            Mode::Plan => Vec::new(),
+        };
+        self.opening(&Environment {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
             date: run.world.clock.now().format("%Y-%m-%d").to_string(),
             allowed_hosts: Vec::new(),
+            writable,
             sandbox: sandbox_words(run),
             time_budget: run.remaining(),
             checks: self.checks.clone(),
-        });
-        let mut items = vec![message(Role::Developer, environment)];
-        let files = self.files.render(&sandbox.workspace);
-        if !files.is_empty() {
-            items.push(message(Role::User, files));
-        }
-        items.push(message(Role::User, self.task.clone()));
-        items
+        })
     }
+
+    /// The opening of the conversation: all layers but the system prompt.
+    pub fn opening(&self, environment: &Environment) -> Result<Vec<Item>> {
+        let mode = prompt::mode(self.mode)?.unwrap_or_default();
+        let layers = [
+            (Role::Developer, environment::render(environment)),
+            (Role::User, self.files.render(&environment.cwd)),
+            (Role::User, self.skills.render(&self.task)?),
+            (Role::Developer, mode.to_owned()),
+            (Role::User, self.task.clone()),
+        ];
+        let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
+        Ok(layers.map(|(role, text)| message(role, text)).collect())
+    }
+}
+
+/// The tools of a run.
+pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
+    ToolSet::for_run(&run.world.model, run.config.mode, &run.world.hosted_tools)
 }
 
 fn sandbox_words(run: &Run<'_>) -> String {
@@ -75,14 +146,6 @@ fn sandbox_words(run: &Run<'_>) -> String {
         "docker" => "locked container".to_owned(),
         name => format!("{name}, confined to the workspace"),
     }
-}
-
-/// The instruction files of the base commit; what a model or a contributor changes is not obeyed.
-async fn instruction_files(workspace: &Workspace) -> Result<Instructions> {
-    let paths = workspace.paths(MAX_PATHS).await?;
-    Ok(instructions::instructions(paths.iter().map(String::as_str), &|path| {
-        workspace.file_now(path)
-    }))
 }
 
 fn task_text(

@@ -8,6 +8,7 @@ use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
 use crate::agent::StopKind;
+use crate::config::Mode;
 use crate::sandbox::PreparedImage;
 use crate::verify::Evidence;
 
@@ -21,7 +22,10 @@ impl Outcome {
         settled: &Settled,
         evidence: Evidence,
     ) -> Outcome {
-        let (conclusion, reason) = conclude(&run.task.kind, worked, settled);
+        // An answer is all that a prompt may have asked for, and a plan is one.
+        let words_are_enough =
+            matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
+        let (conclusion, reason) = conclude(words_are_enough, worked, settled);
         let mut spending = worked.stopped.spending.clone();
         spending.wall_seconds = run.started.elapsed().as_secs_f64();
         let mut input_notes = worked.notes.clone();
@@ -54,7 +58,11 @@ impl Outcome {
 }
 
 /// The agent's stop decides first, then the policy, then whether anything was changed.
-fn conclude(task: &TaskKind, worked: &Worked, settled: &Settled) -> (Conclusion, Option<String>) {
+fn conclude(
+    words_are_enough: bool,
+    worked: &Worked,
+    settled: &Settled,
+) -> (Conclusion, Option<String>) {
     let why = Some(worked.stopped.reason.sentence());
     let stopped = match &worked.stopped.reason {
         StopKind::Finished => None,
@@ -80,8 +88,7 @@ fn conclude(task: &TaskKind, worked: &Worked, settled: &Settled) -> (Conclusion,
         return (Conclusion::Refused, Some(format!("{place}{} ({})", first.message, first.rule)));
     }
     match (&settled.change, settled.judgement.held_back.first()) {
-        // An answer is all that a prompt may have asked for.
-        (None, None) if matches!(task, TaskKind::Exec { .. }) => (Conclusion::Done, None),
+        (None, None) if words_are_enough => (Conclusion::Done, None),
         (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
         (None, Some(held)) => (
             Conclusion::Refused,

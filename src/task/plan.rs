@@ -25,3 +25,14 @@ pub enum StepStatus {
     InProgress,
     Completed,
 }
+
+impl StepStatus {
+    /// The mark in a checklist for the model.
+    pub fn mark(self) -> &'static str {
+        match self {
+            StepStatus::Pending => " ",
+            StepStatus::InProgress => "~",
+            StepStatus::Completed => "x",
+        }
+    }
+}

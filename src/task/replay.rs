@@ -21,7 +21,6 @@ use crate::guest::client::CollectLimits;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
-use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 use crate::verify;
 use crate::world::World;
@@ -62,7 +61,8 @@ struct Recording {
     image: String,
     instructions: String,
     opening: Vec<Item>,
-    replies: Vec<crate::provider::Reply>,
+    /// `None` where a request was refused as too long.
+    replies: Vec<Option<crate::provider::Reply>>,
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
@@ -150,9 +150,7 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::new(Profile::for_model(&world.model), world.model.wire)?
-            .strict(world.model.strict)
-            .with_hosted(world.hosted_tools.clone()),
+        tools: ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,
@@ -216,12 +214,8 @@ impl Recording {
     }
 }
 
-fn replies(lines: &[Line]) -> Vec<crate::provider::Reply> {
-    let replies = lines.iter().filter_map(|line| match &line.entry {
-        Entry::Replied { reply, .. } => Some(reply.clone()),
-        _ => None,
-    });
-    replies.collect()
+fn replies(lines: &[Line]) -> Vec<Option<crate::provider::Reply>> {
+    lines.iter().flat_map(|line| line.entry.replies()).map(Option::<&_>::cloned).collect()
 }
 
 /// Items that follow checks of the loop were said by the harness; all others the agent says itself.

@@ -90,6 +90,9 @@ fn conversation(run: &Run<'_>) -> Vec<Item> {
                 items.extend(said);
             }
             Entry::Replied { reply, .. } => items.extend(reply.items),
+            Entry::Compacted { replies, .. } => {
+                items.extend(replies.into_iter().flatten().flat_map(|reply| reply.items));
+            }
             Entry::CallEnded { output, .. } => items.push(Item::Output(output)),
             _ => {}
         }

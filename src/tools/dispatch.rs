@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arguments::{self, Refusal};
+use super::format::Style;
 use super::host::HostCall;
 use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
@@ -126,17 +127,20 @@ impl<'a> Dispatch<'a> {
 
     /// The seven steps of one call.
     async fn run(&self, turn: u32, position: usize, call: &ToolCall) -> Result<Done, Broken> {
-        let ran = match self.find(position, call).and_then(|tool| parse(tool, call)) {
+        let found = self.find(position, call);
+        let tool = found.as_ref().ok().copied();
+        let ran = match found.and_then(|tool| parse(tool, call)) {
             Err(refusal) => Ran::refused(refusal),
             Ok((tool, args)) => {
-                let pass = self.pass(tool.effect).await;
-                self.journal_start(turn, call, tool)?;
+                let effect = tool.effect_of(&args);
+                let pass = self.pass(effect).await;
+                self.journal_start(turn, call, effect)?;
                 let ran = self.execute(tool, args).await?;
                 drop(pass);
                 ran
             }
         };
-        let content = self.format(call, &ran);
+        let content = self.format(tool, call, &ran);
         self.journal_end(turn, call, ran, content)
     }
 
@@ -145,7 +149,7 @@ impl<'a> Dispatch<'a> {
         let Ok((tool, args)) = self.find(0, call).and_then(|tool| parse(tool, call)) else {
             return Ok(Redone { success: false, changed: Vec::new() });
         };
-        let _pass = self.pass(tool.effect).await;
+        let _pass = self.pass(tool.effect_of(&args)).await;
         let ran = self.execute(tool, args).await?;
         let success = ran.output.as_ref().is_ok_and(|output| output.success);
         Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
@@ -169,13 +173,13 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    fn journal_start(&self, turn: u32, call: &ToolCall, tool: &Known) -> Result<(), Broken> {
+    fn journal_start(&self, turn: u32, call: &ToolCall, effect: Effect) -> Result<(), Broken> {
         self.means.progress.happened(Happening::CallStarted { call });
         let entry = Entry::CallStarted {
             turn,
             id: call.id.clone(),
             name: call.name.clone(),
-            writes: tool.effect == Effect::Writes,
+            writes: effect == Effect::Writes,
         };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         Ok(())
@@ -207,23 +211,32 @@ impl<'a> Dispatch<'a> {
             bound_timeout(&mut args, limit);
         }
         let cap = truncate::output_cap(self.means.model.output_tokens);
-        self.means.client.tool(tool.name, args, cap, limit + GRACE).await
+        self.means.client.tool(tool.tool, args, cap, limit + GRACE).await
     }
 
     /// The output as the model reads it.
-    fn format(&self, call: &ToolCall, ran: &Ran) -> Vec<Content> {
-        let tokens = self.means.model.output_tokens;
-        let redact = |text: &str| Content::text(self.means.journal.redact(text));
-        let output = match &ran.output {
-            Err(message) => return vec![redact(&truncate::text(message, tokens).text)],
-            Ok(output) => output,
+    fn format(&self, tool: Option<&Known>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
+        let Means { tools, model, journal, .. } = self.means;
+        let tokens = model.output_tokens;
+        let (tool, output) = match (&ran.output, tool) {
+            (Ok(output), Some(tool)) => (tool, output),
+            (Ok(ToolOutput { text, .. }) | Err(text), _) => {
+                let text = truncate::text(text, tokens).text;
+                return vec![Content::text(journal.redact(&text))];
+            }
         };
-        let mut content = vec![redact(&formatted(call, output, ran.took, tokens))];
-        content.extend(output.images.iter().map(|image| Content::Image {
+        let redact = |text: &str| journal.redact(text);
+        let style = Style { profile: tools.profile(), tokens, redact: &redact };
+        let mut text = style.text(tool, call, output, ran.took);
+        if !output.images.is_empty() && !model.images {
+            text.push_str("\n(only described: this model takes no pictures)");
+        }
+        let images = output.images.iter().filter(|_| model.images);
+        let images = images.map(|image| Content::Image {
             media_type: image.media_type.clone(),
             data: image.data.clone(),
-        }));
-        content
+        });
+        std::iter::once(Content::text(text)).chain(images).collect()
     }
 
     fn journal_end(
@@ -242,7 +255,9 @@ impl<'a> Dispatch<'a> {
             form: call.output_form(),
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
-        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault };
+        let command = ran.output.as_ref().ok().and_then(|output| output.command.as_ref());
+        let exit_code = command.map(|command| command.exit_code);
+        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault, exit_code };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
@@ -267,36 +282,6 @@ fn bound_timeout(args: &mut Value, limit: Duration) {
     if let Value::Object(fields) = args {
         fields.insert("timeout_ms".to_owned(), json!(asked.min(limit)));
     }
-}
-
-/// What a command wrote, under a head that says how it ended: the form in which the codex models
-/// have seen results, and clear to every other model.
-fn formatted(call: &ToolCall, output: &ToolOutput, took: Duration, tokens: u64) -> String {
-    let Some(command) = &output.command else {
-        let text = truncate::text(&output.text, tokens).text;
-        return match call.name.as_str() {
-            "apply_patch" => {
-                format!(
-                    "Exit code: 0\nWall time: {:.1} seconds\nOutput:\n{text}",
-                    took.as_secs_f64()
-                )
-            }
-            _ => text,
-        };
-    };
-    let truncated = truncate::command(command, tokens);
-    let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
-    let lines = truncated.total_lines.map(|lines| format!("Total output lines: {lines}\n"));
-    let timeout = command
-        .timed_out
-        .then(|| format!("command timed out after {} milliseconds\n", command.duration_ms));
-    format!(
-        "Exit code: {}\nWall time: {seconds:.1} seconds\n{}Output:\n{}{}",
-        command.exit_code,
-        lines.unwrap_or_default(),
-        timeout.unwrap_or_default(),
-        truncated.text
-    )
 }
 
 /// The name could be one of a tool.

@@ -9,6 +9,10 @@
 pub mod arguments;
 #[cfg(feature = "host")]
 pub mod dispatch;
+#[cfg(feature = "host")]
+pub mod face;
+#[cfg(feature = "host")]
+pub mod format;
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
@@ -20,6 +24,8 @@ pub mod progress;
 pub mod registry;
 #[cfg(feature = "host")]
 pub mod schema;
+#[cfg(feature = "host")]
+pub mod spelling;
 #[cfg(feature = "host")]
 pub mod truncate;
 
@@ -43,6 +49,9 @@ pub struct ToolOutput {
     /// Set for tools that run a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandOutput>,
+    /// Set for tools that run several commands in one call, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<CommandOutput>,
     /// Set for tools that return a picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,

@@ -36,6 +36,11 @@ pub enum Happening<'a> {
         success: bool,
         took: Duration,
     },
+    /// The conversation was shortened; tokens before and after, as estimated.
+    Compacted {
+        before: u64,
+        after: u64,
+    },
     PlanUpdated {
         plan: &'a Plan,
     },

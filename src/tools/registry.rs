@@ -5,35 +5,39 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::guest::{self, GuestTool};
+use super::face::{self, Face, Power};
+use super::guest;
 use super::host::{self, Tool};
-use super::profile::{self, Profile};
-use super::{Effect, ToolError, schema};
-use crate::error::Result;
+use super::profile::{self, Profile, Setting};
+use super::{Effect, ToolError};
+use crate::config::Mode;
+use crate::error::{Failure, Result};
+use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
-use crate::provider::{ToolDeclaration, ToolForm};
+use crate::provider::ToolDeclaration;
 
-/// Names that mean a tool of ours without being declared: the name, the tool that it runs, and the
-/// declared tool that has the same power.
-const ALIASES: &[(&str, &str, &str)] = &[
-    ("shell", "shell", "shell_command"),
-    ("container.exec", "shell", "shell_command"),
-    ("local_shell", "shell", "shell_command"),
-];
+/// What some models write in front of a tool's name.
+const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
 /// The tools of one run.
 pub struct ToolSet {
+    profile: Profile,
     declarations: Vec<ToolDeclaration>,
     known: Vec<Known>,
+    mode: Mode,
 }
 
 /// A tool that can be called.
 pub struct Known {
+    /// What the model calls it.
     pub name: &'static str,
+    /// The tool that runs.
+    pub tool: &'static str,
+    pub face: &'static Face,
     pub effect: Effect,
     pub place: Place,
-    /// Of the arguments, cleaned.
-    pub schema: Value,
+    /// Of the arguments as the face shows them; made when it is first needed.
+    schema: OnceLock<Value>,
     /// Compiled when it is first needed; most runs use a few tools only.
     validator: OnceLock<Option<Validator>>,
 }
@@ -48,41 +52,83 @@ pub enum Place {
 }
 
 impl ToolSet {
-    /// The tools of a profile, declared for a wire.
-    pub fn new(profile: Profile, wire: Wire) -> Result<ToolSet> {
-        let declarations = profile.declarations(wire)?;
-        let is_declared = |name: &str| declarations.iter().any(|tool| tool.name == name);
-        let has_power = |name: &str| {
-            is_declared(name)
-                || ALIASES.iter().any(|(_, runs, power)| *runs == name && is_declared(power))
+    /// The tools of a run: those that the model's catalogue entry names, in a mode, and those that its
+    /// provider runs. Who only plans gets none that write; a family whose tools all write (one shell
+    /// and one editor) gets the reading ones of the generic profile instead.
+    ///
+    /// # Errors
+    /// For the user: the profile does not exist, or cannot be spoken to this model; a model without
+    /// tool calls cannot plan, because what it does, it does in a shell.
+    pub fn for_run(model: &Model, mode: Mode, hosted: &[ToolDeclaration]) -> Result<ToolSet> {
+        let setting = Setting::of(model);
+        let tools = ToolSet::with(Profile::named(&model.profile)?, &setting)?;
+        let mut tools = match mode {
+            Mode::Execute => tools,
+            Mode::Plan if tools.declarations.is_empty() => {
+                return Err(Failure::usage("the mode `plan` needs a model with tool calls")
+                    .hint("choose another model or profile, or leave out `--mode plan`"));
+            }
+            Mode::Plan => match tools.read_only() {
+                tools if tools.can_read_files() => tools,
+                _ => {
+                    let plain = Setting { shell: None, patch: None, ..setting };
+                    ToolSet::with(Profile::Generic, &plain)?.read_only()
+                }
+            },
         };
-        let guests = guest::ALL.iter().filter(|tool| has_power(tool.name)).map(from_guest);
-        let is_host = |name: &str| has_power(name) || host::UNDECLARED.contains(&name);
-        let hosts =
-            host::ALL.iter().filter(|tool| is_host(tool.name())).map(|tool| from_host(*tool));
-        let known = guests.chain(hosts).collect::<Result<Vec<Known>>>()?;
-        Ok(ToolSet { declarations, known })
+        tools.declarations.extend_from_slice(hosted);
+        Ok(tools)
     }
 
-    /// With functions declared in the provider's strict mode, where their schema can be.
-    #[must_use]
-    pub fn strict(mut self, wanted: bool) -> ToolSet {
-        for tool in self.declarations.iter_mut().filter(|_| wanted) {
-            if let ToolForm::Function { schema, strict } = &mut tool.form
-                && schema::can_be_strict(schema)
-            {
-                *schema = schema::strict(schema);
-                *strict = true;
+    /// The tools of a profile in its usual variant, declared for a wire.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_run`].
+    pub fn new(profile: Profile, wire: Wire) -> Result<ToolSet> {
+        ToolSet::with(profile, &Setting::plain(wire))
+    }
+
+    /// The tools of a profile.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_run`].
+    pub fn with(profile: Profile, setting: &Setting<'_>) -> Result<ToolSet> {
+        let tools = profile.tools(setting)?;
+        let declarations = profile::declarations(&tools, setting)?;
+        let powers: Vec<Power> =
+            tools.iter().flat_map(|(face, _)| face::powers(face.tool)).copied().collect();
+        let has_power = |face: &Face| {
+            face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
+        };
+        let mut known: Vec<Known> = Vec::new();
+        let declared = tools.iter().map(|(face, _)| *face);
+        for face in declared.chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
+            .chain(face::DECLINED.iter().copied())
+        {
+            if !known.iter().any(|tool| tool.name == face.name) {
+                known.push(Known::new(face)?);
             }
         }
-        self
+        Ok(ToolSet { profile, declarations, known, mode: Mode::Execute })
     }
 
-    /// With tools that the provider runs, behind our own.
-    #[must_use]
-    pub fn with_hosted(mut self, hosted: Vec<ToolDeclaration>) -> ToolSet {
-        self.declarations.extend(hosted);
-        self
+    /// Without the tools that write.
+    fn read_only(mut self) -> ToolSet {
+        let mut declarations = std::mem::take(&mut self.declarations);
+        declarations
+            .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
+        self.known.retain(|tool| tool.effect == Effect::Reads);
+        ToolSet { declarations, mode: Mode::Plan, ..self }
+    }
+
+    fn can_read_files(&self) -> bool {
+        let is_declared = |known: &Known| self.declarations.iter().any(|it| it.name == known.name);
+        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(tool))
+    }
+
+    /// In whose way results are worded.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// What is sent with each request.
@@ -93,42 +139,68 @@ impl ToolSet {
     /// The tool that a name means, declared or not.
     ///
     /// # Errors
-    /// For the model: the names that it can call.
+    /// For the model: the names that it can call, the nearest first.
     pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
-        let alias = ALIASES.iter().find(|(alias, _, _)| *alias == name);
-        let target = alias.map_or(name, |(_, runs, _)| *runs);
-        self.known.iter().find(|tool| tool.name == target).ok_or_else(|| {
-            let names = self.declarations.iter().map(|tool| format!("`{}`", tool.name));
-            ToolError::tell(format!(
-                "there is no tool `{}`; the tools are {}",
-                super::dispatch::printable(name),
-                names.collect::<Vec<_>>().join(", ")
-            ))
-        })
+        let exact = self.known.iter().find(|tool| tool.name == name);
+        exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
+    }
+
+    fn find_loosely(&self, name: &str) -> Option<&Known> {
+        let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare))
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let shown = super::dispatch::printable(name);
+        let mut names: Vec<&str> = self.declarations.iter().map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
+        }
+        let given = name.to_ascii_lowercase();
+        names.sort_by_key(|name| distance(&given, name));
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let why = match self.mode {
+            Mode::Execute => "",
+            Mode::Plan => " in this run, which only plans and changes nothing",
+        };
+        ToolError::tell(format!(
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",
+            names.join(", ")
+        ))
     }
 }
 
 impl Known {
+    fn new(face: &'static Face) -> Result<Known> {
+        let tool = face.tool;
+        let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
+        let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
+        let (effect, place) = guest
+            .or_else(host)
+            .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
+        let (schema, validator) = (OnceLock::new(), OnceLock::new());
+        Ok(Known { name: face.name, tool, face, effect, place, schema, validator })
+    }
+
+    /// The schema of the arguments as the model sees them.
+    pub fn schema(&self) -> &Value {
+        // The tool was found when this was made, so there is a schema.
+        self.schema.get_or_init(|| self.face.schema().unwrap_or_default())
+    }
+
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| jsonschema::validator_for(&self.schema).ok()).as_ref()
+        self.validator.get_or_init(|| jsonschema::validator_for(self.schema()).ok()).as_ref()
     }
 
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        matches!(self.name, "shell_command" | "shell")
+        face::powers(self.tool).contains(&Power::Run)
     }
-}
 
-fn from_guest(tool: &GuestTool) -> Result<Known> {
-    known(tool.name, tool.effect, Place::Guest)
-}
-
-fn from_host(tool: &'static dyn Tool) -> Result<Known> {
-    known(tool.name(), tool.effect(), Place::Host(tool))
-}
-
-fn known(name: &'static str, effect: Effect, place: Place) -> Result<Known> {
-    let schema = profile::arguments(name)?;
-    Ok(Known { name, effect, place, schema, validator: OnceLock::new() })
+    /// What a call with these arguments, under the tool's own names, may do.
+    pub fn effect_of(&self, args: &Value) -> Effect {
+        let is_view = || args.get("command").and_then(Value::as_str) == Some("view");
+        if self.tool == "text_editor" && is_view() { Effect::Reads } else { self.effect }
+    }
 }

@@ -229,14 +229,21 @@ async fn error_body(mut response: Response, limit: Duration) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn reported(_wire: Wire, status: u16, body: &str) -> Fault {
+fn reported(wire: Wire, status: u16, body: &str) -> Fault {
+    if wire == Wire::Gemini
+        && let Some(fault) = wire::gemini::error_fault(status, body)
+    {
+        return fault;
+    }
     let parsed: ErrorBody = serde_json::from_str(body).unwrap_or_default();
     let field = |name: &str| match parsed.error.get(name) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     };
+    let details = parsed.error.pointer("/details/error_code").and_then(Value::as_str);
     let (code, kind) = (field("code"), field("type"));
+    let code = if code.is_empty() { details.unwrap_or_default().to_owned() } else { code };
     let message = match (&parsed.error, field("message")) {
         (_, message) if !message.is_empty() => message,
         (Value::String(text), _) => text.clone(),

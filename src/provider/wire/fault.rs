@@ -95,7 +95,7 @@ impl Reported<'_> {
         if status == 402 || named(QUOTA_CODES) || says(self.message, QUOTA) {
             return FaultKind::Quota;
         }
-        if named(FILTER_CODES) {
+        if named(FILTER_CODES) || (self.is_about_the_request() && says(self.message, FILTER)) {
             return FaultKind::Filtered;
         }
         if named(&["previous_response_not_found"])
@@ -189,8 +189,14 @@ const QUOTA_CODES: &[&str] = &[
     "usage_not_included",
     "insufficient_credits",
 ];
-const QUOTA: &[&str] =
-    &["exceeded your current quota", "credit balance is too low", "billing hard limit"];
+const QUOTA: &[&str] = &[
+    "exceeded your current quota",
+    "credit balance is too low",
+    "billing hard limit",
+    // Anthropic's spending limits, of an organization and of a workspace, are 400s.
+    "specified api usage limits",
+    "specified workspace api usage limits",
+];
 const FILTER_CODES: &[&str] = &[
     "content_filter",
     "content_policy_violation",
@@ -202,6 +208,7 @@ const FILTER_CODES: &[&str] = &[
     "responsibleaipolicyviolation",
     "ResponsibleAIPolicyViolation",
 ];
+const FILTER: &[&str] = &["blocked by content filtering policy"];
 const AUTHENTICATION_CODES: &[&str] = &[
     "invalid_api_key",
     "authentication_error",

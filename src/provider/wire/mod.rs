@@ -7,12 +7,14 @@
 
 pub mod chat;
 pub mod fault;
+pub mod gemini;
+pub mod messages;
 pub mod responses;
 
 use serde::de::IgnoredAny;
 
 use self::fault::Fault;
-use super::item::Wire;
+use super::item::{Item, Wire};
 use super::sse::{self, Event};
 use super::{OnProgress, Reply, Request};
 
@@ -23,7 +25,7 @@ pub const MAX_STREAM: usize = 64 << 20;
 pub const MAX_ITEMS: usize = 1024;
 
 /// The wires that this build speaks.
-pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat];
+pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
 /// The body of a request. The same request gives the same bytes, and the request of the next turn
 /// differs only by what is appended to the conversation. `None` for a wire that is not
@@ -32,7 +34,8 @@ pub fn encode(wire: Wire, request: &Request<'_>) -> Option<Vec<u8>> {
     match wire {
         Wire::Responses => Some(responses::encode(request)),
         Wire::Chat => Some(chat::encode(request)),
-        Wire::Messages | Wire::Gemini => None,
+        Wire::Gemini => Some(gemini::encode(request)),
+        Wire::Messages => Some(messages::encode(request)),
     }
 }
 
@@ -70,6 +73,8 @@ pub fn word(wire: Wire) -> &'static str {
 enum Decoder {
     Responses(Box<responses::Decoder>),
     Chat(Box<chat::Decoder>),
+    Gemini(Box<gemini::Decoder>),
+    Messages(Box<messages::Decoder>),
 }
 
 impl Decoder {
@@ -77,6 +82,8 @@ impl Decoder {
         match self {
             Decoder::Responses(decoder) => decoder.event(event, progress),
             Decoder::Chat(decoder) => decoder.event(event, progress),
+            Decoder::Gemini(decoder) => decoder.event(event, progress),
+            Decoder::Messages(decoder) => decoder.event(event, progress),
         }
     }
 
@@ -84,6 +91,8 @@ impl Decoder {
         match self {
             Decoder::Responses(decoder) => decoder.finish(),
             Decoder::Chat(decoder) => decoder.finish(),
+            Decoder::Gemini(decoder) => decoder.finish(),
+            Decoder::Messages(decoder) => decoder.finish(),
         }
     }
 }
@@ -104,7 +113,8 @@ impl Stream {
         let decoder = match wire {
             Wire::Responses => Decoder::Responses(Box::default()),
             Wire::Chat => Decoder::Chat(Box::default()),
-            Wire::Messages | Wire::Gemini => return None,
+            Wire::Gemini => Decoder::Gemini(Box::default()),
+            Wire::Messages => Decoder::Messages(Box::default()),
         };
         Some(Stream {
             parser: sse::Parser::default(),
@@ -134,6 +144,8 @@ impl Stream {
         match &self.decoder {
             Decoder::Responses(decoder) => decoder.is_complete(),
             Decoder::Chat(decoder) => decoder.is_complete(),
+            Decoder::Gemini(decoder) => decoder.is_complete(),
+            Decoder::Messages(decoder) => decoder.is_complete(),
         }
     }
 
@@ -166,9 +178,17 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
     match wire {
         Wire::Responses => responses::decode_whole(body),
         Wire::Chat => chat::decode_whole(body),
-        Wire::Messages | Wire::Gemini => {
-            Err(Fault::malformed("a JSON document instead of a stream"))
-        }
+        Wire::Gemini => gemini::decode_whole(body),
+        Wire::Messages => messages::decode_whole(body),
+    }
+}
+
+/// Makes the ids of a reply's calls new in the conversation, on wires where the id that we match
+/// outputs by is our own.
+pub fn settle(wire: Wire, reply: &mut Reply, history: &[Item]) {
+    match wire {
+        Wire::Gemini => gemini::rename_calls(&mut reply.items, history),
+        Wire::Responses | Wire::Chat | Wire::Messages => {}
     }
 }
 

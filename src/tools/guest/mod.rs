@@ -4,26 +4,45 @@
 //! names, effects and schemas, the guest for the work.
 
 pub mod apply_patch;
+pub mod bash;
+pub mod glob;
 pub mod grep_files;
+pub mod hosted_patch;
+pub mod hosted_shell;
 pub mod list_dir;
 pub mod read_file;
+pub mod read_many_files;
+pub mod replace;
 pub mod root;
 pub mod shell;
+mod substitute;
+pub mod text_editor;
+pub mod view_image;
 mod walk;
+pub mod write_file;
 
 use serde_json::Value;
 
 use self::root::Root;
 use super::{Effect, ToolError, ToolOutput};
 
-/// Every guest tool, in the order in which they are declared.
+/// Every guest tool.
 pub const ALL: &[GuestTool] = &[
     shell::SHELL_COMMAND,
     shell::SHELL,
+    bash::BASH,
+    hosted_shell::HOSTED_SHELL,
     apply_patch::APPLY_PATCH,
+    hosted_patch::HOSTED_PATCH,
+    replace::REPLACE,
+    write_file::WRITE_FILE,
+    text_editor::TEXT_EDITOR,
     read_file::READ_FILE,
+    read_many_files::READ_MANY_FILES,
     list_dir::LIST_DIR,
+    glob::GLOB,
     grep_files::GREP_FILES,
+    view_image::VIEW_IMAGE,
 ];
 
 /// A tool that runs inside the sandbox.

@@ -16,10 +16,10 @@ use crate::guest::environment;
 use crate::guest::process::Spec;
 
 /// When the model does not say.
-const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+pub(super) const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 
 /// The longest that one command may run.
-const MAX_TIMEOUT_MS: u64 = 3_600_000;
+pub(super) const MAX_TIMEOUT_MS: u64 = 3_600_000;
 
 pub const SHELL_COMMAND: GuestTool = GuestTool {
     name: "shell_command",
@@ -52,6 +52,9 @@ struct ShellCommandArgs {
     workdir: Option<String>,
     /// Milliseconds after which the command is stopped.
     timeout_ms: Option<u64>,
+    /// What the command is for, in a few words.
+    #[serde(rename = "description")]
+    _description: Option<String>,
     /// True to read the login profile first. It may reset `PATH`; false when absent.
     login: Option<bool>,
     /// Leave this out: commands always run with the sandbox's permissions.

@@ -19,9 +19,6 @@ use crate::task::plan::Plan;
 pub const ALL: &[&dyn Tool] =
     &[&update_plan::UpdatePlan, &declined::McpApprovalRequest, &declined::Computer];
 
-/// Tools that no profile declares: providers ask for them on behalf of tools that they run.
-pub const UNDECLARED: &[&str] = &["mcp_approval_request", "computer"];
-
 /// A tool that runs beside the agent.
 #[async_trait]
 pub trait Tool: Send + Sync {

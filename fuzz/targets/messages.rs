@@ -1,0 +1,7 @@
+//! Bytes from anywhere into the decoder of this wire.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use patchwright::provider::item::Wire;
+
+fuzz_target!(|data: &[u8]| patchwright_fuzz::check(Wire::Messages, data));

@@ -1,0 +1,296 @@
+//! Faces: a tool under the name and with the argument names that a model family knows.
+//!
+//! The tools themselves are in [`super::guest`] and [`super::host`], each once. Here is who calls
+//! them what: the faces that profiles declare, and those that are understood without being declared.
+//! Adding a name for a tool is one line.
+
+use serde_json::{Map, Value, json};
+
+use super::{guest, host, schema};
+use crate::error::{Failure, Result};
+
+/// A tool as one family sees it.
+#[derive(Debug)]
+pub struct Face {
+    /// What the model calls it.
+    pub name: &'static str,
+    /// The tool that runs.
+    pub tool: &'static str,
+    /// The description, a file in `prompts/tools/`.
+    pub description: &'static str,
+    /// The arguments that are shown, in order, as (the family's name, the tool's own name); empty for
+    /// all of them under their own names.
+    pub args: &'static [(&'static str, &'static str)],
+    /// The same inside the elements of a list; what is not named keeps its name.
+    pub items: &'static [(&'static str, &'static str)],
+    /// Arguments that are always given: the tool's own name, and the value.
+    pub preset: &'static [(&'static str, &'static str)],
+}
+
+/// What a tool can do to the world. A profile that has a power understands every name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// Run commands.
+    Run,
+    /// Change files.
+    Edit,
+    /// Read, list and search files.
+    Read,
+    /// Look at pictures.
+    See,
+    /// Keep the plan.
+    Plan,
+}
+
+const PLAIN: Face =
+    Face { name: "", tool: "", description: "", args: &[], items: &[], preset: &[] };
+
+/// A tool under its own name.
+const fn own(tool: &'static str) -> Face {
+    Face { name: tool, tool, description: tool, ..PLAIN }
+}
+
+/// Another name for a tool, with the tool's own arguments.
+const fn also(name: &'static str, tool: &'static str) -> Face {
+    Face { name, tool, description: tool, ..PLAIN }
+}
+
+const LINES: &[(&str, &str)] = &[("output", "lines")];
+
+pub static SHELL_COMMAND: Face = Face {
+    args: &[
+        ("command", "command"),
+        ("workdir", "workdir"),
+        ("timeout_ms", "timeout_ms"),
+        ("login", "login"),
+        ("sandbox_permissions", "sandbox_permissions"),
+        ("justification", "justification"),
+    ],
+    ..own("shell_command")
+};
+pub static SHELL: Face = Face { description: "shell_command", ..own("shell") };
+pub static LOCAL_SHELL: Face =
+    Face { description: "shell_command", ..also("local_shell", "shell") };
+pub static APPLY_PATCH: Face = Face { description: "apply_patch_function", ..own("apply_patch") };
+pub static UPDATE_PLAN: Face = own("update_plan");
+pub static READ_FILE: Face = own("read_file");
+pub static LIST_DIR: Face = own("list_dir");
+pub static GREP_FILES: Face = own("grep_files");
+pub static VIEW_IMAGE: Face = own("view_image");
+
+pub static HOSTED_SHELL: Face =
+    Face { description: "shell_command", ..also("shell", "hosted_shell") };
+pub static HOSTED_PATCH: Face =
+    Face { description: "apply_patch_function", ..also("apply_patch", "hosted_patch") };
+
+pub static BASH: Face = own("bash");
+pub static TEXT_EDITOR: Face = also("str_replace_based_edit_tool", "text_editor");
+pub static GREP: Face = Face {
+    args: &[
+        ("pattern", "pattern"),
+        ("path", "path"),
+        ("glob", "include"),
+        ("output", "output"),
+        ("limit", "limit"),
+    ],
+    ..also("grep", "grep_files")
+};
+pub static GLOB: Face = own("glob");
+
+pub static GEMINI_SHELL: Face = Face {
+    args: &[
+        ("command", "command"),
+        ("description", "description"),
+        ("dir_path", "workdir"),
+        ("timeout_ms", "timeout_ms"),
+    ],
+    ..also("run_shell_command", "shell_command")
+};
+pub static GEMINI_READ: Face = Face {
+    description: "read_lines",
+    args: &[("file_path", "file_path"), ("offset", "offset"), ("limit", "limit")],
+    ..own("read_file")
+};
+pub static GEMINI_READ_MANY: Face =
+    Face { args: &[("include", "paths"), ("exclude", "exclude")], ..own("read_many_files") };
+pub static WRITE_FILE: Face = own("write_file");
+pub static GEMINI_REPLACE: Face = own("replace");
+pub static GEMINI_LIST: Face =
+    Face { args: &[("dir_path", "dir_path")], ..also("list_directory", "list_dir") };
+pub static GEMINI_GLOB: Face = Face {
+    args: &[("pattern", "pattern"), ("dir_path", "path"), ("case_sensitive", "case_sensitive")],
+    ..own("glob")
+};
+pub static GEMINI_GREP: Face = Face {
+    description: "search_lines",
+    args: &[("pattern", "pattern"), ("dir_path", "path"), ("include", "include")],
+    preset: LINES,
+    ..also("grep_search", "grep_files")
+};
+pub static GEMINI_TODOS: Face = Face {
+    args: &[("todos", "plan")],
+    items: &[("description", "step")],
+    ..also("write_todos", "update_plan")
+};
+
+pub static GENERIC_READ: Face = Face {
+    description: "read_lines",
+    args: &[("absolute_path", "file_path"), ("offset", "offset"), ("limit", "limit")],
+    ..own("read_file")
+};
+pub static READ_MANY: Face = own("read_many_files");
+pub static GENERIC_REPLACE: Face = Face {
+    args: &[
+        ("file_path", "file_path"),
+        ("old_string", "old_string"),
+        ("new_string", "new_string"),
+        ("expected_replacements", "expected_replacements"),
+    ],
+    ..own("replace")
+};
+pub static GENERIC_SEARCH: Face = Face {
+    description: "search_lines",
+    args: &[
+        ("pattern", "pattern"),
+        ("path", "path"),
+        ("include", "include"),
+        ("max_matches", "limit"),
+    ],
+    preset: LINES,
+    ..also("search_file_content", "grep_files")
+};
+
+/// What providers ask for on behalf of tools that they run; always understood, never declared.
+pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
+
+static APPROVAL: Face = own("mcp_approval_request");
+static COMPUTER: Face = own("computer");
+
+/// Names that are understood where the profile has the power: those of other families and of widely
+/// used agents. A declared name wins.
+pub static UNDERSTOOD: &[&Face] = &[
+    &SHELL_COMMAND,
+    &SHELL,
+    &LOCAL_SHELL,
+    &also("container.exec", "shell"),
+    &also("exec_command", "shell_command"),
+    &GEMINI_SHELL,
+    &also("bash", "shell_command"),
+    &also("execute_command", "shell_command"),
+    &also("run_command", "shell_command"),
+    &also("terminal", "shell_command"),
+    &APPLY_PATCH,
+    &TEXT_EDITOR,
+    &also("str_replace_editor", "text_editor"),
+    &WRITE_FILE,
+    &also("write", "write_file"),
+    &also("create_file", "write_file"),
+    &GEMINI_REPLACE,
+    &also("edit", "replace"),
+    &also("str_replace", "replace"),
+    &READ_FILE,
+    &also("read", "read_file"),
+    &READ_MANY,
+    &LIST_DIR,
+    &also("list_directory", "list_dir"),
+    &also("list", "list_dir"),
+    &also("ls", "list_dir"),
+    &GREP_FILES,
+    &GREP,
+    &GENERIC_SEARCH,
+    &GEMINI_GREP,
+    &GLOB,
+    &also("find_files", "glob"),
+    &VIEW_IMAGE,
+    &UPDATE_PLAN,
+    &GEMINI_TODOS,
+    &Face {
+        args: &[("todos", "plan")],
+        items: &[("content", "step")],
+        ..also("todowrite", "update_plan")
+    },
+];
+
+/// The powers that a tool gives to the profile that declares it; the first one is what it needs.
+pub fn powers(tool: &str) -> &'static [Power] {
+    match tool {
+        "shell_command" | "shell" | "bash" | "hosted_shell" => &[Power::Run],
+        "apply_patch" | "hosted_patch" | "replace" | "write_file" => &[Power::Edit],
+        "text_editor" => &[Power::Edit, Power::Read],
+        "view_image" => &[Power::See],
+        "update_plan" => &[Power::Plan],
+        _ => &[Power::Read],
+    }
+}
+
+impl Face {
+    /// The family's name of one of the tool's arguments; `None` when it is not shown.
+    pub fn theirs(&self, ours: &str) -> Option<&str> {
+        self.args.iter().find(|(_, own)| *own == ours).map(|(theirs, _)| *theirs)
+    }
+
+    /// The cleaned schema of the arguments, under the family's names.
+    ///
+    /// # Errors
+    /// When there is no such tool, which is a defect.
+    pub fn schema(&self) -> Result<Value> {
+        let tool = self.tool;
+        let guest = guest::find(tool).map(|tool| (tool.schema)());
+        let own = guest.or_else(|| host::find(tool).map(host::Tool::schema));
+        let own = own.ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
+        Ok(self.shown(&schema::clean(&own)))
+    }
+
+    fn shown(&self, own: &Value) -> Value {
+        if self.args.is_empty() {
+            return own.clone();
+        }
+        let required = schema::required(own);
+        let mut properties = Map::new();
+        let mut needed = Vec::new();
+        for (theirs, ours) in self.args {
+            let Some(property) = own.get("properties").and_then(|all| all.get(*ours)) else {
+                continue;
+            };
+            properties.insert((*theirs).to_owned(), self.shown_items(property));
+            if required.contains(ours) {
+                needed.push(*theirs);
+            }
+        }
+        json!({
+            "type": "object", "properties": properties, "required": needed,
+            "additionalProperties": false,
+        })
+    }
+
+    fn shown_items(&self, property: &Value) -> Value {
+        let mut property = property.clone();
+        let Some(item) = property.get_mut("items").filter(|_| !self.items.is_empty()) else {
+            return property;
+        };
+        let theirs = |ours: &str| {
+            let found = self.items.iter().find(|(_, own)| *own == ours);
+            found.map_or(ours, |(theirs, _)| *theirs).to_owned()
+        };
+        if let Some(Value::Object(fields)) = item.get_mut("properties") {
+            let renamed = std::mem::take(fields);
+            *fields = renamed.into_iter().map(|(name, it)| (theirs(&name), it)).collect();
+        }
+        if let Some(Value::Array(required)) = item.get_mut("required") {
+            for name in required {
+                *name = Value::String(theirs(name.as_str().unwrap_or_default()));
+            }
+        }
+        property
+    }
+
+    /// A text about the tool with the family's names in it.
+    pub fn in_their_words(&self, text: &str) -> String {
+        self.args
+            .iter()
+            .filter(|(theirs, ours)| theirs != ours)
+            .fold(text.to_owned(), |text, (theirs, ours)| {
+                text.replace(&format!("`{ours}`"), &format!("`{theirs}`"))
+            })
+    }
+}

@@ -1,0 +1,49 @@
+//! `hosted_patch`: the operation of one `apply_patch_call`, the patch tool that `OpenAI` defines: one
+//! file, and a diff without an envelope ([`crate::patch::hosted`]).
+
+use serde::Deserialize;
+
+use super::apply_patch::run_hosted;
+use super::{Effect, GuestTool, ToolError, parse_args};
+use crate::patch::hosted::Operation;
+
+pub const HOSTED_PATCH: GuestTool = GuestTool {
+    name: "hosted_patch",
+    effect: Effect::Writes,
+    #[cfg(feature = "host")]
+    schema: || schemars::schema_for!(Args).to_value(),
+    run: |call, args| run_hosted(call.root, &operation(parse_args("apply_patch", args)?)?),
+};
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct Args {
+    /// What to do with the file.
+    r#type: Kind,
+    /// The file, relative to the workspace root.
+    path: String,
+    /// What changes in it; not for `delete_file`.
+    diff: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "host", schemars(inline))]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    CreateFile,
+    UpdateFile,
+    DeleteFile,
+}
+
+fn operation(args: Args) -> Result<Operation, ToolError> {
+    let Args { r#type, path, diff } = args;
+    match (r#type, diff) {
+        (Kind::CreateFile, Some(diff)) => Ok(Operation::CreateFile { path, diff }),
+        (Kind::UpdateFile, Some(diff)) => Ok(Operation::UpdateFile { path, diff }),
+        (Kind::DeleteFile, _) => Ok(Operation::DeleteFile { path }),
+        (Kind::CreateFile | Kind::UpdateFile, None) => {
+            Err(ToolError::tell(format!("the operation on `{path}` has no `diff`")))
+        }
+    }
+}

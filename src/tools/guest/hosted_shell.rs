@@ -1,0 +1,82 @@
+//! `hosted_shell`: the commands of one `shell_call`, the shell tool that `OpenAI` defines, one after
+//! the other, each with an outcome of its own.
+//!
+//! The time limit is that of all commands together. Output and error are one stream, in the order in
+//! which they were written.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use crate::guest::environment;
+use crate::guest::process::{Spec, TIMED_OUT};
+use crate::tools::CommandOutput;
+
+/// Most commands of one call.
+const MAX_COMMANDS: usize = 32;
+
+pub const HOSTED_SHELL: GuestTool = GuestTool {
+    name: "hosted_shell",
+    effect: Effect::Writes,
+    #[cfg(feature = "host")]
+    schema: || schemars::schema_for!(Args).to_value(),
+    run: |call, args| hosted_shell(call, &parse_args("shell", args)?),
+};
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct Args {
+    /// The command lines to run, in order.
+    commands: Vec<String>,
+    /// Milliseconds after which the commands are stopped.
+    timeout_ms: Option<u64>,
+    /// Most characters of output to return.
+    max_output_length: Option<usize>,
+}
+
+fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
+    match args.commands.len() {
+        0 => return Err(ToolError::tell("`commands` is empty: give at least one command")),
+        1..=MAX_COMMANDS => {}
+        count => {
+            return Err(ToolError::tell(format!(
+                "nothing was run: {count} commands in one call; at most {MAX_COMMANDS} are taken"
+            )));
+        }
+    }
+    let timeout = args.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS);
+    let end = Instant::now() + Duration::from_millis(timeout);
+    let share = call.output_cap / args.commands.len();
+    let cap = args.max_output_length.map_or(share, |limit| share.min(limit.saturating_mul(4)));
+    let shell = environment::default_shell(call.processes.env());
+    let mut commands = Vec::new();
+    for script in &args.commands {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            commands.push(not_run());
+            continue;
+        }
+        let argv = [shell.clone(), "-c".to_owned(), script.clone()];
+        let spec =
+            Spec { argv: &argv, cwd: None, env: &BTreeMap::new(), timeout: left, output_cap: cap };
+        commands.push(call.processes.run(&spec, call.cancelled)?);
+    }
+    let success = commands.iter().all(|command| command.exit_code == 0);
+    Ok(ToolOutput { success, commands, ..ToolOutput::default() })
+}
+
+/// The outcome of a command for which no time was left.
+fn not_run() -> CommandOutput {
+    CommandOutput {
+        exit_code: TIMED_OUT,
+        timed_out: true,
+        duration_ms: 0,
+        output: String::new(),
+        total_bytes: 0,
+        total_lines: 0,
+        omitted_bytes: 0,
+    }
+}

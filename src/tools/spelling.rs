@@ -1,0 +1,215 @@
+//! Arguments as models spell them, brought into the names that the called tool shows, and from there
+//! into its own. Pure, and lenient: what does not fit is left for the check to complain about.
+
+use serde_json::{Map, Value, json};
+
+use super::face::Face;
+use super::schema;
+
+/// Other names of arguments: the tools that have them, the other name, the tool's own name.
+const SYNONYMS: &[(&[&str], &str, &str)] = &[
+    (SHELLS, "cmd", "command"),
+    (SHELLS, "script", "command"),
+    (SHELLS, "cwd", "workdir"),
+    (SHELLS, "working_directory", "workdir"),
+    (SHELLS, "dir_path", "workdir"),
+    (SHELLS, "directory", "workdir"),
+    (SHELLS, TIMEOUT, "timeout_ms"),
+    (&["apply_patch"], "patch", "input"),
+    (&["apply_patch"], "patchText", "input"),
+    (&["apply_patch"], "content", "input"),
+    (FILES, "path", "file_path"),
+    (FILES, "absolute_path", "file_path"),
+    (FILES, "filePath", "file_path"),
+    (FILES, "filename", "file_path"),
+    (&["write_file"], "contents", "content"),
+    (&["write_file"], "file_text", "content"),
+    (&["write_file"], "text", "content"),
+    (&["replace"], "old_str", "old_string"),
+    (&["replace"], "oldString", "old_string"),
+    (&["replace"], "new_str", "new_string"),
+    (&["replace"], "newString", "new_string"),
+    (&["replace"], "replace_all", "allow_multiple"),
+    (&["replace"], "replaceAll", "allow_multiple"),
+    (&["text_editor"], "file_path", "path"),
+    (&["text_editor"], "old_string", "old_str"),
+    (&["text_editor"], "new_string", "new_str"),
+    (&["text_editor"], "content", "file_text"),
+    (&["read_many_files"], "files", "paths"),
+    (&["read_many_files"], "file_paths", "paths"),
+    (&["list_dir"], "path", "dir_path"),
+    (&["list_dir"], "directory", "dir_path"),
+    (SEARCHES, "query", "pattern"),
+    (SEARCHES, "regex", "pattern"),
+    (SEARCHES, "dir_path", "path"),
+    (SEARCHES, "directory", "path"),
+    (&["grep_files"], "glob", "include"),
+    (&["grep_files"], "include_pattern", "include"),
+    (SEARCHES, "max_matches", "limit"),
+    (SEARCHES, "max_results", "limit"),
+    (&["view_image"], "file_path", "path"),
+    (&["update_plan"], "todos", "plan"),
+    (&["update_plan"], "steps", "plan"),
+];
+
+const SHELLS: &[&str] = &["shell_command", "shell", "bash", "hosted_shell"];
+const FILES: &[&str] = &["read_file", "write_file", "replace"];
+const SEARCHES: &[&str] = &["grep_files", "glob"];
+
+/// In milliseconds in some families, in seconds in others.
+const TIMEOUT: &str = "timeout";
+/// A smaller time limit is one in seconds.
+const LEAST_MS: u64 = 1_000;
+
+/// What other families show and no tool of ours needs. It is dropped where it is not shown.
+const IDLE: &[&str] = &[
+    "sandbox_permissions",
+    "justification",
+    "prefix_rule",
+    "description",
+    "instruction",
+    "type",
+    "wait_for_previous",
+];
+
+/// Names of a step's text in other families' plans.
+const STEP_TEXTS: &[&str] = &["step", "description", "content", "title", "text"];
+
+/// Brings the arguments into the names that the face shows; what says nothing is dropped. What asks
+/// for more rights is kept where it is shown, because the tool answers that.
+pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
+    let Value::Object(fields) = args else { return };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_shown = |name: &str| properties.is_some_and(|shown| shown.contains_key(name));
+    let names: Vec<String> = fields.keys().filter(|name| !is_shown(name)).cloned().collect();
+    for name in names {
+        let synonym = SYNONYMS
+            .iter()
+            .find(|(tools, other, _)| tools.contains(&face.tool) && *other == name)
+            .map(|(_, _, ours)| *ours);
+        let ours = synonym.unwrap_or(&name);
+        let theirs = if face.args.is_empty() { Some(ours) } else { face.theirs(ours) };
+        let target = theirs.filter(|theirs| is_shown(theirs) && !fields.contains_key(*theirs));
+        match target {
+            Some(target) => {
+                let target = target.to_owned();
+                let value = fields.shift_remove(&name).unwrap_or_default();
+                let value = if name == TIMEOUT { in_milliseconds(value) } else { value };
+                fields.insert(target, value);
+            }
+            None if IDLE.contains(&name.as_str()) => {
+                fields.shift_remove(&name);
+            }
+            None => {}
+        }
+    }
+    match face.tool {
+        "shell_command" | "bash" => words_to_script(fields),
+        "shell" => script_to_words(fields),
+        "update_plan" => plan(face, fields),
+        _ => {}
+    }
+    let required = schema::required(schema);
+    fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
+    fields.values_mut().for_each(whole_numbers);
+}
+
+/// From the names that the face shows to the tool's own, with what the face always gives.
+pub fn own(face: &Face, args: Value) -> Value {
+    let Value::Object(fields) = args else { return args };
+    let mut own = Map::new();
+    for (name, mut value) in fields {
+        if let Value::Array(items) = &mut value {
+            items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
+                for (theirs, ours) in face.items {
+                    rename(item, theirs, ours);
+                }
+            });
+        }
+        let ours = face.args.iter().find(|(theirs, _)| *theirs == name);
+        own.insert(ours.map_or(name, |(_, ours)| (*ours).to_owned()), value);
+    }
+    for (name, value) in face.preset {
+        own.insert((*name).to_owned(), json!(value));
+    }
+    Value::Object(own)
+}
+
+fn in_milliseconds(value: Value) -> Value {
+    match value.as_u64() {
+        Some(seconds) if seconds < LEAST_MS => json!(seconds * LEAST_MS),
+        Some(_) | None => value,
+    }
+}
+
+fn words_to_script(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(words)) = fields.get("command")
+        && let Some(script) = script(words)
+    {
+        fields.insert("command".to_owned(), Value::String(script));
+    }
+}
+
+fn script_to_words(fields: &mut Map<String, Value>) {
+    if let Some(Value::String(script)) = fields.get("command") {
+        let words = json!(["sh", "-c", script]);
+        fields.insert("command".to_owned(), words);
+    }
+}
+
+/// `["bash", "-lc", "make"]` → `make`; other words are quoted.
+fn script(words: &[Value]) -> Option<String> {
+    let words = words.iter().map(Value::as_str).collect::<Option<Vec<&str>>>()?;
+    match words.as_slice() {
+        [shell, flags, script]
+            if shell.ends_with("sh") && flags.starts_with('-') && flags.ends_with('c') =>
+        {
+            Some((*script).to_owned())
+        }
+        words => shlex::try_join(words.iter().copied()).ok(),
+    }
+}
+
+/// Steps under whatever name, without what only other families keep of them. A cancelled step is no
+/// step any more.
+fn plan(face: &Face, fields: &mut Map<String, Value>) {
+    let name = face.theirs("plan").unwrap_or("plan");
+    let text = face.items.iter().find(|(_, ours)| *ours == "step").map_or("step", |(it, _)| it);
+    let Some(Value::Array(steps)) = fields.get_mut(name) else { return };
+    steps.retain(|step| step.get("status").and_then(Value::as_str) != Some("cancelled"));
+    for step in steps.iter_mut().filter_map(Value::as_object_mut) {
+        for other in STEP_TEXTS {
+            rename(step, other, text);
+        }
+        for idle in ["id", "priority", "activeForm"] {
+            step.shift_remove(idle);
+        }
+    }
+}
+
+fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
+    if !fields.contains_key(to)
+        && let Some(value) = fields.shift_remove(from)
+    {
+        fields.insert(to.to_owned(), value);
+    }
+}
+
+/// `10.0` is a whole number in JSON Schema, but not to every reader.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let (None, None, Some(float)) = (number.as_i64(), number.as_u64(), number.as_f64())
+                && float.fract() == 0.0
+                && float.abs() < 9_007_199_254_740_992.0
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "checked just above")]
+                let whole = float as i64;
+                *value = json!(whole);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
