@@ -66,6 +66,7 @@ fn encoded(model: &Model, effort: Option<&str>, choice: ToolChoice, history: &[I
         effort,
         tool_choice: choice,
         cache_key: "run-1",
+        previous: None,
     };
     wire::encode(Wire::Gemini, &request).unwrap()
 }
@@ -694,6 +695,7 @@ async fn ask(provider: &HttpProvider, history: &[Item]) -> Result<Reply, Provide
         effort: Some("high"),
         tool_choice: ToolChoice::Auto,
         cache_key: "run-1",
+        previous: None,
     };
     provider.reply(&request, &|_| {}).await
 }

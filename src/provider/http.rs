@@ -15,8 +15,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::hosted::{self, Secrets};
 use super::catalogue::Model;
+use super::hosted::{self, Secrets};
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
 use super::wire;
@@ -166,7 +166,6 @@ impl HttpProvider {
     }
 
     #[must_use]
-    #[must_use]
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
         self.deadlines = deadlines;
         self
@@ -216,9 +215,7 @@ impl HttpProvider {
                 anthropic::add(&mut headers, model, &self.anthropic_version, key);
                 key.map(anthropic::credential)
             }
-            Wire::Gemini => {
-                key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key)))
-            }
+            Wire::Gemini => key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key))),
         };
         if let Some((name, Ok(value))) = credential {
             headers.insert(name, value);

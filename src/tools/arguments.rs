@@ -12,7 +12,6 @@ use crate::provider::item::Payload;
 /// Most complaints about one call; the first ones are enough to go on.
 const MAX_COMPLAINTS: usize = 8;
 
-
 /// Why a call cannot be run as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

@@ -12,9 +12,9 @@ use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
+use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
-use crate::provider::ToolDeclaration;
 
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
@@ -102,7 +102,8 @@ impl ToolSet {
         };
         let mut known: Vec<Known> = Vec::new();
         let declared = tools.iter().map(|(face, _)| *face);
-        for face in declared.chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
+        for face in declared
+            .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
             .chain(face::DECLINED.iter().copied())
         {
             if !known.iter().any(|tool| tool.name == face.name) {

@@ -224,7 +224,10 @@ pub(super) fn items(
     match stop {
         StopReason::Refusal => items.extend(details.and_then(refusal)),
         StopReason::Pause => mark_pause(&mut items),
-        StopReason::EndTurn | StopReason::MaxOutput | StopReason::ContentFilter => {}
+        StopReason::EndTurn
+        | StopReason::MaxOutput
+        | StopReason::ContentFilter
+        | StopReason::MalformedCall => {}
     }
     Ok(items)
 }
