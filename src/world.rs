@@ -101,8 +101,6 @@ impl World {
     ) -> Result<World> {
         let state = state_dir(common, env)?;
         let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
-        let secrets =
-            env.secrets().into_iter().chain(hosted::set_secrets(&config.hosted_tools, env));
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
             forge,
@@ -111,7 +109,7 @@ impl World {
             sandbox: sandbox(config, env, &state).await?,
             clock: Clock::new(env)?,
             hosted_tools,
-            redactor: Arc::new(Redactor::new(secrets)),
+            redactor: Arc::new(Redactor::new(env.secrets())),
             state,
             http,
             git_token: server.zip(env.github_token()),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use patchwright::provider::catalogue::{Catalogue, Fields, Model, OutputLimit};
-use patchwright::provider::item::{CallOutput, Content, Item, OutputForm, Wire};
+use patchwright::provider::item::{
+    CallOutput, Content, Item, Message, Native, OutputForm, Reasoning, Role, Wire,
+};
 use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, wire};
 use serde_json::{Value, json};
 
@@ -89,9 +91,25 @@ fn thoughts_go_back_whole_and_where_they_are_wanted() {
     );
     // DeepSeek: with the call that they led to, and only there.
     assert_eq!(echo("reasoning_before_a_call")["reasoning_content"], "Look first");
-    let spoken = echo("reasoning_content");
-    assert!(spoken.get("tool_calls").is_none() && spoken.get("reasoning_content").is_none());
-    assert!(spoken["content"].is_string());
+    let thought = |text: &str| {
+        let value = json!({"reasoning_content": text});
+        let native = Some(Native { wire: Wire::Chat, value });
+        Item::Reasoning(Reasoning { summary: vec![text.to_owned()], native })
+    };
+    let spoken = Item::Message(Message {
+        role: Role::Assistant,
+        content: vec![Content::text("Done")],
+        native: None,
+    });
+    let history = [user("Hi"), thought("a"), spoken, user("More"), thought("b"), user("Go on")];
+    assert_eq!(
+        body(&model(Fields::default()), &history)["messages"].as_array().unwrap()[2..],
+        [
+            json!({"role": "assistant", "content": "Done"}),
+            json!({"role": "user", "content": "More"}),
+            json!({"role": "user", "content": "Go on"}),
+        ]
+    );
     // Mistral's and vLLM's thoughts are for people.
     for fixture in ["thinking_as_parts", "reasoning_is_not_sent_back"] {
         let message = echo(fixture);

@@ -27,7 +27,7 @@ hosted-tools:
     server_label: docs
     server_url: https://mcp.example.org/
     require_approval: never
-    authorization: ${DOCS_MCP_TOKEN}
+    authorization: ${PATCHWRIGHT_TOOL_DOCS}
 ";
 
 #[test]
@@ -113,25 +113,49 @@ fn what_is_not_the_providers_to_run_is_refused_with_a_way_out() {
         said.push_str(failure.lines().next().unwrap());
         said.push('\n');
     }
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        error: `hosted-tools` cannot be used on the `chat` wire
+        error: an entry of `hosted-tools` is not an object
+        error: an entry of `hosted-tools` has no `type`
+        error: `hosted-tools`: `function` is not run by the provider
+        error: `hosted-tools`: `shell` is not run by the provider
+        error: `hosted-tools`: `web_search_20260318` has no `name`
+        error: `hosted-tools`: `bash_20250124` is not run by the provider
+        error: an entry of `hosted-tools` is not an object with one key
+        error: an entry of `hosted-tools` is not an object with one key
+        error: `hosted-tools`: functions are not run by the provider
+        error: `hosted-tools`: the calls of an `mcp` server would wait for an approval, and nobody is asked
+        error: `hosted-tools`: an `mcp` server has no `server_label`
+        error: `hosted-tools`: `authorization` of `mcp` refers to no secret in the environment
+        error: `hosted-tools`: `authorization` of `mcp` is not a text
+        error: `hosted-tools`: `X-Api-Key` of `mcp` refers to no secret in the environment
+        error: `hosted-tools`: `authorization` of `mcp` refers to no secret in the environment
+    "#]].assert_eq(&said);
 }
 
 #[test]
 fn secrets_come_from_the_environment_and_go_into_declarations_only() {
     let entries = file::parse("config.yml", CONFIG).unwrap().hosted_tools;
-    let env = Env::from_pairs([("DOCS_MCP_TOKEN", TOKEN), ("OTHER", "x")]);
+    let env = Env::from_pairs([("PATCHWRIGHT_TOOL_DOCS", TOKEN), ("OTHER", "x")]);
     let secrets = hosted::secrets(&entries, &env).unwrap();
     assert_eq!(secrets.len(), 1);
-    assert_eq!(secrets["DOCS_MCP_TOKEN"].expose_secret(), TOKEN);
+    assert_eq!(secrets["PATCHWRIGHT_TOOL_DOCS"].expose_secret(), TOKEN);
     let declared = hosted::declarations(&entries, Wire::Responses).unwrap();
-    assert!(format!("{declared:?}").contains("${DOCS_MCP_TOKEN}"));
+    assert!(format!("{declared:?}").contains("${PATCHWRIGHT_TOOL_DOCS}"));
     let filled = serde_json::to_string(&hosted::filled(&declared, &secrets)).unwrap();
     assert!(filled.contains(TOKEN) && !filled.contains("${"), "{filled}");
     let missing = hosted::secrets(&entries, &Env::default()).unwrap_err().to_string();
-    assert!(missing.contains("`DOCS_MCP_TOKEN`, which is not set"), "{missing}");
-    let ours = [json!({"type": "web_search", "note": "${OPENAI_API_KEY}"})];
+    assert!(missing.contains("`PATCHWRIGHT_TOOL_DOCS`, which is not set"), "{missing}");
+    // Other variables are no secrets of tools, and stay text.
+    let other = [json!({"type": "web_search", "note": "${OPENAI_API_KEY}"})];
     let env = Env::from_pairs([("OPENAI_API_KEY", "k")]);
-    assert!(hosted::secrets(&ours, &env).is_err());
+    assert!(hosted::secrets(&other, &env).unwrap().is_empty());
+    let names: Vec<String> = Env::from_pairs([("PATCHWRIGHT_TOOL_DOCS", TOKEN)])
+        .secrets()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["PATCHWRIGHT_TOOL_DOCS"]);
 }
 
 #[test]
@@ -147,12 +171,14 @@ fn a_repository_may_not_set_hosted_tools() {
 #[test]
 fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
     let request = json!({"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "docs", "name": "delete_all", "arguments": "{}"});
-    let world =
-        TestWorld::local([item(request), say(&format!("Use ${{DOCS_MCP_TOKEN}}, {TOKEN}."))])
-            .set("DOCS_MCP_TOKEN", TOKEN);
+    let world = TestWorld::local([
+        item(request),
+        say(&format!("Use ${{PATCHWRIGHT_TOOL_DOCS}}, {TOKEN}.")),
+    ])
+    .set("PATCHWRIGHT_TOOL_DOCS", TOKEN);
     project(&world);
     fs_err::write(world.path("config.yml"), CONFIG).unwrap();
-    let prompt = "What is ${DOCS_MCP_TOKEN}?";
+    let prompt = "What is ${PATCHWRIGHT_TOOL_DOCS}?";
     let output = world
         .run(&["exec", prompt, "--repo", "project", "--config", "config.yml", "--out", "out"])
         .expect(0);
@@ -163,7 +189,7 @@ fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
     assert_eq!(tools[tools.len() - 1]["authorization"], TOKEN);
     // The conversation is not filled in.
     assert!(!asked[0].body["input"].to_string().contains(TOKEN));
-    assert!(asked[0].body["input"].to_string().contains("${DOCS_MCP_TOKEN}"));
+    assert!(asked[0].body["input"].to_string().contains("${PATCHWRIGHT_TOOL_DOCS}"));
     let answer = asked[1].body["input"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(answer["type"], "mcp_approval_response");
     assert_eq!(
@@ -172,13 +198,13 @@ fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
     );
     assert_eq!(world.holds(TOKEN), Vec::<std::path::PathBuf>::new());
     let journal = fs_err::read_to_string(world.path("out/journal.jsonl")).unwrap();
-    assert!(!journal.contains(TOKEN) && journal.contains("${DOCS_MCP_TOKEN}"));
+    assert!(!journal.contains(TOKEN) && journal.contains("${PATCHWRIGHT_TOOL_DOCS}"));
     let denied = journal.lines().find(|line| line.contains("\"call_ended\"")).unwrap();
     assert!(denied.contains("mcp_approval") && denied.contains("\"success\":false"), "{denied}");
     world.model.take_violations();
     let shown =
         world.run(&["tools", "--model", "gpt-5.3-codex", "--config", "config.yml"]).expect(0);
-    assert!(shown.stdout.contains("${DOCS_MCP_TOKEN}") && !shown.stdout.contains(TOKEN));
+    assert!(shown.stdout.contains("${PATCHWRIGHT_TOOL_DOCS}") && !shown.stdout.contains(TOKEN));
     let refused = world.run(&["tools", "--model", "chat/x", "--config", "config.yml"]).expect(2);
     assert!(refused.stderr.contains("cannot be used on the `chat` wire"), "{}", refused.text());
 }
@@ -261,8 +287,9 @@ fn strict_declarations_of_every_profile_keep_the_rules_and_take_null_for_what_is
     let mut strict_tools = 0;
     for profile in Profile::ALL {
         for wire in [Wire::Responses, Wire::Chat] {
-            let setting = |strict| Setting { strict, ..Setting::plain(wire) };
-            let Ok(tools) = ToolSet::with(*profile, &setting(true)) else { continue };
+            let setting = Setting { strict: true, ..Setting::plain(wire) };
+            // The tools that a provider defines exist on its own wire only.
+            let Ok(tools) = ToolSet::with(*profile, &setting) else { continue };
             for declared in tools.declarations() {
                 let ToolForm::Function { schema, strict: true } = &declared.form else { continue };
                 strict_tools += 1;
@@ -275,7 +302,7 @@ fn strict_declarations_of_every_profile_keep_the_rules_and_take_null_for_what_is
                     .unwrap_or_else(|refusal| panic!("{args:?}: {}", refusal.message));
                 assert!(!parsed.to_string().contains("null"), "{parsed}");
             }
-            let plain = ToolSet::with(*profile, &setting(false)).unwrap();
+            let plain = ToolSet::new(*profile, wire).unwrap();
             let is_plain =
                 |form: &ToolForm| !matches!(form, ToolForm::Function { strict: true, .. });
             assert!(plain.declarations().iter().all(|tool| is_plain(&tool.form)));

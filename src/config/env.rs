@@ -35,6 +35,10 @@ pub const SECRET_NAMES: &[&str] = &[
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
+/// Variables whose names begin like this are secrets for tools that a provider runs
+/// (`hosted-tools`), and the only ones that those may refer to.
+pub const TOOL_SECRET: &str = "PATCHWRIGHT_TOOL_";
+
 /// Whether the user names certificates of their own. The TLS library reads the variables itself.
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn names_certificates() -> bool {
@@ -117,9 +121,12 @@ impl Env {
 
     /// Every secret in the environment, by name.
     pub fn secrets(&self) -> Vec<(String, SecretString)> {
+        let tools = self.values.keys().filter(|name| name.starts_with(TOOL_SECRET));
         SECRET_NAMES
             .iter()
-            .filter_map(|name| Some(((*name).to_owned(), self.secret(name)?)))
+            .copied()
+            .chain(tools.map(String::as_str))
+            .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
             .collect()
     }
 }

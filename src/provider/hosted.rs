@@ -2,7 +2,7 @@
 //! declared as the operator wrote them, behind our own.
 //!
 //! A declaration may need a secret. The configuration, the journal and every declaration hold a
-//! reference to an environment variable (`${NAME}`) in its place; [`filled`] puts the secret in just
+//! reference to an environment variable (`${PATCHWRIGHT_TOOL_NAME}`) in its place; [`filled`] puts the secret in just
 //! before a request is encoded, and only into these declarations, never into text of the conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::item::Wire;
 use super::{ToolDeclaration, ToolForm};
-use crate::config::env::{Env, SECRET_NAMES};
+use crate::config::env::{Env, TOOL_SECRET};
 use crate::error::{Failure, Result};
 
 /// Most hosted tools of one configuration.
@@ -171,29 +171,24 @@ fn is_secret_header(name: &str) -> bool {
 fn check_reference(tool: &str, key: &str, value: &Value) -> Result<()> {
     let Value::String(text) = value else {
         return Err(Failure::usage(format!("`hosted-tools`: `{key}` of `{tool}` is not a text"))
-            .hint(format!(
-                "write `{key}: ${{NAME}}`, and put the secret into that environment variable"
-            )));
+            .hint(way(key)));
     };
-    let names = names_in(text);
-    if names.is_empty() {
+    if names_in(text).is_empty() {
         return Err(Failure::usage(format!(
-            "`hosted-tools`: `{key}` of `{tool}` holds a secret itself"
+            "`hosted-tools`: `{key}` of `{tool}` refers to no secret in the environment"
         ))
-        .hint(format!(
-            "write `{key}: ${{NAME}}`, and put the secret into that environment variable"
-        )));
+        .hint(way(key)));
     }
-    match names.iter().find(|name| SECRET_NAMES.contains(name)) {
-        Some(name) => Err(Failure::usage(format!(
-            "`hosted-tools`: `{key}` of `{tool}` would hand `{name}` to another server"
-        ))
-        .hint("give the tool a token of its own, with as few rights as it needs")),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-/// The names in `${NAME}` references of a text.
+fn way(key: &str) -> String {
+    format!(
+        "write `{key}: ${{{TOOL_SECRET}NAME}}`, and put the secret into that environment variable"
+    )
+}
+
+/// The names of tool secrets in `${NAME}` references of a text; other references are only text.
 fn names_in(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;
@@ -211,37 +206,22 @@ fn names_in(text: &str) -> Vec<&str> {
 
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    !name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit())
+    name.strip_prefix(TOOL_SECRET).is_some_and(|rest| !rest.is_empty() && rest.chars().all(fits))
 }
 
-/// The secrets that the declarations refer to, as far as they are set.
-pub fn set_secrets(entries: &[Value], env: &Env) -> Secrets {
-    let mut names = BTreeSet::new();
-    entries.iter().for_each(|entry| collect(entry, &mut names));
-    names.into_iter().filter_map(|name| env.secret(&name).map(|secret| (name, secret))).collect()
-}
-
-/// The secrets that the declarations refer to, all of them.
+/// The secrets that the declarations refer to, from the environment.
 ///
 /// # Errors
-/// When a variable is not set, or is one of our own secrets.
+/// When a variable is not set.
 pub fn secrets(entries: &[Value], env: &Env) -> Result<Secrets> {
     let mut names = BTreeSet::new();
     entries.iter().for_each(|entry| collect(entry, &mut names));
-    let secret = |name: String| {
-        if SECRET_NAMES.contains(&name.as_str()) {
-            return Err(Failure::usage(format!(
-                "`hosted-tools` would hand `{name}` to another server"
-            ))
-            .hint("give the tool a token of its own, with as few rights as it needs"));
-        }
-        match env.secret(&name) {
-            Some(secret) => Ok((name, secret)),
-            None => Err(Failure::usage(format!(
-                "`hosted-tools` refers to `{name}`, which is not set in the environment"
-            ))
-            .hint(format!("set `{name}`, or leave the tool out"))),
-        }
+    let secret = |name: String| match env.secret(&name) {
+        Some(secret) => Ok((name, secret)),
+        None => Err(Failure::usage(format!(
+            "`hosted-tools` refers to `{name}`, which is not set in the environment"
+        ))
+        .hint(format!("set `{name}`, or leave the tool out"))),
     };
     names.into_iter().map(secret).collect()
 }

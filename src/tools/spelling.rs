@@ -72,6 +72,9 @@ const IDLE: &[&str] = &[
     "wait_for_previous",
 ];
 
+/// How deep arguments are looked into for fields that are `null`.
+const MAX_DEPTH: usize = 16;
+
 /// Names of a step's text in other families' plans.
 const STEP_TEXTS: &[&str] = &["step", "description", "content", "title", "text"];
 
@@ -109,9 +112,32 @@ pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
         "update_plan" => plan(face, fields),
         _ => {}
     }
-    let required = schema::required(schema);
-    fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
     fields.values_mut().for_each(whole_numbers);
+    drop_nulls(schema, args, MAX_DEPTH);
+}
+
+/// An optional field that is `null` is one that was left out: strict mode has no other way to say so.
+fn drop_nulls(schema: &Value, value: &mut Value, depth: usize) {
+    if depth == 0 {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            let required = schema::required(schema);
+            fields.retain(|name, value| !value.is_null() || required.contains(&name.as_str()));
+            for (name, value) in fields {
+                if let Some(inner) = schema.get("properties").and_then(|it| it.get(name.as_str())) {
+                    drop_nulls(inner, value, depth - 1);
+                }
+            }
+        }
+        Value::Array(values) => {
+            if let Some(items) = schema.get("items") {
+                values.iter_mut().for_each(|value| drop_nulls(items, value, depth - 1));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// From the names that the face shows to the tool's own, with what the face always gives.
