@@ -106,6 +106,10 @@ fn clouds_the_makers_own_services() {
     for (model, wire, variable, expected) in cases {
         assert_eq!(find(model, wire, None, &[(variable, "k")]).request(), expected, "{model}");
     }
+}
+
+#[test]
+fn clouds_servers_of_ones_own() {
     // A server of one's own is asked with the key of the protocol that it imitates.
     let local = find("chat/qwen3", None, Some("http://h:1/v1"), &[("OPENAI_API_KEY", "k")]);
     assert_eq!(local.request(), "http://h:1/v1/chat/completions authorization: Bearer k");

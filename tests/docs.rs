@@ -318,7 +318,7 @@ fn the_table_of_models_is_the_catalogue() {
     for slug in catalogue.slugs() {
         let model = catalogue.resolve(slug, None).unwrap();
         if wire::SPOKEN.contains(&model.wire) {
-            text.push_str(&row(&model));
+            text.push_str(&row(slug, &model));
             rows += 1;
         } else {
             unspoken.insert(slug);
@@ -341,7 +341,7 @@ fn the_table_of_models_is_the_catalogue() {
     generated("docs/models.md", &text);
 }
 
-fn row(model: &Model) -> String {
+fn row(name: &str, model: &Model) -> String {
     let price = model.price.map_or("unknown".to_owned(), |price| {
         format!("{} / {} / {}", price.input, price.output, price.cache_read)
     });
@@ -356,7 +356,7 @@ fn row(model: &Model) -> String {
     let ends = model.ends.as_ref().map_or_else(String::new, |day| format!(" (ends {day})"));
     format!(
         "| `{}`{ends} | {} | {} | {} | {} | {} | {price} | {} |\n",
-        model.slug,
+        name,
         model.provider,
         wire::word(model.wire),
         model.profile,

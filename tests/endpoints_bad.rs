@@ -202,8 +202,9 @@ fn endpoints_bad_a_refused_field_is_shown_with_the_setting_behind_it() {
 
 #[test]
 fn endpoints_bad_a_base_url_with_the_wrong_path() {
+    type Case = (&'static str, fn() -> Turn, &'static str, &'static str);
     let not_found = || fail_raw(404, r#"{"detail":"Not Found"}"#);
-    let cases: [(&str, fn() -> Turn, &str, &str); 5] = [
+    let cases: [Case; 5] = [
         (
             "/v1/v1",
             || fail_raw(404, "404 page not found"),
@@ -212,7 +213,7 @@ fn endpoints_bad_a_base_url_with_the_wrong_path() {
         ),
         ("", not_found, "the base URL has no `/v1`: try `MODEL", "/v1`"),
         ("", html, "the base URL has no `/v1`: try `MODEL", "an HTML page"),
-        ("/v1/responses", not_found, "leave `/responses` out of the base URL", "/v1`"),
+        ("/v1/responses", not_found, "leave `/responses` out of the base URL", "MODEL`"),
         ("/v1", not_found, "check the base URL in `--base-url`", "`--model`"),
     ];
     for (path, turn, mistake, more) in cases {

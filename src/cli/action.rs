@@ -31,8 +31,6 @@ pub const INPUTS: &[(&str, &str)] = &[
     ("model", "--model"),
     ("base-url", "--base-url"),
     ("effort", "--effort"),
-    ("wire", "--wire"),
-    ("profile", "--profile"),
     ("config", "--config"),
     ("sandbox", "--sandbox"),
     ("image", "--image"),

@@ -8,7 +8,7 @@
 mod choose;
 mod keys;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use http::{HeaderName, HeaderValue, header};
 use secrecy::{ExposeSecret, SecretString};
@@ -249,7 +249,8 @@ fn segment(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~@:".contains(&byte) {
             segment.push(char::from(byte));
         } else {
-            segment.push_str(&format!("%{byte:02X}"));
+            // Writing to a string cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
         }
     }
     // A path has no segment that means another one.

@@ -201,16 +201,15 @@ fn is_dated(version: &str) -> bool {
 
 fn bedrock(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
     offers("bedrock", model, &[Wire::Responses, Wire::Chat, Wire::Messages])?;
-    let base = match given {
-        Some(base) => base.trim().trim_end_matches('/').to_owned(),
-        None => {
-            let region = env.var("AWS_REGION").or_else(|| env.var("AWS_DEFAULT_REGION"));
-            let region = region.ok_or_else(|| {
-                Failure::usage("no region is named for Amazon Bedrock")
-                    .hint("set `AWS_REGION`, for example to `us-east-1`")
-            })?;
-            format!("https://bedrock-runtime.{}.amazonaws.com", place("AWS_REGION", region)?)
-        }
+    let base = if let Some(base) = given {
+        base.trim().trim_end_matches('/').to_owned()
+    } else {
+        let region = env.var("AWS_REGION").or_else(|| env.var("AWS_DEFAULT_REGION"));
+        let region = region.ok_or_else(|| {
+            Failure::usage("no region is named for Amazon Bedrock")
+                .hint("set `AWS_REGION`, for example to `us-east-1`")
+        })?;
+        format!("https://bedrock-runtime.{}.amazonaws.com", place("AWS_REGION", region)?)
     };
     let route = if has_path(&base) { Route::Wire } else { Route::ByMaker { version: None } };
     with_key(&base, route, model, env)
