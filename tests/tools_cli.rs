@@ -73,13 +73,21 @@ fn the_generic_profile_has_functions_only() {
 }
 
 #[test]
+fn the_text_profile_declares_nothing() {
+    for model in ["gpt-5.3-codex", "chat/any"] {
+        let args = ToolsArgs { profile: Some("text".to_owned()), ..args(model) };
+        assert_eq!(run(&args).unwrap(), "[]\n");
+    }
+}
+
+#[test]
 fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
         &expect![[r#"
             error: unknown tool profile `codecs`
 
-            hint: the profiles are `codex`, `generic`
+            hint: the profiles are `codex`, `generic`, `text`
         "#]],
     );
     check(

@@ -102,7 +102,7 @@ fn objection(call: &ToolCall, earlier: &[ToolCall], history: &History) -> Option
 }
 
 /// Thinking belongs to what follows it; providers refuse a history in which nothing does.
-fn drop_trailing_reasoning(items: &mut Vec<Item>) {
+pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
     while let Some(Item::Reasoning(_)) = items.last() {
         items.pop();
     }

@@ -55,10 +55,10 @@ impl WireName {
     }
 }
 
-/// The part of a request body that declares tools, as it was encoded.
+/// The part of a request body that declares tools, as it was encoded; left out when there are none.
 #[derive(Deserialize)]
 struct Body {
-    tools: Box<RawValue>,
+    tools: Option<Box<RawValue>>,
 }
 
 /// The declarations as JSON, byte for byte as they stand in a request, with a final newline.
@@ -81,8 +81,8 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
     };
     let body = wire::encode(model.wire, &request).ok_or_else(|| unspoken(model.wire))?;
     let body: Body = serde_json::from_slice(&body)
-        .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
-    Ok(format!("{}\n", body.tools.get()))
+        .map_err(|err| Failure::internal("a request is not JSON").caused_by(err))?;
+    Ok(format!("{}\n", body.tools.as_deref().map_or("[]", RawValue::get)))
 }
 
 fn named(name: &str) -> Result<Profile> {
