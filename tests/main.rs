@@ -20,6 +20,7 @@ mod context; // what the model is told: threads, hidden text, instructions, envi
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
+mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
@@ -51,6 +52,7 @@ mod resume; // killed, interrupted and concurrent runs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
+mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod wires; // the protocols without a network: streams to replies

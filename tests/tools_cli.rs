@@ -98,8 +98,10 @@ fn the_hosted_profile_is_for_the_responses_wire_only() {
 
 #[test]
 fn the_text_profile_declares_nothing() {
-    let args = ToolsArgs { profile: Some("text".to_owned()), ..args("gpt-5.5") };
-    assert_eq!(run(&args).unwrap(), "[]\n");
+    for model in ["gpt-5.3-codex", "chat/any"] {
+        let args = ToolsArgs { profile: Some("text".to_owned()), ..args(model) };
+        assert_eq!(run(&args).unwrap(), "[]\n");
+    }
 }
 
 #[test]

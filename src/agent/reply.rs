@@ -132,7 +132,7 @@ fn unreadable(details: &str) -> String {
 }
 
 /// Thinking belongs to what follows it; providers refuse a history in which nothing does.
-fn drop_trailing_reasoning(items: &mut Vec<Item>) {
+pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
     while let Some(Item::Reasoning(_)) = items.last() {
         items.pop();
     }

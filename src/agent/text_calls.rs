@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::history::{message, text_of};
-use super::reply::Accepted;
+use super::reply::{Accepted, drop_trailing_reasoning};
 use crate::edit_format::checklist::Checklist;
 use crate::edit_format::fence::without_thoughts;
 use crate::edit_format::{self, Block, Edit, What};
@@ -64,6 +64,9 @@ pub fn accept(reply: &Reply, turn: u32) -> Accepted {
         collect(blocks, turn, &mut accepted);
     }
     accepted.is_refusal &= accepted.calls.is_empty();
+    if reply.stop != StopReason::Pause {
+        drop_trailing_reasoning(&mut accepted.items);
+    }
     accepted
 }
 

@@ -62,10 +62,9 @@ impl WireName {
     }
 }
 
-/// The part of a request body that declares tools, as it was encoded.
+/// The part of a request body that declares tools, as it was encoded; left out when there are none.
 #[derive(Deserialize)]
 struct Body {
-    /// Absent when nothing is declared.
     tools: Option<Box<RawValue>>,
 }
 

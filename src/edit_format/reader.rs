@@ -35,7 +35,8 @@ const SHELLS: [&str; 3] = ["bash", "sh", "shell"];
 /// Languages of fences that are diffs.
 const DIFFS: [&str; 3] = ["diff", "patch", "udiff"];
 /// Languages of fences that show something and are never a file by their first line.
-const SHOWN: [&str; 8] = ["", "text", "txt", "plain", "plaintext", "console", "output", "log"];
+const SHOWN: [&str; 10] =
+    ["", "text", "txt", "plain", "plaintext", "console", "output", "log", "md", "markdown"];
 
 /// Reads a reply.
 pub fn read(text: &str) -> Vec<Block> {
@@ -131,6 +132,12 @@ impl<'a> Reader<'_, 'a> {
         } else if is_diff {
             self.diff(opened, &content, file.as_deref());
         } else if let Some(path) = file {
+            let first = content.iter().position(|line| !line.trim().is_empty());
+            let odd = first.filter(|at| content.get(*at).is_some_and(|l| is_almost_marker(l)));
+            if let Some(odd) = odd {
+                self.bad_marker(opened + 1 + odd, content[odd]);
+                return;
+            }
             let content = joined(&content);
             self.push(opened, What::Edit { path, edit: Edit::WholeFile { content } });
         } else if is_script {
@@ -160,6 +167,7 @@ impl<'a> Reader<'_, 'a> {
             && let [first, second, ..] = content
             && path::is_path(first.trim(), false)
             && !path::is_path(second.trim(), false)
+            && Fence::open(second).is_none()
         {
             if is_closed {
                 let (path, content) = (first.trim().to_owned(), joined(&content[1..]));

@@ -45,15 +45,15 @@ pub fn marker(line: &str) -> Option<Marker> {
 /// The line was most likely meant as a marker at the beginning or the end of a block.
 pub fn is_almost_marker(line: &str) -> bool {
     let line = line.trim();
-    let word = |sign: char| {
+    // `>>> replace(x)` is Python; a marker of three signs has nothing behind its word.
+    let is_like = |sign: char, words: [&str; 2]| {
         let rest = line.trim_start_matches(sign);
-        (line.len() - rest.len() >= 3).then(|| rest.trim().to_ascii_lowercase())
+        let signs = line.len() - rest.len();
+        let rest = rest.trim().to_ascii_lowercase();
+        (signs >= 3 && words.contains(&rest.as_str()))
+            || (signs >= 5 && words.iter().any(|word| rest.starts_with(word)))
     };
-    let is_head =
-        word('<').is_some_and(|word| word.starts_with("search") || word.starts_with("original"));
-    let is_tail =
-        word('>').is_some_and(|word| word.starts_with("replace") || word.starts_with("updated"));
-    is_head || is_tail
+    is_like('<', ["search", "original"]) || is_like('>', ["replace", "updated"])
 }
 
 /// Puts a block into a file.
@@ -79,8 +79,9 @@ pub fn apply(before: Option<&str>, search: &str, replace: &str) -> Result<Applie
         return Ok(Applied { content, note: Some("`...` stood for the lines between".to_owned()) });
     }
     let mut message = format!(
-        "the {} of SEARCH are not in the file. {}",
+        "the {} of SEARCH {} not in the file. {}",
         count(search.len()),
+        if search.len() == 1 { "is" } else { "are" },
         nearest::describe(&old, &search)
     );
     if let Some(remark) = nearest::already_there(&old, &replace) {

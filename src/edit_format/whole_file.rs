@@ -33,7 +33,7 @@ pub fn apply(before: Option<&str>, content: &str) -> Result<Applied, Miss> {
         text.push_str(line);
         text.push_str(end);
     }
-    let note = before.map(|_| format!("{} lines became {}", old.len(), new.len()));
+    let note = before.map(|_| format!("lines before: {}, now: {}", old.len(), new.len()));
     Ok(Applied { content: Some(text), note })
 }
 

@@ -55,11 +55,11 @@ fn text_edit(root: &Root, args: &Args) -> Result<ToolOutput, ToolError> {
         }
         let applied = edit_format::apply(content.as_deref(), edit).map_err(|miss| {
             let which = if total == 1 {
-                "the edit".to_owned()
+                String::new()
             } else {
-                format!("edit {number} of {total} of this file, and so none of them,")
+                format!("edit {number} of {total} does not fit, and so none was applied: ")
             };
-            ToolError::tell(format!("`{path}` was not changed. {which} was not applied: {miss}"))
+            ToolError::tell(format!("`{path}` was not changed: {which}{miss}"))
         })?;
         content = applied.content;
         let prefix = if total == 1 { String::new() } else { format!("edit {number}: ") };
