@@ -22,6 +22,7 @@ mod events; // webhook payloads as GitHub sends them, what they become and what 
 mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
+mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client
@@ -29,6 +30,7 @@ mod guest_local; // the local sandbox: its walls, setup, sweep
 mod guest_transfer; // the tree into the guest and the changes out of it
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
+mod model_server; // the model server of these tests against the rules of the providers
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
 mod prompts; // texts for models: every template renders, the first request is small
