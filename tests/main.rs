@@ -28,6 +28,7 @@ mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
+mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client
@@ -37,6 +38,7 @@ mod hosted; // tools that the provider runs: declared, with secrets on the wire 
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
+mod model_server; // the model server of these tests against the rules of the providers
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
