@@ -27,8 +27,8 @@ mod events; // webhook payloads as GitHub sends them, what they become and what 
 mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
-mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
+mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client

@@ -88,6 +88,7 @@ impl Ask<'_> {
             effort: self.effort,
             tool_choice: self.tool_choice,
             cache_key: "run-1",
+            previous: None,
         }
     }
 

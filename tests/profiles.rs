@@ -10,6 +10,7 @@ use expect_test::{Expect, expect};
 use fs_err as fs;
 use patchwright::agent::Happening;
 use patchwright::agent::journal::{Entry, Journal};
+use patchwright::config::Mode;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
@@ -74,7 +75,7 @@ impl Desk {
             command_timeout: Duration::from_mins(1),
             verify_rounds: 0,
         };
-        let tools = ToolSet::for_model(&model).unwrap();
+        let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
         Desk { guest, model, tools, journal, limits, plan: Mutex::default() }
     }
 
@@ -158,7 +159,7 @@ fn native_call(name: &str, args: &Value) -> ToolCall {
 
 /// One line per declared tool.
 fn declared(model: &Model) -> String {
-    let tools = match ToolSet::for_model(model) {
+    let tools = match ToolSet::for_run(model, Mode::Execute, &[]) {
         Ok(tools) => tools,
         Err(failure) => return format!("{failure}\n"),
     };
@@ -847,6 +848,7 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
         effort: None,
         tool_choice: ToolChoice::Auto,
         cache_key: "",
+        previous: None,
     };
     let body = wire::encode(Wire::Responses, &request).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
