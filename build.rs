@@ -19,6 +19,7 @@ const SOURCES: &[&str] = &[
     "src/guest",
     "src/tools/mod.rs",
     "src/tools/guest",
+    "src/edit_format",
     "src/patch",
     "src/bin/patchwright-guest.rs",
     "Cargo.toml",

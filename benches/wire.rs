@@ -16,65 +16,53 @@ use patchwright::provider::item::{
 };
 use patchwright::provider::wire::{self, Stream};
 use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn main() {
-    let history = conversation(100);
-    let model = Catalogue::load(&BTreeMap::new()).unwrap().resolve("gpt-5.3-codex", None).unwrap();
+    measure("gpt-5.3-codex", "medium", &stream(1 << 20));
+    measure("chat/any", "medium", &chat_stream(1 << 20));
+    measure("claude-sonnet-5", "high", &messages_stream(1 << 20));
+    measure("gemini-3.5-flash", "high", &gemini_stream(1 << 20));
+}
+
+fn measure(slug: &str, effort: &str, stream: &[u8]) {
+    let model = Catalogue::load(&BTreeMap::new()).unwrap().resolve(slug, None).unwrap();
+    let wire = model.wire;
+    let mut history = conversation(100, wire);
+    if wire == Wire::Gemini {
+        sign_for_gemini(&mut history);
+    }
     let tools = tools();
     let request = Request {
         model: &model,
         instructions: &"You fix issues in repositories. ".repeat(200),
         tools: &tools,
         history: &history,
-        effort: Some("medium"),
+        effort: Some(effort),
         tool_choice: ToolChoice::Auto,
         cache_key: "bench",
+        previous: None,
     };
-    let size = wire::encode(Wire::Responses, &request).unwrap().len();
+    let size = wire::encode(wire, &request).unwrap().len();
     let encoding = median(200, || {
-        black_box(wire::encode(Wire::Responses, black_box(&request)));
+        black_box(wire::encode(wire, black_box(&request)));
     });
-    println!("encode, 100 turns, {} KB: {encoding:?}", size / 1024);
+    let word = wire::word(wire);
+    println!("{word}: encode, 100 turns, {} KB: {encoding:?}", size / 1024);
 
-    let stream = stream(1 << 20);
     let decoding = median(50, || {
-        let mut decoder = Stream::new(Wire::Responses).unwrap();
+        let mut decoder = Stream::new(wire).unwrap();
         for chunk in stream.chunks(16 << 10) {
             decoder.push(black_box(chunk), &|_| {}).unwrap();
         }
         black_box(decoder.finish(&|_| {}).unwrap());
     });
-    println!("decode, stream of {} KB: {decoding:?}", stream.len() / 1024);
-    gemini(&request);
+    println!("{word}: decode, stream of {} KB: {decoding:?}", stream.len() / 1024);
 }
 
-/// The same on the Gemini wire.
-fn gemini(request: &Request<'_>) {
-    let model = Catalogue::load(&BTreeMap::new()).unwrap().resolve("gemini-3.5-flash", None);
-    let history = gemini_conversation(100);
-    let request = Request { model: &model.unwrap(), history: &history, ..request.clone() };
-    let size = wire::encode(Wire::Gemini, &request).unwrap().len();
-    let encoding = median(200, || {
-        black_box(wire::encode(Wire::Gemini, black_box(&request)));
-    });
-    println!("gemini: encode, 100 turns, {} KB: {encoding:?}", size / 1024);
-
-    let stream = gemini_stream(1 << 20);
-    let decoding = median(50, || {
-        let mut decoder = Stream::new(Wire::Gemini).unwrap();
-        for chunk in stream.chunks(16 << 10) {
-            decoder.push(black_box(chunk), &|_| {}).unwrap();
-        }
-        black_box(decoder.finish(&|_| {}).unwrap());
-    });
-    println!("gemini: decode, stream of {} KB: {decoding:?}", stream.len() / 1024);
-}
-
-/// The same turns with calls as Gemini signs them.
-fn gemini_conversation(turns: usize) -> Vec<Item> {
-    let mut items = conversation(turns);
-    for item in &mut items {
+/// Calls as Gemini signs them.
+fn sign_for_gemini(items: &mut [Item]) {
+    for item in items {
         match item {
             Item::Call(call) => {
                 let args = json!({"command": "sed -n 1,80p src/main.rs"});
@@ -85,7 +73,21 @@ fn gemini_conversation(turns: usize) -> Vec<Item> {
             Item::Message(_) | Item::Output(_) | Item::Opaque(_) => {}
         }
     }
-    items
+}
+
+/// Text in chunks of Chat Completions.
+fn chat_stream(bytes: usize) -> Vec<u8> {
+    let chunk = |delta: Value, finish: Option<&str>| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+    };
+    let mut stream = String::new();
+    while stream.len() < bytes {
+        let delta = json!({"content": "fn main() {\n    println!(\"héllo\");\n}\n"});
+        write!(stream, "data: {}\n\n", chunk(delta, None)).unwrap();
+    }
+    write!(stream, "data: {}\n\ndata: [DONE]\n\n", chunk(json!({}), Some("stop"))).unwrap();
+    stream.into_bytes()
 }
 
 /// Text in chunks that are whole responses, as the API sends them.
@@ -120,9 +122,9 @@ fn median(runs: usize, mut work: impl FnMut()) -> Duration {
     times[runs / 2]
 }
 
-/// Turns of reasoning, a call and an output of 2 KB, as codex models have them.
-fn conversation(turns: usize) -> Vec<Item> {
-    let native = |value| Some(Native { wire: Wire::Responses, value });
+/// Turns of reasoning, a call and an output of 2 KB, as the models of this wire have them.
+fn conversation(turns: usize, wire: Wire) -> Vec<Item> {
+    let native = |value| Some(Native { wire, value });
     let mut items = vec![Item::Message(Message {
         role: Role::User,
         content: vec![Content::text("Fix the failing test.")],
@@ -132,9 +134,7 @@ fn conversation(turns: usize) -> Vec<Item> {
         let id = format!("call_{turn}");
         items.push(Item::Reasoning(Reasoning {
             summary: vec!["**Looking at the next file**".to_owned()],
-            native: native(
-                json!({"id": format!("rs_{turn}"), "encrypted_content": "g".repeat(1200)}),
-            ),
+            native: native(thinking(turn, wire)),
         }));
         items.push(Item::Call(ToolCall {
             id: id.clone(),
@@ -151,6 +151,15 @@ fn conversation(turns: usize) -> Vec<Item> {
         }));
     }
     items
+}
+
+fn thinking(turn: usize, wire: Wire) -> Value {
+    let seal = "g".repeat(1200);
+    if wire == Wire::Messages {
+        json!({"type": "thinking", "thinking": "Looking at the next file", "signature": seal})
+    } else {
+        json!({"id": format!("rs_{turn}"), "encrypted_content": seal})
+    }
 }
 
 fn tools() -> Vec<ToolDeclaration> {
@@ -179,5 +188,26 @@ fn stream(bytes: usize) -> Vec<u8> {
     let response = json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [item], "usage": {"input_tokens": 1, "output_tokens": 1}});
     let completed = json!({"type": "response.completed", "response": response});
     write!(stream, "data: {done}\n\ndata: {completed}\n\n").unwrap();
+    stream.into_bytes()
+}
+
+/// Small text deltas between the events that a message has.
+fn messages_stream(bytes: usize) -> Vec<u8> {
+    let mut stream = String::new();
+    let mut send = |kind: &str, mut event: Value| {
+        event["type"] = json!(kind);
+        write!(stream, "event: {kind}\ndata: {event}\n\n").unwrap();
+        stream.len()
+    };
+    let usage = json!({"input_tokens": 1, "output_tokens": 1});
+    let message = json!({"id": "msg_1", "model": "m", "content": [], "usage": usage});
+    send("message_start", json!({"message": message}));
+    send("content_block_start", json!({"index": 0, "content_block": {"type": "text", "text": ""}}));
+    let delta = json!({"type": "text_delta", "text": "fn main() {\n    println!(\"héllo\");\n}\n"});
+    while send("content_block_delta", json!({"index": 0, "delta": delta})) < bytes {}
+    send("content_block_stop", json!({"index": 0}));
+    let end = json!({"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}});
+    send("message_delta", end);
+    send("message_stop", json!({}));
     stream.into_bytes()
 }

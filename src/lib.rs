@@ -38,6 +38,7 @@ pub mod report;
 #[cfg(feature = "host")]
 pub mod verify;
 
+pub mod edit_format;
 pub mod guest;
 pub mod patch;
 #[cfg(feature = "host")]

@@ -16,17 +16,16 @@ use crate::forge::github::Pace;
 use crate::forge::github::{GitHubForge, GitHubOptions};
 use crate::git::transport::{Credentials, Remote};
 use crate::provider::catalogue::{self, Catalogue, Model};
+use crate::provider::endpoint;
 use crate::provider::hosted;
-use crate::provider::http::{self, HttpProvider};
+use crate::provider::http;
 use crate::provider::item::Wire;
-use crate::provider::retry::Policy;
-use crate::provider::scripted::ScriptedProvider;
 use crate::provider::{Provider, ToolDeclaration};
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::local::LocalSandbox;
-use crate::tools::profile;
+use crate::tools::profile::{self, Profile};
 use crate::tools::registry::ToolSet;
 
 /// Everything a run needs of the outside.
@@ -67,7 +66,7 @@ impl World {
         })
         .map_err(Failure::from)?;
         let model = model(config)?;
-        let provider = provider(config, &model, env, &http)?;
+        let provider = endpoint::open(config, &model, env, &http)?;
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
     }
 
@@ -75,7 +74,7 @@ impl World {
     pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
         let http = http::client()?;
         let model = model(config)?;
-        let provider = provider(config, &model, env, &http)?;
+        let provider = endpoint::open(config, &model, env, &http)?;
         World::around(None, provider, model, config, common, env, http).await
     }
 
@@ -87,7 +86,7 @@ impl World {
         common: &Common,
         env: &Env,
     ) -> Result<World> {
-        let model = model(config)?;
+        let model = unchecked_model(config)?;
         World::around(forge, provider, model, config, common, env, http::client()?).await
     }
 
@@ -148,63 +147,45 @@ impl World {
     }
 }
 
-/// The catalogue entry with the configured tool profile.
+/// The model that the configuration names, checked: it can be asked, with the configured effort and
+/// tool profile.
+///
+/// # Errors
+/// When one of them does not exist.
 pub fn model(config: &Config) -> Result<Model> {
-    let mut model =
-        Catalogue::load(&std::collections::BTreeMap::new())?.resolve(&config.model, None)?;
+    let model = unchecked_model(config)?;
+    model.check(config.effort.as_deref())?;
+    Ok(model)
+}
+
+/// The model that the configuration names, for replies that are there already.
+fn unchecked_model(config: &Config) -> Result<Model> {
+    let mut model = Catalogue::load(&config.models)?.resolve(&config.model, config.wire)?;
+    let of_models = config.models.iter().filter_map(|(name, fields)| {
+        Some((format!("models.{name}.profile"), fields.profile.as_ref()?))
+    });
+    let of_flag = config.profile.iter().map(|profile| ("--profile".to_owned(), profile));
+    for (setting, name) in of_models.chain(of_flag) {
+        check_profile(&setting, name)?;
+    }
     if let Some(profile) = &config.profile {
         profile::choose(&mut model, profile);
     }
     model.stateful |= config.stateful && model.wire == Wire::Responses;
     // What cannot be declared is said before anything is started.
     ToolSet::for_run(&model, config.mode, &[])?;
-    if let Some(effort) = &config.effort
-        && !model.efforts.is_empty()
-        && !model.efforts.contains(effort)
-    {
-        return Err(Failure::usage(format!("`{}` has no effort level `{effort}`", model.slug))
-            .hint(format!("choose one of: {}", model.efforts.join(", "))));
-    }
     Ok(model)
 }
 
-fn provider(
-    config: &Config,
-    model: &Model,
-    env: &Env,
-    http: &reqwest::Client,
-) -> Result<Arc<dyn Provider>> {
-    if let Some(file) = config.model.strip_prefix("scripted:") {
-        return Ok(Arc::new(ScriptedProvider::open(Path::new(file))?));
+fn check_profile(setting: &str, name: &str) -> Result<()> {
+    let known = Profile::ALL.iter().map(|profile| profile.name());
+    if known.clone().any(|known| known == name) {
+        return Ok(());
     }
-    let (key, key_name, base_name) = match model.wire {
-        Wire::Responses | Wire::Chat => ("OPENAI_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
-        Wire::Messages => ("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-        Wire::Gemini => ("GEMINI_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-    };
-    let base = config
-        .base_url
-        .as_deref()
-        .or_else(|| env.var(base_name))
-        .or_else(|| catalogue::default_base_url(model));
-    let Some(base) = base else {
-        return Err(Failure::usage(format!("no endpoint is known for `{}`", config.model))
-            .hint("name it with `--base-url`"));
-    };
-    let key = env.secret("PATCHWRIGHT_API_KEY").or_else(|| env.secret(key));
-    let is_public = catalogue::default_base_url(model) == Some(base);
-    if key.is_none() && is_public {
-        return Err(Failure::provider(format!("no key for `{}`", model.slug))
-            .hint(format!("set `{key_name}`")));
-    }
-    let policy = Policy { scale: env.time_scale(), ..Policy::default() };
-    let mut provider = HttpProvider::new(base, key, http.clone())?
-        .with_policy(policy)
-        .with_secrets(hosted::secrets(&config.hosted_tools, env)?);
-    if let Some(version) = env.var("ANTHROPIC_VERSION") {
-        provider = provider.with_anthropic_version(version)?;
-    }
-    Ok(Arc::new(provider))
+    let failure = Failure::usage(format!("unknown tool profile `{name}` in `{setting}`"));
+    let names: Vec<String> = known.clone().map(|name| format!("`{name}`")).collect();
+    Err(catalogue::suggest(failure, name, known)
+        .hint(format!("the profiles are {}", names.join(", "))))
 }
 
 async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {

@@ -129,16 +129,16 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
         &bench,
         r#"
 - calls: [{ tool: "run\u001b[31m`x`", args: {} }]
-- calls: [{ tool: write_file, args: { path: a } }]
+- calls: [{ tool: fetch_page, args: { path: a } }]
 - calls: [{ tool: read_file, args: '{"file_path": "calc.sh"' }]
 - calls: [{ tool: read_file, args: { path: calc.sh, "__proto__": {}, limit: ten } }]
 - calls: [{ tool: shell_command, args: [ls] }]
 - calls:
-    - { tool: write_file, args: {} }
+    - { tool: fetch_page, args: {} }
     - { tool: list_dir, args: { dir_path: ., depth: 1 } }
-- calls: [{ tool: write_file, args: {} }]
-- calls: [{ tool: write_file, args: {} }, { tool: write_file, args: {} }]
-- calls: [{ tool: write_file, args: {} }]
+- calls: [{ tool: fetch_page, args: {} }]
+- calls: [{ tool: fetch_page, args: {} }, { tool: fetch_page, args: {} }]
+- calls: [{ tool: fetch_page, args: {} }]
 - text: never reached
 "#,
         &expect![[r#"
@@ -146,35 +146,34 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
 
             user: Make check.sh pass.
             developer: A call of `run?[31m?x?` was not run: that is not the name of a tool.
-            call write_file: {"path":"a"}
-            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            call fetch_page: {"path":"a"}
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
             call read_file: {"file_path": "calc.sh"
             output failed: the arguments of `read_file` are not valid JSON: EOF while parsing an object at line 1 column 23. Send one JSON object: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
             call read_file: {"path":"calc.sh","__proto__":{},"limit":"ten"}
             output failed:
                 the arguments of `read_file` do not fit:
                 - wrong type in `limit`: string
-                - unexpected: `path`, `__proto__`
-                - missing: `file_path`
+                - unexpected: `__proto__`
                 expected: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
             call shell_command: ["ls"]
             output failed:
                 the arguments of `shell_command` do not fit:
                 - wrong type: array
                 expected: {"command": string, "workdir"?: string, "timeout_ms"?: integer, "login"?: boolean, "sandbox_permissions"?: string, "justification"?: string}
-            call write_file: {}
+            call fetch_page: {}
             call list_dir: {"dir_path":".","depth":1}
-            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
             output ok:
                 ./
                   calc.sh
                   check.sh
-            call write_file: {}
-            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
-            call write_file: {}
-            call write_file: {}
-            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
-            output failed: there is no tool `write_file`; the tools are `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`
+            call fetch_page: {}
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            call fetch_page: {}
+            call fetch_page: {}
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
             developer: You have made the same calls with the same results several times. Repeating them will not change anything. Look at what the results say, and do something different: read another file, check an assumption, or make the edit. If nothing is left to do, end with the final message.
         "#]],
     )

@@ -188,7 +188,7 @@ fn with_a_key_that_the_provider_refuses() {
         --- stderr
         error: MODEL refuses the key: Incorrect API key provided: test-mod**8c06.
 
-        hint: check that the key is the provider's own (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`) and may use this model
+        hint: check that `OPENAI_API_KEY` holds a key for this endpoint, that it is still valid, and that it may use `gpt-5.3-codex`
         hint: what there is so far is in DIR/state/runs/RUN
     "#]]
     .assert_eq(&output.text());

@@ -16,11 +16,7 @@ fn catalogue_resolves_what_users_write() {
         ("openai/gpt-5.3-codex", None, "gpt-5.3-codex openai Responses codex known"),
         ("gpt-5.5", Some(Wire::Chat), "gpt-5.5 openai Chat codex known"),
         ("gpt-5.9-codex", None, "gpt-5.9-codex openai Responses codex assumed"),
-        (
-            "gpt-5.3-codex-2026-01-01",
-            None,
-            "gpt-5.3-codex-2026-01-01 openai Responses codex assumed",
-        ),
+        ("gpt-5.3-codex-2026-01-01", None, "gpt-5.3-codex-2026-01-01 openai Responses codex known"),
         ("anthropic/claude-sonnet-5", None, "claude-sonnet-5 anthropic Messages claude known"),
         ("anthropic/claude-next", None, "claude-next anthropic Messages claude assumed"),
         ("gemini/gemini-2.5-pro", None, "gemini-2.5-pro google Gemini gemini known"),
@@ -60,7 +56,7 @@ fn catalogue_refuses_what_would_fail_at_the_first_request() {
         ("gpt-5.3-codex", None, ""),
         ("gpt-5.9", Some("extreme"), ""),
         ("scripted:x.yml", None, ""),
-        ("gpt-5.3-codex", Some("minimal"), "it has: low, medium, high, xhigh"),
+        ("gpt-5.3-codex", Some("minimal"), "can be low, medium, high, xhigh"),
         ("gpt-4.1", Some("low"), "has no levels"),
     ];
     for (spec, effort, expected) in cases {

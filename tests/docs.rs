@@ -244,6 +244,27 @@ fn every_configuration_key_is_documented_and_every_documented_key_exists() {
     }
 }
 
+/// Names in backquotes in the first column of the table below this head.
+fn first_column<'a>(text: &'a str, head: &str) -> BTreeSet<&'a str> {
+    let table = text.split(head).nth(1).unwrap().split("\n\n").next().unwrap();
+    let cells = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_field_of_a_model_is_documented() {
+    let source = include_str!("../src/provider/catalogue/fields.rs");
+    let fields = source.split("pub struct Fields {").nth(1).unwrap().split("\n}").next().unwrap();
+    let fields =
+        fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':'));
+    let names = fields.map(|(name, _)| name.replace('_', "-"));
+    let names: BTreeSet<String> =
+        names.filter(|name| !matches!(name.as_str(), "slug" | "prefixes")).collect();
+    let text = read("docs/endpoints.md");
+    let documented = first_column(&text, "| field |");
+    assert_eq!(names.iter().map(String::as_str).collect::<BTreeSet<_>>(), documented);
+}
+
 #[test]
 fn the_table_of_exit_codes_is_the_programs() {
     let kinds = [
@@ -286,7 +307,9 @@ fn the_table_of_models_is_the_catalogue() {
     let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
     let mut text = "# Models\n\nGenerated from the catalogue, `src/provider/models.toml` (`just docs`). \
         Prices are dollars per million tokens: input, output, input from the cache. The default effort is \
-        bold.\n\nAny other model: `openai/NAME` for a newer one of OpenAI, `chat/NAME` with `--base-url` for \
+        bold.\n\nThe same models on Azure, Bedrock and Vertex AI, the variables with addresses and keys, and how \
+        to change or add entries: [endpoints.md](endpoints.md).\n\n\
+        Any other model: `openai/NAME` for a newer one of OpenAI, `chat/NAME` with `--base-url` for \
         whatever speaks Chat Completions. What is not known about it is assumed to be dear and small, so \
         that budgets hold.\n\n| `--model` | provider | wire | tools | context | output | price | effort |\n\
         |---|---|---|---|---|---|---|---|\n"
@@ -295,7 +318,7 @@ fn the_table_of_models_is_the_catalogue() {
     for slug in catalogue.slugs() {
         let model = catalogue.resolve(slug, None).unwrap();
         if wire::SPOKEN.contains(&model.wire) {
-            text.push_str(&row(&model));
+            text.push_str(&row(slug, &model));
             rows += 1;
         } else {
             unspoken.insert(slug);
@@ -318,7 +341,7 @@ fn the_table_of_models_is_the_catalogue() {
     generated("docs/models.md", &text);
 }
 
-fn row(model: &Model) -> String {
+fn row(name: &str, model: &Model) -> String {
     let price = model.price.map_or("unknown".to_owned(), |price| {
         format!("{} / {} / {}", price.input, price.output, price.cache_read)
     });
@@ -330,9 +353,10 @@ fn row(model: &Model) -> String {
         }
     });
     let efforts: Vec<String> = efforts.collect();
+    let ends = model.ends.as_ref().map_or_else(String::new, |day| format!(" (ends {day})"));
     format!(
-        "| `{}` | {} | {} | {} | {} | {} | {price} | {} |\n",
-        model.slug,
+        "| `{}`{ends} | {} | {} | {} | {} | {} | {price} | {} |\n",
+        name,
         model.provider,
         wire::word(model.wire),
         model.profile,

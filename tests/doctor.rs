@@ -41,8 +41,9 @@ fn what_is_wrong_comes_with_its_fix() {
     expect![[r#"
         FAIL  docker: Docker does not answer at `unix:///nowhere/docker.sock`: Socket not found: /nowhere/docker.sock
               fix: install and start Docker (`apt-get install docker.io`, `systemctl start docker`), or set `DOCKER_HOST`, or use `--sandbox local`
-        ok    model: gpt-5.3-codex, tools: codex, context 272000 tokens
-        FAIL  model key: `OPENAI_API_KEY` is not set
+        ok    model: gpt-5.3-codex, wire: responses, tools: codex, context 272000 tokens
+        ok    model endpoint: https://api.openai.com/v1/responses
+        FAIL  model key: no key for `gpt-5.3-codex`
               fix: set `OPENAI_API_KEY`
         FAIL  token: the token is missing, wrong or expired: Bad credentials
               fix: make a new token"#]].assert_eq(&world.tidy(&lines.join("\n")));

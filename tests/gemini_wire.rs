@@ -90,8 +90,10 @@ fn user(text: &str) -> Item {
     said(Role::User, text)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "items take an option")]
 fn native(parts: Value) -> Option<Native> {
-    Some(Native { wire: Wire::Gemini, value: json!({"parts": parts}) })
+    let fields = serde_json::Map::from_iter([("parts".to_owned(), parts)]);
+    Some(Native { wire: Wire::Gemini, value: Value::Object(fields) })
 }
 
 fn call(id: &str, name: &str, arguments: &str, native: Option<Native>) -> Item {
@@ -486,6 +488,7 @@ fn retry_info(delay: &str) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn gemini_errors_are_what_the_details_say() {
     let minute = violation("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
     let day = violation("GenerateRequestsPerDayPerProjectPerModel-FreeTier");

@@ -13,18 +13,22 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod catalogue; // what users write after `--model`, and what a model costs
-mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
+mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
+mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
+mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks
 mod endpoints; // model endpoints that are hostile or absent
+mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod exec; // a prompt on a local repository
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
+mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client
@@ -33,8 +37,11 @@ mod guest_transfer; // the tree into the guest and the changes out of it
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
+mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
+mod model_server; // the model server of these tests against the rules of the providers
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
+mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
@@ -47,6 +54,7 @@ mod resume; // killed, interrupted and concurrent runs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
+mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod wires; // the protocols without a network: streams to replies

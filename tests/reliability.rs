@@ -14,6 +14,7 @@ fn reliability_table_names_tests_that_exist() {
         include_str!("requests.rs"),
         include_str!("gemini_wire.rs"),
         include_str!("catalogue.rs"),
+        include_str!("messages_wire.rs"),
     ]
     .concat();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
@@ -24,7 +25,7 @@ fn reliability_table_names_tests_that_exist() {
         let proof = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         for name in proof.split('`').skip(1).step_by(2) {
             let is_test = tests.contains(&format!("fn {name}("));
-            let is_fixture = ["responses", "gemini"]
+            let is_fixture = ["responses", "messages", "gemini"]
                 .iter()
                 .any(|wire| streams.join(wire).join(format!("{name}.sse")).exists());
             let is_group = name.ends_with('*') || streams.join(name).is_dir();

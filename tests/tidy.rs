@@ -87,7 +87,7 @@ const LAYERS: &[&[&str]] = &[
     &["task"],
     &["agent", "report", "policy", "verify", "context", "world", "telemetry"],
     &["tools", "provider", "sandbox", "forge", "git"],
-    &["patch", "prompt", "guest"],
+    &["patch", "edit_format", "prompt", "guest"],
     &["config", "event", "clock"],
     &["error", "redact"],
 ];
@@ -106,6 +106,7 @@ const DATA: &[&str] = &[
     "provider::item",
     "provider::Reply",
     "provider::Progress",
+    "provider::catalogue::Fields",
     "provider::catalogue::Model",
     "provider::ToolDeclaration",
     "provider::{",

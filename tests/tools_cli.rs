@@ -22,7 +22,7 @@ fn check(args: &ToolsArgs, expected: &Expect) {
 
 fn summary(tool: &Value) -> String {
     let kind = tool["type"].as_str().unwrap();
-    let name = tool["name"].as_str().unwrap();
+    let Some(name) = tool["name"].as_str() else { return format!("{tool}\n") };
     assert!(!tool["description"].as_str().unwrap().is_empty(), "{name} has no description");
     let Some(parameters) = tool.get("parameters") else {
         let format = &tool["format"];
@@ -46,13 +46,14 @@ fn the_codex_profile_edits_with_free_text() {
     check(
         &args("gpt-5.3-codex"),
         &expect![[r#"
-        function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
-        custom apply_patch: "grammar" "lark"
-        function update_plan: explanation?, plan
-        function read_file: file_path, offset?, limit?, mode?, indentation?
-        function list_dir: dir_path, offset?, limit?, depth?
-        function grep_files: pattern, include?, path?, limit?, output?
-    "#]],
+            function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
+            custom apply_patch: "grammar" "lark"
+            function update_plan: explanation?, plan
+            function read_file: file_path, offset?, limit?, mode?, indentation?
+            function list_dir: dir_path, offset?, limit?, depth?
+            function grep_files: pattern, include?, path?, limit?, output?
+            function view_image: path
+        "#]],
     );
 }
 
@@ -62,14 +63,45 @@ fn the_generic_profile_has_functions_only() {
     check(
         &args,
         &expect![[r#"
-        function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
-        function apply_patch: input
+            function run_shell_command: command, description?, dir_path?, timeout_ms?
+            function read_file: absolute_path, offset?, limit?
+            function read_many_files: paths, include?, exclude?
+            function write_file: file_path, content
+            function replace: file_path, old_string, new_string, expected_replacements?
+            function search_file_content: pattern, path?, include?, max_matches?
+            function list_dir: dir_path, offset?, limit?, depth?
+            function glob: pattern, path?, limit?, case_sensitive?
+            function update_plan: explanation?, plan
+        "#]],
+    );
+}
+
+#[test]
+fn the_hosted_profile_is_for_the_responses_wire_only() {
+    let hosted =
+        |wire| ToolsArgs { profile: Some("openai-hosted".to_owned()), wire, ..args("gpt-5.5") };
+    check(&hosted(None), &expect![[r#"
+        {"type":"shell","environment":{"type":"local"}}
+        {"type":"apply_patch"}
         function update_plan: explanation?, plan
         function read_file: file_path, offset?, limit?, mode?, indentation?
         function list_dir: dir_path, offset?, limit?, depth?
         function grep_files: pattern, include?, path?, limit?, output?
-    "#]],
-    );
+        function view_image: path
+    "#]]);
+    check(&hosted(Some(WireName::Chat)), &expect![[r#"
+        error: the tool profile `openai-hosted` cannot be used on the `chat` wire
+
+        hint: its tools exist on the `responses` wire only: use `--wire responses`, or another `--profile`, for example `generic`
+    "#]]);
+}
+
+#[test]
+fn the_text_profile_declares_nothing() {
+    for model in ["gpt-5.3-codex", "chat/any"] {
+        let args = ToolsArgs { profile: Some("text".to_owned()), ..args(model) };
+        assert_eq!(run(&args).unwrap(), "[]\n");
+    }
 }
 
 #[test]
@@ -77,9 +109,9 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: unknown tool profile `codecs`
+            error: unknown tool profile `codecs` in `--profile`
 
-            hint: the profiles are `codex`, `generic`
+            hint: the profiles are `codex`, `openai-hosted`, `claude`, `gemini`, `generic`, `text`
         "#]],
     );
     check(
@@ -89,14 +121,6 @@ fn names_that_do_not_exist_are_answered() {
 
         hint: write `gpt-5.3-codx/NAME`
     "#]],
-    );
-    check(
-        &ToolsArgs { wire: Some(WireName::Messages), ..args("gpt-5.3-codex") },
-        &expect![[r#"
-            error: this build does not speak the `messages` wire
-
-            hint: `--wire` can be `responses`, `chat`, `gemini`
-        "#]],
     );
 }
 

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod reply;
 pub mod state;
 pub mod stop;
+pub mod text_calls;
 pub mod turn;
 
 use std::time::Instant;

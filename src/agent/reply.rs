@@ -17,7 +17,7 @@ const MAX_DETAILS: usize = 500;
 pub struct Accepted {
     /// What goes into the history.
     pub items: Vec<Item>,
-    /// The calls among the items, in order.
+    /// The calls in it, in order.
     pub calls: Vec<ToolCall>,
     /// What to tell the model about calls that were left out.
     pub remarks: Vec<String>,
@@ -28,6 +28,8 @@ pub struct Accepted {
     pub stop: StopReason,
     /// The model declined in words, and does nothing else.
     pub is_refusal: bool,
+    /// The calls were read out of its text, and are not among the items.
+    pub is_text: bool,
 }
 
 impl Accepted {
@@ -52,6 +54,7 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
         text: None,
         stop: reply.stop,
         is_refusal: false,
+        is_text: false,
     };
     for item in &reply.items {
         match item {
@@ -129,7 +132,7 @@ fn unreadable(details: &str) -> String {
 }
 
 /// Thinking belongs to what follows it; providers refuse a history in which nothing does.
-fn drop_trailing_reasoning(items: &mut Vec<Item>) {
+pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
     while let Some(Item::Reasoning(_)) = items.last() {
         items.pop();
     }

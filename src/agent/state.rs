@@ -12,6 +12,7 @@ use super::history::{History, note};
 use super::journal::Entry;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
+use super::text_calls;
 use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
@@ -63,6 +64,8 @@ pub struct State {
     pub refused_at: Option<u64>,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
+    /// Of a model without tool calls: calls and outputs that the history has only as text.
+    written: History,
     last: Option<Last>,
     cuts: u32,
     empty_replies: u32,
@@ -102,8 +105,12 @@ impl State {
                 self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
                 self.history.extend(items.iter().cloned());
             }
-            Entry::Replied { reply, cost_usd, .. } => {
-                let accepted = accept(reply, &self.history);
+            Entry::Replied { turn, reply, cost_usd } => {
+                let accepted = if self.has_no_tools() {
+                    text_calls::accept(reply, *turn)
+                } else {
+                    accept(reply, &self.history)
+                };
                 let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
                 self.spending.turns += 1;
                 self.spending.usage += reply.usage;
@@ -137,6 +144,9 @@ impl State {
             Entry::Added { items } => {
                 self.context += compact::estimate(items);
                 self.history.extend(items.iter().cloned());
+                if self.has_no_tools() {
+                    self.written.extend(items.iter().cloned());
+                }
                 if let Some(last) = &mut self.last {
                     last.is_remarked = true;
                 }
@@ -153,6 +163,21 @@ impl State {
             | Entry::RunEnded { .. }
             | Entry::Note { .. } => {}
         }
+    }
+
+    /// Nothing was declared to the model: what it wants done is in its text.
+    fn has_no_tools(&self) -> bool {
+        self.prompt.as_ref().is_some_and(|prompt| prompt.tools.is_empty())
+    }
+
+    /// Of a model without tool calls: the calls that were read out of its replies, with their outputs.
+    pub fn written(&self) -> &[Item] {
+        self.written.items()
+    }
+
+    /// The items that hold the calls and their outputs.
+    fn calls(&self) -> &[Item] {
+        if self.has_no_tools() { self.written.items() } else { self.history.items() }
     }
 
     /// What comes next.
@@ -179,7 +204,11 @@ impl State {
 
     /// What the model has to be told after this reply and its outputs, or why there is no point.
     fn remarks(&self, reply: &Accepted, remarks: &Remarks) -> Result<Vec<Item>, StopKind> {
-        let mut items: Vec<Item> = reply.remarks.iter().map(note).collect();
+        let mut items: Vec<Item> = if reply.is_text {
+            text_calls::remarks(reply)
+        } else {
+            reply.remarks.iter().map(note).collect()
+        };
         if self.faults.is_some_and(|(_, turns)| turns >= FAULTS) {
             return Err(StopKind::FormatErrors);
         }
@@ -195,7 +224,7 @@ impl State {
             items.push(note(&remarks.empty));
         }
         if !reply.calls.is_empty() {
-            match doom_loop::verdict(self.history.items(), &remarks.nudge) {
+            match doom_loop::verdict(self.calls(), &remarks.nudge) {
                 Verdict::Fine => {}
                 Verdict::Nudge => items.push(note(&remarks.nudge)),
                 Verdict::Stop => return Err(StopKind::DoomLoop),
@@ -221,6 +250,9 @@ impl State {
 
     fn replied(&mut self, reply: Accepted) {
         self.history.extend(reply.items.iter().cloned());
+        if reply.is_text {
+            self.written.extend(reply.calls.iter().cloned().map(Item::Call));
+        }
         if let Some(text) = &reply.text {
             self.final_message.clone_from(text);
         }
@@ -242,7 +274,13 @@ impl State {
         if last.outputs.len() < last.reply.calls.len() {
             return;
         }
-        self.history.answer(last.outputs.values().map(|(output, _)| output.clone()));
+        let outputs = last.outputs.values().map(|(output, _)| output);
+        if last.reply.is_text {
+            self.history.push(text_calls::results(&last.reply, outputs.clone()));
+            self.written.answer(outputs.cloned());
+        } else {
+            self.history.answer(outputs.cloned());
+        }
         // One call that could be run shows that the model knows how.
         let all_faulty = last.outputs.values().all(|(_, fault)| fault.is_some());
         let fault = last.outputs.values().next_back().and_then(|(_, fault)| *fault);

@@ -264,7 +264,7 @@ impl<'a> Agent<'a> {
 
     /// Runs recorded calls again for what they changed in the workspace.
     async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for (call, recorded_success) in recorded_writes(recorded) {
+        for (call, recorded_success) in recorded_writes(recorded, self.state.written()) {
             let dispatch = self.dispatch();
             let redone = self.bounded(dispatch.redo(&call)).await?.map_err(stop_of)?;
             self.touched.extend(redone.changed);
@@ -348,10 +348,11 @@ impl<'a> Agent<'a> {
 }
 
 /// Calls that wrote and have ended, in the order in which they ran, with their recorded success.
-fn recorded_writes(recorded: &[Line]) -> Vec<(ToolCall, bool)> {
+/// `written` holds the calls that were read out of texts.
+fn recorded_writes(recorded: &[Line], written: &[Item]) -> Vec<(ToolCall, bool)> {
     let writes: HashSet<&str> = recorded.iter().filter_map(written_id).collect();
     let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
-    for call in recorded.iter().flat_map(recorded_calls) {
+    for call in recorded.iter().flat_map(recorded_calls).chain(calls_of(written)) {
         // A later call with the same id was never run.
         calls.entry(&call.id).or_insert(call);
     }
@@ -372,6 +373,10 @@ fn recorded_calls(line: &Line) -> impl Iterator<Item = &ToolCall> {
         Entry::Replied { reply, .. } => reply.items.as_slice(),
         _ => &[],
     };
+    calls_of(items)
+}
+
+fn calls_of(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
     items.iter().filter_map(|item| match item {
         Item::Call(call) => Some(call),
         _ => None,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::tools::WireName;
 use crate::config::file::parse_duration;
 use crate::config::merge::{self, take};
 use crate::config::{Config, SandboxChoice, Source};
@@ -12,8 +13,8 @@ use crate::error::Result;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct Common {
-    /// Model: a catalogue slug (`gpt-5.3-codex`), `provider/slug`, `chat/NAME` with `--base-url`,
-    /// or `scripted:FILE`
+    /// Model: a catalogue slug (`gpt-5.3-codex`), `provider/slug`, `azure/DEPLOYMENT`, `bedrock/ID`,
+    /// `vertex/ID`, `chat/NAME` with `--base-url`, or `scripted:FILE`
     #[arg(long, env = "PATCHWRIGHT_MODEL", value_name = "MODEL")]
     pub model: Option<String>,
 
@@ -24,6 +25,10 @@ pub struct Common {
     /// Reasoning effort, one of the model's levels
     #[arg(long, env = "PATCHWRIGHT_EFFORT", value_name = "LEVEL")]
     pub effort: Option<String>,
+
+    /// Protocol to ask on, instead of the model's own
+    #[arg(long, env = "PATCHWRIGHT_WIRE", value_name = "WIRE")]
+    pub wire: Option<WireName>,
 
     /// Tool profile to use instead of the catalogue's
     #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "NAME")]
@@ -120,6 +125,7 @@ impl Common {
         take!(config, source, base_url = text(&self.base_url).map(Some));
         take!(config, source, effort = text(&self.effort).map(Some));
         take!(config, source, profile = text(&self.profile).map(Some));
+        take!(config, source, wire = self.wire.map(|name| Some(name.wire())));
         take!(config, source, sandbox = self.sandbox);
         take!(config, source, image = text(&self.image).map(Some));
         take!(config, source, setup = commands(&self.setup));

@@ -2,12 +2,15 @@
 //! (`.github/patchwright.yml` of the base commit). One grammar for both; [`super::merge`] decides
 //! which keys a repository may set.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
 use super::{Mode, Personality};
 use crate::error::{Failure, Result};
+use crate::provider::catalogue::Fields;
+use crate::provider::item::Wire;
 
 /// Where the repository keeps its configuration.
 pub const REPOSITORY_FILE: &str = ".github/patchwright.yml";
@@ -32,6 +35,10 @@ pub struct File {
     pub personality: Option<Personality>,
     /// Operator only: plan, or do the work.
     pub mode: Option<Mode>,
+    /// Operator only: protocol instead of the model's own.
+    pub wire: Option<Wire>,
+    /// Operator only: what is known about models, by what is written after `--model`.
+    pub models: BTreeMap<String, Fields>,
     /// Container image for the repository.
     pub image: Option<String>,
     /// Commands that prepare the image, run once as root without secrets.

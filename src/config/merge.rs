@@ -30,6 +30,8 @@ pub fn defaults() -> Result<Config> {
         profile: None,
         hosted_tools: Vec::new(),
         stateful: false,
+        wire: None,
+        models: std::collections::BTreeMap::new(),
         sandbox: SandboxChoice::Docker,
         image: None,
         setup: Vec::new(),
@@ -82,6 +84,10 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, stateful = file.stateful);
     take!(config, source, personality = file.personality);
     take!(config, source, mode = file.mode);
+    take!(config, source, wire = file.wire.map(Some));
+    if !file.models.is_empty() {
+        take!(config, source, models = Some(file.models));
+    }
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
@@ -174,6 +180,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("stateful", file.stateful.is_some()),
         ("personality", file.personality.is_some()),
         ("mode", file.mode.is_some()),
+        ("wire", file.wire.is_some()),
+        ("models", !file.models.is_empty()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),

@@ -15,6 +15,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
+use crate::provider::catalogue::Fields;
+use crate::provider::item::Wire;
 use crate::sandbox::ContainerLimits;
 use crate::task::Limits;
 
@@ -33,6 +35,12 @@ pub struct Config {
     /// The provider stores replies, and requests name the last one.
     #[serde(default)]
     pub stateful: bool,
+    /// Protocol that overrides the catalogue's.
+    #[serde(default)]
+    pub wire: Option<Wire>,
+    /// Changes and additions to the catalogue, by what is written after `--model`.
+    #[serde(default)]
+    pub models: BTreeMap<String, Fields>,
     pub sandbox: SandboxChoice,
     pub image: Option<String>,
     pub setup: Vec<String>,

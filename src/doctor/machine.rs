@@ -2,10 +2,12 @@
 
 use super::Finding;
 use crate::cli::common::Common;
+use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
-use crate::provider::catalogue;
-use crate::provider::item::Wire;
+use crate::error::Failure;
+use crate::provider::endpoint::Endpoint;
+use crate::provider::wire;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::local::LocalSandbox;
 use crate::sandbox::{PreparedImage, Sandbox, SandboxSpec};
@@ -101,41 +103,45 @@ async fn local(config: &Config, state: &std::path::Path) -> Finding {
     }
 }
 
+/// Which model is asked how, where and with which key. Asks nobody.
 fn model(config: &Config, env: &Env) -> Vec<Finding> {
+    let broken = |what: &str, failure: &Failure| {
+        Finding::broken(what, &failure.message, fix(&failure.hints))
+    };
     let model = match world::model(config) {
         Ok(model) => model,
-        Err(failure) => {
-            return vec![Finding::broken("model", failure.message, fix(&failure.hints))];
-        }
+        Err(failure) => return vec![broken("model", &failure)],
     };
-    let mut findings = Vec::new();
     let known = if model.assumed { " (not in the catalogue; family defaults)" } else { "" };
-    findings.push(Finding::fine(
+    let (slug, wire) = (&model.slug, wire::word(model.wire));
+    let mut findings = vec![Finding::fine(
         "model",
         format!(
-            "{}{known}, tools: {}, context {} tokens",
-            model.slug, model.profile, model.context_window
+            "{slug}{known}, wire: {wire}, tools: {}, context {} tokens",
+            model.profile, model.context_window
         ),
-    ));
-    let key = match model.wire {
-        Wire::Responses | Wire::Chat => "OPENAI_API_KEY",
-        Wire::Messages => "ANTHROPIC_API_KEY",
-        Wire::Gemini => "GEMINI_API_KEY",
-    };
-    let is_public = config.base_url.is_none() && catalogue::default_base_url(&model).is_some();
+    )];
+    if let Ok(clock) = Clock::new(env) {
+        let notes = model.notes(&clock.now().format("%Y-%m-%d").to_string());
+        findings.extend(notes.into_iter().map(|note| Finding::note("model", note, None)));
+    }
     if model.provider == "scripted" {
         return findings;
     }
-    if env.var(key).is_some() {
-        findings.push(Finding::fine("model key", format!("`{key}` is set")));
-    } else if is_public {
-        findings.push(Finding::broken(
-            "model key",
-            format!("`{key}` is not set"),
-            format!("set `{key}`"),
-        ));
-    } else {
-        findings.push(Finding::note("model key", format!("`{key}` is not set"), None));
-    }
+    let endpoint = match Endpoint::locate(config, &model, env) {
+        Ok(endpoint) => endpoint,
+        Err(failure) => {
+            findings.push(broken("model endpoint", &failure));
+            return findings;
+        }
+    };
+    let mut address = endpoint.url(model.wire, &model.slug);
+    address.set_query(None);
+    findings.push(Finding::fine("model endpoint", address.to_string()));
+    findings.push(match (endpoint.check(&model, env), endpoint.key()) {
+        (Err(failure), _) => broken("model key", &failure),
+        (Ok(()), Some(key)) => Finding::fine("model key", format!("`{}` is set", key.name)),
+        (Ok(()), None) => Finding::note("model key", "none is set, none is sent", None),
+    });
     findings
 }

@@ -77,9 +77,10 @@ impl Processes {
         let mut marked = Marked::new(&token, output_cap.min(MAX_OUTPUT_CAP));
         resident.running.discard();
         let deadline = started + timeout;
+        // The empty line matters: bash does not know `{` right behind an `eval` that it could not parse.
         let text = format!(
             "command eval {} </dev/null >&9 2>&9 9>&-\n\
-             {{ __patchwright=$?; disown -a || :; \
+             \n{{ __patchwright=$?; disown -a || :; \
              command printf '\\n%s %d\\n' {token} \"$__patchwright\" >&9; }} 2>/dev/null\n",
             quoted(script)
         );

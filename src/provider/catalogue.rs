@@ -4,6 +4,8 @@
 //! talks to a provider: whether a model exists at an endpoint is the endpoint's to say.
 
 mod fields;
+mod nearby;
+mod platform;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +13,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::fields::{Fields, OutputLimit, Price, Thinking};
+pub use self::nearby::{distance, suggest};
 use super::item::{Usage, Wire};
 use super::wire;
 use crate::error::{Failure, Result};
@@ -21,7 +24,7 @@ use crate::error::{Failure, Result};
 pub struct Model {
     /// What is sent as `model`.
     pub slug: String,
-    /// `openai`, `anthropic`, `google`, `chat` or `scripted`.
+    /// `openai`, `anthropic`, `google`, `azure`, `bedrock`, `vertex`, `chat` or `scripted`.
     pub provider: String,
     pub wire: Wire,
     /// Tool profile: `codex`, `claude`, `gemini`, `generic`, `text`, …
@@ -65,6 +68,15 @@ pub struct Model {
     pub reasoning_summary: Option<String>,
     /// The entry is a family default because the slug is unknown.
     pub assumed: bool,
+    /// The model cannot be asked through Chat Completions.
+    #[serde(default)]
+    pub responses_only: bool,
+    /// The day on which its maker ends it, as `YYYY-MM-DD`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<String>,
+    /// A known slug that an unknown one is close to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub did_you_mean: Option<String>,
 }
 
 impl Model {
@@ -82,12 +94,17 @@ impl Model {
     /// reasoning effort that the model does not have.
     pub fn check(&self, effort: Option<&str>) -> Result<()> {
         let slug = &self.slug;
-        if self.provider != "scripted" && !wire::SPOKEN.contains(&self.wire) {
+        if self.provider == "scripted" {
+            return Ok(());
+        }
+        if !wire::SPOKEN.contains(&self.wire) {
             let word = wire::word(self.wire);
+            let spoken = wire::SPOKEN.iter().map(|wire| format!("`{}`", wire::word(*wire)));
             let failure = format!(
                 "`{slug}` is asked on the `{word}` wire, which this version does not speak"
             );
             return Err(Failure::usage(failure)
+                .hint(format!("`--wire` can be {}", spoken.collect::<Vec<_>>().join(", ")))
                 .hint("choose an OpenAI model, or `chat/NAME` with `--base-url`"));
         }
         let Some(effort) = effort else { return Ok(()) };
@@ -98,8 +115,33 @@ impl Model {
         let failure = Failure::usage(format!("`{slug}` has no reasoning effort `{effort}`"));
         Err(match self.efforts.as_slice() {
             [] => failure.hint("leave out `--effort`: the model has no levels"),
-            levels => failure.hint(format!("it has: {}", levels.join(", "))),
+            levels => {
+                let levels_known = levels.iter().map(String::as_str);
+                suggest(failure, effort, levels_known)
+                    .hint(format!("`--effort` can be {}", levels.join(", ")))
+            }
         })
+    }
+
+    /// What is worth a word before the work starts: a name that looks misspelt, figures that are
+    /// guesses, a model that is no longer offered. `today` is `YYYY-MM-DD`.
+    pub fn notes(&self, today: &str) -> Vec<String> {
+        let slug = &self.slug;
+        let mut notes = Vec::new();
+        match &self.did_you_mean {
+            Some(known) if nearby::differs_in_letters(slug, known) => notes.push(format!(
+                "`{slug}` is not in the catalogue: did you mean `{known}`? It is asked as written"
+            )),
+            _ if self.assumed && self.provider == "azure" => notes.push(format!(
+                "nothing is known about the model behind `azure/{slug}`, so context and prices are \
+                 guesses: name it in the configuration, `models: {{azure/{slug}: {{like: MODEL}}}}`"
+            )),
+            _ => {}
+        }
+        if let Some(ends) = self.ends.as_deref().filter(|ends| *ends < today) {
+            notes.push(format!("`{slug}` ended on {ends}: its provider may refuse it"));
+        }
+        notes
     }
 }
 
@@ -122,8 +164,6 @@ struct File {
     model: Vec<Fields>,
 }
 
-const PROVIDERS: &[&str] = &["openai", "anthropic", "google", "chat"];
-
 impl Catalogue {
     /// The built-in catalogue with the user's overrides, by slug. An override of an unknown slug
     /// adds a model; it starts from its `family`, or from what its name suggests.
@@ -133,26 +173,46 @@ impl Catalogue {
         })?;
         let models = file.model.into_iter().filter_map(|model| Some((model.slug.clone()?, model)));
         let mut catalogue = Catalogue { families: file.family, models: models.collect() };
-        for (slug, fields) in overrides {
-            if let Some(family) = &fields.family
-                && !catalogue.families.contains_key(family)
-            {
-                let families = catalogue.families.keys().map(String::as_str);
-                return Err(suggest(
-                    Failure::usage(format!(
-                        "the model `{slug}` names an unknown family `{family}`"
-                    )),
-                    family,
-                    families,
-                ));
-            }
-            let known = catalogue.models.get(slug).cloned().unwrap_or_default();
-            catalogue.models.insert(slug.clone(), fields.clone().over(&known));
+        for (name, fields) in overrides {
+            fields.check(name)?;
+            catalogue.check_names(name, fields)?;
+            let known = catalogue.models.get(name).or_else(|| match name.split_once('/') {
+                Some((word, slug)) => catalogue.behind(platform::provider(word)?.name, slug),
+                None => catalogue.snapshot(name),
+            });
+            let known = known.cloned().unwrap_or_default();
+            catalogue.models.insert(name.clone(), fields.clone().over(&known));
         }
-        for slug in overrides.keys() {
-            catalogue.resolve(slug, None)?;
+        for name in overrides.keys() {
+            catalogue.resolve(name, None)?;
         }
         Ok(catalogue)
+    }
+
+    /// Refuses an override that names a family, a provider or a model that does not exist.
+    fn check_names(&self, name: &str, fields: &Fields) -> Result<()> {
+        let unknown = |key: &str, given: &str, known: &mut dyn Iterator<Item = &str>| {
+            let what = format!("`models.{name}.{key}` names an unknown {key} `{given}`");
+            Err(suggest(Failure::usage(what), given, known))
+        };
+        if let Some(family) = &fields.family
+            && !self.families.contains_key(family)
+        {
+            return unknown("family", family, &mut self.families.keys().map(String::as_str));
+        }
+        if let Some(provider) = &fields.provider
+            && platform::provider(provider).is_none()
+        {
+            let mut names = platform::PROVIDERS.iter().map(|provider| provider.name);
+            return unknown("provider", provider, &mut names);
+        }
+        if let Some(like) = &fields.like
+            && !self.models.contains_key(like)
+        {
+            let what = format!("`models.{name}.like` names an unknown model `{like}`");
+            return Err(suggest(Failure::usage(what), like, self.slugs()));
+        }
+        Ok(())
     }
 
     /// Every known slug, in order.
@@ -160,8 +220,9 @@ impl Catalogue {
         self.models.keys().map(String::as_str)
     }
 
-    /// The model that `--model` names: `gpt-5.3-codex`, `anthropic/claude-sonnet-5`, `chat/NAME`
-    /// for any OpenAI-compatible server, or `scripted:FILE`. `wire` overrides the catalogue's.
+    /// The model that `--model` names: `gpt-5.3-codex`, `anthropic/claude-sonnet-5`,
+    /// `azure/DEPLOYMENT`, `bedrock/ID`, `vertex/ID`, `chat/NAME` for any OpenAI-compatible server, or
+    /// `scripted:FILE`. `wire` overrides the catalogue's.
     pub fn resolve(&self, spec: &str, wire: Option<Wire>) -> Result<Model> {
         let spec = spec.trim();
         if let Some(file) = spec.strip_prefix("scripted:") {
@@ -170,65 +231,104 @@ impl Catalogue {
             }
             return self.family_default("scripted", spec, wire);
         }
-        if let Some(fields) = self.models.get(spec) {
+        let prefix = spec.split_once('/');
+        if let Some((word, slug)) = prefix
+            && let Some(provider) = platform::provider(word)
+        {
+            return self.with_provider(spec, provider, slug, wire);
+        }
+        if let Some(fields) = self.snapshot(spec) {
             return self.inherit(spec, fields.clone()).model(spec, wire);
         }
-        match spec.split_once('/') {
-            Some((provider, slug)) => self.with_provider(spec, provider, slug, wire),
-            None => match self.family_by_prefix(spec) {
-                Some(family) => {
-                    Ok(Model { assumed: true, ..self.family_default(family, spec, wire)? })
-                }
-                None => Err(self.unknown(spec)),
-            },
+        match (prefix, self.family_by_prefix(spec)) {
+            (Some((word, "")), _) => Err(Failure::usage(format!("`{spec}` names no model"))
+                .hint(format!("write `{word}/NAME`"))),
+            (Some((word, _)), _) => {
+                let failure = Failure::usage(format!("unknown provider `{word}` in `{spec}`"));
+                let known = platform::PROVIDERS.iter().map(|provider| provider.name);
+                Err(suggest(failure, word, known)
+                    .hint("for a server of your own, write `chat/NAME` and set `--base-url`"))
+            }
+            (None, Some(family)) => {
+                Ok(self.assumed(spec, self.family_default(family, spec, wire)?))
+            }
+            (None, None) => Err(self.unknown(spec)),
         }
     }
 
     fn with_provider(
         &self,
         spec: &str,
-        provider: &str,
+        provider: &platform::Provider,
         slug: &str,
         wire: Option<Wire>,
     ) -> Result<Model> {
-        let provider = if provider == "gemini" { "google" } else { provider };
+        let name = provider.name;
         if slug.is_empty() {
             return Err(Failure::usage(format!("`{spec}` names no model"))
-                .hint(format!("write `{provider}/NAME`")));
+                .hint(format!("write `{name}/NAME`")));
         }
-        let (family, provider_wire) = match provider {
-            "openai" => ("gpt", Wire::Responses),
-            "anthropic" => ("claude", Wire::Messages),
-            "google" => ("gemini", Wire::Gemini),
-            "chat" => ("chat", Wire::Chat),
-            _ => {
-                let failure = Failure::usage(format!("unknown provider `{provider}` in `{spec}`"));
-                return Err(suggest(failure, provider, PROVIDERS.iter().copied()));
-            }
-        };
-        if let Some(fields) = self.models.get(slug) {
-            let fields = self.inherit(slug, fields.clone());
-            if provider == "chat" {
-                let model = fields.model(slug, Some(wire.unwrap_or(provider_wire)))?;
-                return Ok(Model { provider: "chat".to_owned(), ..model });
-            }
-            if fields.provider.as_deref() != Some(provider) {
+        let exact = self.models.get(spec);
+        let makers = platform::makers_name(name, slug);
+        if let Some(fields) = exact.or_else(|| self.behind(name, slug)) {
+            let mut fields = self.inherit(makers, fields.clone());
+            if provider.is_maker && fields.provider.as_deref() != Some(name) {
                 let theirs = fields.provider.unwrap_or_default();
-                return Err(Failure::usage(format!("`{slug}` is not a model of `{provider}`"))
+                return Err(Failure::usage(format!("`{slug}` is not a model of `{name}`"))
                     .hint(format!("write `{slug}` or `{theirs}/{slug}`")));
             }
-            return fields.model(slug, wire);
+            // A server of the user's own may translate; the endpoint knows whether it is one.
+            let responses_only =
+                if name == "chat" { fields.responses_only.take() } else { fields.responses_only };
+            let wire = wire.or(exact.and_then(|fields| fields.wire)).or(provider.wire);
+            let model = fields.model(slug, wire)?;
+            let responses_only = responses_only.unwrap_or_default();
+            return Ok(Model { provider: name.to_owned(), responses_only, ..model });
         }
-        let of_provider = |name: &&str| {
-            self.families.get(*name).and_then(|it| it.provider.as_deref()) == Some(provider)
+        let fits = |family: &&str| {
+            let theirs = self.families.get(*family).and_then(|fields| fields.provider.as_deref());
+            theirs == Some(name) || (!provider.is_maker && name != "chat")
         };
-        let family = self.family_by_prefix(slug).filter(of_provider).unwrap_or(family);
-        Ok(Model { assumed: true, ..self.family_default(family, slug, wire)? })
+        let family = self.family_by_prefix(makers).filter(fits).unwrap_or(provider.family);
+        let model = self.family_default(family, slug, wire.or(provider.wire))?;
+        let model = Model { provider: name.to_owned(), ..model };
+        Ok(if name == "chat" {
+            Model { assumed: true, ..model }
+        } else {
+            self.assumed(makers, model)
+        })
     }
 
+    /// The entry of a slug, or of the slug without the date of a snapshot.
+    fn snapshot(&self, slug: &str) -> Option<&Fields> {
+        self.models.get(slug).or_else(|| self.models.get(platform::without_date(slug)?))
+    }
+
+    /// The entry of the model behind a provider's name.
+    fn behind(&self, provider: &str, name: &str) -> Option<&Fields> {
+        let makers = platform::makers_name(provider, name);
+        self.models.get(name).or_else(|| self.snapshot(makers))
+    }
+
+    /// A model of which only the family is known.
+    fn assumed(&self, slug: &str, model: Model) -> Model {
+        let did_you_mean = nearby::slip(slug, self.slugs()).map(str::to_owned);
+        Model { assumed: true, did_you_mean, ..model }
+    }
+
+    /// The fields with those of the entry that they are like, and then of the family.
     fn inherit(&self, slug: &str, fields: Fields) -> Fields {
+        let (mut fields, mut slug) = (fields, slug.to_owned());
+        // An entry may be like one that is like another; nobody needs more, and rings end.
+        for _ in 0..4 {
+            let Some(like) = fields.like.take() else { break };
+            if let Some(base) = self.models.get(&like) {
+                fields = fields.over(base);
+            }
+            slug = like;
+        }
         let family = fields.family.clone();
-        let family = family.as_deref().or_else(|| self.family_by_prefix(slug)).unwrap_or("chat");
+        let family = family.as_deref().or_else(|| self.family_by_prefix(&slug)).unwrap_or("chat");
         match self.families.get(family) {
             Some(base) => fields.over(base),
             None => fields,
@@ -280,39 +380,13 @@ fn tokens(count: u64) -> f64 {
 
 /// The address where the models of this provider are asked when the user names none.
 pub fn default_base_url(model: &Model) -> Option<&'static str> {
-    match model.provider.as_str() {
-        "openai" => Some(wire::default_base_url(Wire::Responses)),
-        "anthropic" => Some(wire::default_base_url(Wire::Messages)),
-        "google" => Some(wire::default_base_url(Wire::Gemini)),
+    match (model.provider.as_str(), model.wire) {
+        ("openai", Wire::Responses | Wire::Chat)
+        | ("anthropic", Wire::Messages)
+        | ("google", Wire::Gemini) => Some(wire::default_base_url(model.wire)),
+        // Both have an imitation of Chat Completions beside their own protocol.
+        ("anthropic", Wire::Chat) => Some("https://api.anthropic.com/v1"),
+        ("google", Wire::Chat) => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         _ => None,
     }
-}
-
-/// Adds `did you mean` when something known is close.
-fn suggest<'a>(failure: Failure, given: &str, known: impl Iterator<Item = &'a str>) -> Failure {
-    let given = given.to_ascii_lowercase();
-    let closest = known
-        .map(|name| (distance(&given, name), name))
-        .filter(|(distance, name)| *distance <= name.len() / 3)
-        .min();
-    match closest {
-        Some((_, name)) => failure.hint(format!("did you mean `{name}`?")),
-        None => failure,
-    }
-}
-
-/// Levenshtein distance in bytes: how far apart two names are.
-pub fn distance(one: &str, other: &str) -> usize {
-    let other = other.as_bytes();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, byte) in one.bytes().take(100).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for column in 1..row.len() {
-            let substitution = diagonal + usize::from(byte != other[column - 1]);
-            diagonal = row[column];
-            row[column] = substitution.min(diagonal + 1).min(row[column - 1] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use reqwest::{Certificate, Client, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::catalogue::Model;
+use super::endpoint::{Endpoint, Key, Route, Sent};
+use super::explain;
 use super::hosted::{self, Secrets};
 use super::item::{Content, Item, Usage, Wire};
 use super::retry::Policy;
@@ -25,7 +27,7 @@ use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use crate::error::{Failure, Result};
 
 mod answer;
-mod anthropic;
+pub(super) mod anthropic;
 mod clean;
 
 /// How long to wait for a connection.
@@ -79,9 +81,6 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
-/// Versions of Google's API as they stand in addresses.
-const VERSIONS: &[&str] = &["v1", "v1beta", "v1beta1", "v1alpha"];
-
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
@@ -100,10 +99,9 @@ impl Default for Deadlines {
 /// A model endpoint.
 #[derive(Debug)]
 pub struct HttpProvider {
-    base: Url,
+    endpoint: Endpoint,
     /// The base without credentials and query, for messages.
     shown: String,
-    key: Option<SecretString>,
     /// What declarations of hosted tools refer to.
     secrets: Secrets,
     /// `anthropic-version`, on the Messages wire.
@@ -116,40 +114,27 @@ pub struct HttpProvider {
 }
 
 impl HttpProvider {
-    /// An endpoint by its base URL (`https://api.openai.com/v1`; for Anthropic and Google without
-    /// the version). Servers on the own machine may need no key.
+    /// A server by its base URL; see [`Endpoint::new`].
+    ///
+    /// # Errors
+    /// When the URL or the key cannot be used.
     pub fn new(base_url: &str, key: Option<SecretString>, client: Client) -> Result<HttpProvider> {
-        let invalid = |why: &str| {
-            Failure::usage(format!("the base URL of the model is not usable: {why}"))
-                .hint("give it like `https://api.openai.com/v1`, in `--base-url` or the provider's variable")
-        };
-        let base = Url::parse(base_url.trim()).map_err(|err| invalid(&err.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(invalid("it must start with `http://` or `https://`"));
-        }
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(invalid("it contains a user name or password"));
-        }
-        let mut shown = base.clone();
-        shown.set_query(None);
-        shown.set_fragment(None);
-        if let Some(key) = &key {
-            bearer(key).map_err(|()| {
-                Failure::usage("the model key contains characters that no key has")
-                    .hint("check the variable for a line break or quotation marks")
-            })?;
-        }
-        Ok(HttpProvider {
-            shown: shown.as_str().trim_end_matches('/').to_owned(),
-            base,
-            key,
+        let key = key.map(|value| Key { value, name: "PATCHWRIGHT_API_KEY", sent: Sent::AsWire });
+        Ok(HttpProvider::at(Endpoint::new(base_url, Route::Wire, key)?, client))
+    }
+
+    /// A model at an endpoint.
+    pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
+        HttpProvider {
+            shown: endpoint.shown(),
+            endpoint,
             secrets: Secrets::new(),
             anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
             not_before: std::sync::Mutex::new(None),
-        })
+        }
     }
 
     #[must_use]
@@ -158,16 +143,16 @@ impl HttpProvider {
         self
     }
 
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
+        self.deadlines = deadlines;
+        self
+    }
+
     /// Secrets that declarations of hosted tools refer to.
     #[must_use]
     pub fn with_secrets(mut self, secrets: Secrets) -> HttpProvider {
         self.secrets = secrets;
-        self
-    }
-
-    #[must_use]
-    pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
-        self.deadlines = deadlines;
         self
     }
 
@@ -185,39 +170,17 @@ impl HttpProvider {
         &self.shown
     }
 
-    fn url(&self, wire: Wire, model: &str) -> Url {
-        let mut url = self.base.clone();
-        let mut path = wire::path(wire, model);
-        // Vertex AI has the version before the publisher, and some write it into the base URL.
-        let has_version =
-            |mut parts: std::str::Split<'_, char>| parts.any(|it| VERSIONS.contains(&it));
-        if wire == Wire::Gemini && url.path_segments().is_some_and(has_version) {
-            path = path.trim_start_matches("v1beta/").to_owned();
-        }
-        let path = format!("{}/{path}", url.path().trim_end_matches('/'));
-        url.set_path(&path);
-        if wire == Wire::Gemini {
-            url.query_pairs_mut().append_pair("alt", "sse");
-        }
-        url
-    }
-
     fn headers(&self, model: &Model) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed answer can be a bomb, and a stream of small events gains nothing.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let key = self.key.as_ref();
-        let credential = match model.wire {
-            Wire::Responses | Wire::Chat => key.map(|key| (header::AUTHORIZATION, bearer(key))),
-            Wire::Messages => {
-                anthropic::add(&mut headers, model, &self.anthropic_version, key);
-                key.map(anthropic::credential)
-            }
-            Wire::Gemini => key.map(|key| (HeaderName::from_static("x-goog-api-key"), bare(key))),
-        };
-        if let Some((name, Ok(value))) = credential {
+        if model.wire == Wire::Messages {
+            let key = self.endpoint.key().map(|key| &key.value);
+            anthropic::add(&mut headers, model, &self.anthropic_version, key);
+        }
+        if let Some((name, value)) = self.endpoint.key_header(model.wire) {
             headers.insert(name, value);
         }
         headers
@@ -324,9 +287,9 @@ impl HttpProvider {
             return Err(Fault::new(FaultKind::Rejected(0), message));
         };
         let prepared = Prepared {
-            url: self.url(wire, &request.model.slug),
+            url: self.endpoint.url(wire, &request.model.slug),
             headers: self.headers(request.model),
-            body: Bytes::from(body),
+            body: Bytes::from(self.endpoint.body(wire, body)),
         };
         let mut reply = self.attempts(wire, &prepared, progress).await?;
         estimate_missing(&mut reply, prepared.body.len());
@@ -336,25 +299,32 @@ impl HttpProvider {
 
     /// The fault with a message that may be shown.
     fn clean(&self, fault: &Fault) -> Fault {
-        let keys = self.key.iter().chain(self.secrets.values()).map(ExposeSecret::expose_secret);
+        let key = self.endpoint.key().map(|key| &key.value);
+        let keys = key.into_iter().chain(self.secrets.values()).map(ExposeSecret::expose_secret);
         Fault { message: clean::message(&fault.message, keys), ..fault.clone() }
     }
 
-    fn error(&self, fault: &Fault) -> ProviderError {
-        let Fault { kind, message, wait, is_final: _ } = self.clean(fault);
+    fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
+        let fault = self.clean(fault);
+        let hint = explain::hint(&self.endpoint, model, &fault);
+        let Fault { kind, message, wait, is_final: _ } = fault;
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
             FaultKind::Unavailable | FaultKind::Cut => {
-                ProviderError::Unavailable { endpoint, message }
+                ProviderError::Unavailable { endpoint, message, hint }
             }
             FaultKind::Quota => ProviderError::Quota { endpoint, message },
-            FaultKind::Authentication => ProviderError::Authentication { endpoint, message },
+            FaultKind::Authentication => ProviderError::Authentication { endpoint, message, hint },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
             FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
-            FaultKind::Forgotten => ProviderError::Rejected { endpoint, status: 400, message },
-            FaultKind::Rejected(status) => ProviderError::Rejected { endpoint, status, message },
-            FaultKind::Malformed => ProviderError::Malformed { endpoint, message },
+            FaultKind::Rejected(status) => {
+                ProviderError::Rejected { endpoint, status, message, hint }
+            }
+            FaultKind::Forgotten => {
+                ProviderError::Rejected { endpoint, status: 400, message, hint }
+            }
+            FaultKind::Malformed => ProviderError::Malformed { endpoint, message, hint },
         }
     }
 }
@@ -389,7 +359,7 @@ impl Provider for HttpProvider {
             }
             answered => answered,
         };
-        answered.map_err(|fault| self.error(&fault))
+        answered.map_err(|fault| self.error(request.model, &fault))
     }
 }
 
@@ -426,19 +396,4 @@ fn length(item: &Item) -> usize {
 /// bytes a token.
 fn tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(3)
-}
-
-fn bearer(key: &SecretString) -> Result<HeaderValue, ()> {
-    sensitive(format!("Bearer {}", key.expose_secret()))
-}
-
-fn bare(key: &SecretString) -> Result<HeaderValue, ()> {
-    sensitive(key.expose_secret().to_owned())
-}
-
-/// A header value that is left out of debug output.
-fn sensitive(text: String) -> Result<HeaderValue, ()> {
-    let mut value = HeaderValue::try_from(text).map_err(|_| ())?;
-    value.set_sensitive(true);
-    Ok(value)
 }

@@ -5,6 +5,8 @@
 //! wires are pure `encode`/`decode` pairs in [`wire`].
 
 pub mod catalogue;
+pub mod endpoint;
+mod explain;
 pub mod hosted;
 pub mod http;
 pub mod item;
@@ -150,9 +152,9 @@ pub enum ProviderError {
     /// Out of credit or quota: no retry can help.
     #[error("{endpoint} reports an exhausted quota: {message}")]
     Quota { endpoint: String, message: String },
-    /// 401 or 403.
+    /// 401 or 403. Here and below, `hint` names the setting to change where that is known.
     #[error("{endpoint} refuses the key: {message}")]
-    Authentication { endpoint: String, message: String },
+    Authentication { endpoint: String, message: String, hint: Option<String> },
     /// The history no longer fits the model's context window.
     #[error("the conversation exceeds the context window: {message}")]
     ContextOverflow { message: String },
@@ -161,13 +163,13 @@ pub enum ProviderError {
     Filtered { endpoint: String, message: String },
     /// 5xx, overload, connection trouble, after retries were used up.
     #[error("{endpoint} is unavailable: {message}")]
-    Unavailable { endpoint: String, message: String },
+    Unavailable { endpoint: String, message: String, hint: Option<String> },
     /// 400, 404, 413 and the like: our request or the configuration is wrong.
     #[error("{endpoint} rejects the request ({status}): {message}")]
-    Rejected { endpoint: String, status: u16, message: String },
+    Rejected { endpoint: String, status: u16, message: String, hint: Option<String> },
     /// The answer is not in the protocol: an HTML page, broken events.
     #[error("{endpoint} answered with something else than the protocol: {message}")]
-    Malformed { endpoint: String, message: String },
+    Malformed { endpoint: String, message: String, hint: Option<String> },
     /// The scripted model has no reply left.
     #[error("the script `{script}` has no reply left after {used}")]
     ScriptExhausted { script: String, used: usize },
@@ -177,6 +179,10 @@ impl From<ProviderError> for Failure {
     /// The error as a person reads it, with the setting to change.
     fn from(err: ProviderError) -> Failure {
         let hint = match &err {
+            ProviderError::Authentication { hint: Some(hint), .. }
+            | ProviderError::Unavailable { hint: Some(hint), .. }
+            | ProviderError::Rejected { hint: Some(hint), .. }
+            | ProviderError::Malformed { hint: Some(hint), .. } => hint.clone(),
             ProviderError::RateLimited { wait: Some(wait), .. } => {
                 format!("run it again in {} s; the run goes on where it stopped", wait.as_secs() + 1)
             }

@@ -321,15 +321,19 @@ impl ScriptedError {
             }
             ScriptedErrorKind::Quota => ProviderError::Quota { endpoint, message },
             ScriptedErrorKind::Authentication => {
-                ProviderError::Authentication { endpoint, message }
+                ProviderError::Authentication { endpoint, message, hint: None }
             }
             ScriptedErrorKind::ContextOverflow => ProviderError::ContextOverflow { message },
             ScriptedErrorKind::Filtered => ProviderError::Filtered { endpoint, message },
-            ScriptedErrorKind::Unavailable => ProviderError::Unavailable { endpoint, message },
-            ScriptedErrorKind::Rejected => {
-                ProviderError::Rejected { endpoint, status: 400, message }
+            ScriptedErrorKind::Unavailable => {
+                ProviderError::Unavailable { endpoint, message, hint: None }
             }
-            ScriptedErrorKind::Malformed => ProviderError::Malformed { endpoint, message },
+            ScriptedErrorKind::Rejected => {
+                ProviderError::Rejected { endpoint, status: 400, message, hint: None }
+            }
+            ScriptedErrorKind::Malformed => {
+                ProviderError::Malformed { endpoint, message, hint: None }
+            }
         }
     }
 }

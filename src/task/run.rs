@@ -91,6 +91,9 @@ pub async fn run_task(
     around: Surroundings,
 ) -> Result<Ended> {
     let started = world.clock.instant();
+    for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
+        around.ui.say(&format!("note: {note}"));
+    }
     let admitted = match &task.kind {
         TaskKind::Issue { repository, number, trigger } => {
             Some(admit::admit(world, &config, repository, *number, trigger.as_ref()).await?)

@@ -163,6 +163,10 @@ pub static GENERIC_SEARCH: Face = Face {
 /// What providers ask for on behalf of tools that they run; always understood, never declared.
 pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 
+/// What replies of models without tool calls are turned into.
+pub static WRITTEN: &[&Face] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
+
+static TEXT_EDIT: Face = own("text_edit");
 static APPROVAL: Face = own("mcp_approval_request");
 static COMPUTER: Face = own("computer");
 
@@ -215,7 +219,7 @@ pub static UNDERSTOOD: &[&Face] = &[
 pub fn powers(tool: &str) -> &'static [Power] {
     match tool {
         "shell_command" | "shell" | "bash" | "hosted_shell" => &[Power::Run],
-        "apply_patch" | "hosted_patch" | "replace" | "write_file" => &[Power::Edit],
+        "apply_patch" | "hosted_patch" | "replace" | "write_file" | "text_edit" => &[Power::Edit],
         "text_editor" => &[Power::Edit, Power::Read],
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],

@@ -100,11 +100,12 @@ impl ToolSet {
         let has_power = |face: &Face| {
             face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
         };
+        let written = if profile == Profile::Text { face::WRITTEN } else { &[] };
         let mut known: Vec<Known> = Vec::new();
         let declared = tools.iter().map(|(face, _)| *face);
         for face in declared
             .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
-            .chain(face::DECLINED.iter().copied())
+            .chain(written.iter().chain(face::DECLINED).copied())
         {
             if !known.iter().any(|tool| tool.name == face.name) {
                 known.push(Known::new(face)?);

@@ -9,5 +9,6 @@ pub(crate) mod github;
 pub(crate) mod guest;
 pub(crate) mod leaks;
 pub mod model;
+pub(crate) mod scenario;
 pub(crate) mod transcript;
 pub(crate) mod world;

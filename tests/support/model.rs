@@ -1,11 +1,18 @@
-//! A model server: OpenAI Responses over SSE on a loopback port, answering from a script.
+//! A model server on a loopback port, answering from a script on all four wires: OpenAI Responses,
+//! Chat Completions, Anthropic Messages and Gemini.
 //!
-//! It sends what the real API sends (every event in order, sequence numbers, obfuscation, encrypted
-//! reasoning, phases, usage) and is stricter about what it takes: each request is checked against
-//! the API's rules and against the request before it. A violation fails the test when the server is
-//! dropped. Used by every test that needs a model over HTTP.
+//! It sends what the real APIs send (every event in order, ids, sealed reasoning, usage, padding,
+//! pings) and is stricter about what it takes: each request is checked against the provider's own
+//! schema (`tests/fixtures/schemas`), the rules that a schema cannot say, and the request before it.
+//! What the provider would answer with 400 is answered so, in its words. Any violation fails the
+//! test when the server is dropped. Used by every test that needs a model over HTTP.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+mod chat;
+mod fault;
+mod gemini;
+mod messages;
+mod responses;
 mod turn;
 mod validate;
 
@@ -20,14 +27,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::stream;
-use serde_json::{Value, json};
+use patchwright::provider::item::Wire;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
+use self::fault::Fault;
 use self::turn::{Ending, Shape};
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub use self::turn::{
     Turn, call, custom, cut, drip, error_event, fail, fail_raw, failed, html, incomplete, item,
-    no_final, raw_stream, say, stall,
+    limited, no_final, overflow, overloaded, quota, raw_stream, refuse, say, stall, unauthorized,
 };
 use self::validate::Validator;
 
@@ -40,6 +49,40 @@ pub struct Recorded {
     pub headers: BTreeMap<String, String>,
     pub raw: Vec<u8>,
     pub body: Value,
+}
+
+/// What a request asks for.
+struct Asked {
+    wire: Wire,
+    /// Which request it is, from one.
+    number: usize,
+    model: String,
+    body: Value,
+}
+
+impl Recorded {
+    /// A header by its name in lower case; empty when there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The wire and the model of the address; `None` for an address that no provider has.
+    fn route(&self) -> Option<(Wire, String)> {
+        let in_body = self.body["model"].as_str().unwrap_or_default().to_owned();
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        match (self.method.as_str(), path) {
+            ("POST", "/v1/responses") => Some((Wire::Responses, in_body)),
+            ("POST", "/v1/chat/completions") => Some((Wire::Chat, in_body)),
+            ("POST", "/v1/messages") => Some((Wire::Messages, in_body)),
+            ("POST", path) => {
+                let model = path.strip_prefix("/v1beta/models/")?;
+                let model = model.strip_suffix(":streamGenerateContent")?;
+                let is_stream = query.split('&').any(|pair| pair == "alt=sse");
+                is_stream.then(|| (Wire::Gemini, model.to_owned()))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The running server. Dropping it fails the test if a request broke a rule.
@@ -86,9 +129,14 @@ impl ModelServer {
         ModelServer { address, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The base URL, ending in `/v1`.
+    /// The base URL of the OpenAI wires, ending in `/v1`.
     pub fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.root())
+    }
+
+    /// The base URL of the other wires, without a version.
+    pub fn root(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// More turns, after those that are left.
@@ -165,19 +213,28 @@ async fn answer(
         requests.push(recorded.clone());
         requests.len()
     };
-    shared.validator.lock().unwrap().request(number, &recorded);
+    let Some((wire, model)) = recorded.route() else {
+        let place = format!("unknown route {} {}", recorded.method, recorded.path);
+        shared.validator.lock().unwrap().add(number, place);
+        return response(404, &[], "404 page not found".to_owned());
+    };
+    let asked = Asked { wire, number, model, body: recorded.body.clone() };
+    let refused = shared.validator.lock().unwrap().request(&asked, &recorded);
+    if let Some(fault) = refused {
+        return fault_response(&fault, &asked);
+    }
     let turn = shared.script.lock().unwrap().pop_front();
     let Some(turn) = turn else {
         shared.validator.lock().unwrap().add(number, "the script has no turn left for it");
-        let body = json!({"error": {"message": "the script is at its end", "type": "invalid_request_error", "code": null, "param": null}});
-        return response(400, &[], body.to_string());
+        let fault = Fault::new(400, "invalid_request_error", "the script is at its end");
+        return fault_response(&fault, &asked);
     };
     match turn.shape {
-        Shape::Error { status, headers, body } => response(status, &headers, body),
+        Shape::Plain { status, headers, body } => response(status, &headers, body),
+        Shape::Fault(fault) => fault_response(&fault, &asked),
         Shape::Stream => {
-            let model = recorded.body["model"].as_str().unwrap_or_default();
-            let answer = turn.events(number, model);
-            shared.validator.lock().unwrap().issued(&answer.items);
+            let answer = turn.events(&asked);
+            shared.validator.lock().unwrap().issued(&asked, &answer, turn.is_whole());
             stream_response(answer.chunks, turn.ending)
         }
         Shape::Raw { chunks, ref headers } => {
@@ -189,6 +246,11 @@ async fn answer(
             response
         }
     }
+}
+
+fn fault_response(fault: &Fault, asked: &Asked) -> Response {
+    let sent = fault.on(asked.wire, asked.number);
+    response(sent.status, &sent.headers, sent.body)
 }
 
 fn response(status: u16, headers: &[(String, String)], body: String) -> Response {

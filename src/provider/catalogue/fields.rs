@@ -50,6 +50,8 @@ pub struct Price {
 pub struct Fields {
     /// The entry's name; required in `models.toml`, the key in overrides.
     pub slug: Option<String>,
+    /// A model of the catalogue that this one is like: a deployment with a name of its own.
+    pub like: Option<String>,
     pub family: Option<String>,
     pub provider: Option<String>,
     pub wire: Option<Wire>,
@@ -76,16 +78,63 @@ pub struct Fields {
     pub output_limit: Option<OutputLimit>,
     pub stream_usage: Option<bool>,
     pub output_tokens: Option<u64>,
+    /// The day on which its maker ends it, as `YYYY-MM-DD`.
+    pub ends: Option<String>,
     /// Families only: slugs that begin like this belong to it.
     pub prefixes: Option<Vec<String>>,
 }
 
 impl Fields {
+    /// Refuses values that no model can have, by the key of the configuration that holds them.
+    pub(super) fn check(&self, name: &str) -> Result<()> {
+        let wrong = |key: &str, why: &str| {
+            Err(Failure::usage(format!("`models.{name}.{key}` {why}"))
+                .hint("the fields of a model are described in `docs/endpoints.md`"))
+        };
+        if name.trim() != name || name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(Failure::usage(format!("`{name}` in `models` is no name of a model")));
+        }
+        if self.slug.is_some() {
+            return wrong("slug", "is the name of the entry itself");
+        }
+        if self.prefixes.is_some() {
+            return wrong("prefixes", "is only for families");
+        }
+        let counts = [
+            ("context", self.context),
+            ("max-output", self.max_output),
+            ("output-tokens", self.output_tokens),
+        ];
+        if let Some((key, _)) = counts.iter().find(|(_, count)| *count == Some(0)) {
+            return wrong(key, "must be more than 0 tokens");
+        }
+        if let (Some(context), Some(output)) = (self.context, self.max_output)
+            && output > context
+        {
+            return wrong("max-output", "is larger than `context`");
+        }
+        if let Some(ends) = &self.ends
+            && chrono::NaiveDate::parse_from_str(ends, "%Y-%m-%d").is_err()
+        {
+            return wrong("ends", "must be a day, such as `2027-04-01`");
+        }
+        if let (Some(default), Some(efforts)) = (&self.default_effort, &self.efforts)
+            && !efforts.contains(default)
+        {
+            return wrong("default-effort", "is not one of `efforts`");
+        }
+        if let Some(price) = &self.price {
+            Price::parse(name, price)?;
+        }
+        Ok(())
+    }
+
     /// These fields, and `base` where they are absent.
     pub(super) fn over(self, base: &Fields) -> Fields {
         let base = base.clone();
         Fields {
             slug: self.slug.or(base.slug),
+            like: self.like.or(base.like),
             family: self.family.or(base.family),
             provider: self.provider.or(base.provider),
             wire: self.wire.or(base.wire),
@@ -110,6 +159,7 @@ impl Fields {
             output_limit: self.output_limit.or(base.output_limit),
             stream_usage: self.stream_usage.or(base.stream_usage),
             output_tokens: self.output_tokens.or(base.output_tokens),
+            ends: self.ends.or(base.ends),
             prefixes: None,
         }
     }
@@ -147,6 +197,9 @@ impl Fields {
             output_tokens: self.output_tokens.unwrap_or(10_000),
             reasoning_summary: self.reasoning_summary,
             assumed: false,
+            responses_only: self.responses_only.unwrap_or_default(),
+            ends: self.ends,
+            did_you_mean: None,
         })
     }
 }
@@ -154,7 +207,7 @@ impl Fields {
 impl Price {
     fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
         if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-            return Err(Failure::usage(format!("a price of the model `{slug}` is negative")));
+            return Err(Failure::usage(format!("a number of `models.{slug}.price` is negative")));
         }
         match *numbers {
             [input, output, cache_read] => {
@@ -164,7 +217,7 @@ impl Price {
                 Ok(Price { input, output, cache_read, cache_write: Some(write) })
             }
             _ => Err(Failure::usage(format!(
-                "the price of the model `{slug}` must be [input, output, cache read] or [input, output, cache read, cache write]"
+                "`models.{slug}.price` must be [input, output, cache read] or [input, output, cache read, cache write]"
             ))),
         }
     }

@@ -252,7 +252,15 @@ fn reported(wire: Wire, status: u16, body: &str) -> Fault {
             .or_else(|| parsed.detail.as_str().map(str::to_owned))
             .unwrap_or_else(|| plain_text(body)),
     };
-    Reported { status: Some(status), code: &code, kind: &kind, message: &message }.fault()
+    let fault =
+        Reported { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
+    match field("param") {
+        // The provider's own word for what it refuses.
+        param if !param.is_empty() && !fault.message.contains(&param) => {
+            Fault { message: format!("{} (`{param}`)", fault.message), ..fault }
+        }
+        _ => fault,
+    }
 }
 
 /// The body itself when it is text; of a page only that it is one.

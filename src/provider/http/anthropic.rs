@@ -2,14 +2,14 @@
 //!
 //! Called by [`super::HttpProvider`] for the Messages wire.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::Failure;
 use crate::provider::catalogue::{Model, Thinking};
 
 /// The version that every server of this wire knows. Bodies are valid under `2026-10-21` as well.
-pub const DEFAULT_VERSION: &str = "2023-06-01";
+pub(super) const DEFAULT_VERSION: &str = "2023-06-01";
 
 /// Thinking between calls, for models that are given a budget; the others do it by themselves.
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
@@ -37,7 +37,8 @@ pub(super) fn version(text: &str) -> Result<HeaderValue, Failure> {
     })
 }
 
-fn is_token(key: &SecretString) -> bool {
+/// Tokens go as `Authorization` and keys as `x-api-key`; both together are refused.
+pub(in crate::provider) fn is_token(key: &SecretString) -> bool {
     key.expose_secret().starts_with(OAUTH_PREFIX)
 }
 
@@ -60,14 +61,5 @@ pub(super) fn add(
         && let Ok(value) = HeaderValue::from_str(&features.join(","))
     {
         headers.insert(HeaderName::from_static("anthropic-beta"), value);
-    }
-}
-
-/// A key goes as `x-api-key`, a token as `Authorization`; both together are refused.
-pub(super) fn credential(key: &SecretString) -> (HeaderName, Result<HeaderValue, ()>) {
-    if is_token(key) {
-        (header::AUTHORIZATION, super::bearer(key))
-    } else {
-        (HeaderName::from_static("x-api-key"), super::bare(key))
     }
 }

@@ -1,7 +1,7 @@
 //! Gemini `generateContent`, `POST /v1beta/models/MODEL:streamGenerateContent?alt=sse`.
 //!
-//! Shapes are those of Google's API reference and SDK types. Field names are written in camelCase
-//! and read in snake_case too, because proxies send both. What the model said goes back part by part
+//! Shapes are those of Google's API reference and SDK types. Field names are written in `camelCase`
+//! and read in `snake_case` too, because proxies send both. What the model said goes back part by part
 //! as it came: a `thoughtSignature` is only valid on the very part that brought it.
 
 mod contents;
@@ -25,7 +25,7 @@ const FUNCTION_CALL: Name = ("functionCall", "function_call");
 const SIGNATURE: Name = ("thoughtSignature", "thought_signature");
 
 /// The field under either name; `null` is as good as absent.
-fn field<'a>(value: &'a Value, (camel, snake): Name) -> Option<&'a Value> {
+fn field(value: &Value, (camel, snake): Name) -> Option<&Value> {
     let found = value.get(camel).or_else(|| value.get(snake));
     found.filter(|value| !value.is_null())
 }

@@ -15,6 +15,8 @@ use crate::guest::environment;
 use crate::guest::process::{Spec, TIMED_OUT};
 use crate::tools::CommandOutput;
 
+/// Bytes kept beyond what will be shown, so that the final cut is made in one place, by the host.
+const SLACK: usize = 4096;
 /// Most commands of one call.
 const MAX_COMMANDS: usize = 32;
 
@@ -50,7 +52,8 @@ fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let timeout = args.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS);
     let end = Instant::now() + Duration::from_millis(timeout);
     let share = call.output_cap / args.commands.len();
-    let cap = args.max_output_length.map_or(share, |limit| share.min(limit.saturating_mul(4)));
+    let asked = args.max_output_length.map_or(share, |limit| share.min(limit));
+    let cap = asked.saturating_add(SLACK);
     let shell = environment::default_shell(call.processes.env());
     let mut commands = Vec::new();
     for script in &args.commands {

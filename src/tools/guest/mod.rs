@@ -16,6 +16,7 @@ pub mod replace;
 pub mod root;
 pub mod shell;
 mod substitute;
+pub mod text_edit;
 pub mod text_editor;
 pub mod view_image;
 mod walk;
@@ -43,6 +44,7 @@ pub const ALL: &[GuestTool] = &[
     glob::GLOB,
     grep_files::GREP_FILES,
     view_image::VIEW_IMAGE,
+    text_edit::TEXT_EDIT,
 ];
 
 /// A tool that runs inside the sandbox.

@@ -30,8 +30,9 @@ pub fn write_file(root: &Root, args: &Args) -> Result<ToolOutput, ToolError> {
     root.write(&args.file_path, args.content.as_bytes())?;
     let done = if entry == Entry::Absent { "Created" } else { "Overwrote" };
     let (bytes, lines) = (args.content.len(), args.content.lines().count());
+    let plural = if lines == 1 { "" } else { "s" };
     Ok(ToolOutput {
         changed: vec![target.clone()],
-        ..ToolOutput::text(format!("{done} {target} ({lines} lines, {bytes} bytes)"))
+        ..ToolOutput::text(format!("{done} {target} ({lines} line{plural}, {bytes} bytes)"))
     })
 }

@@ -1,18 +1,24 @@
-//! One scripted answer, and the events that the real API would send for it.
+//! One scripted answer. It belongs to no protocol: the same turn is written out as the answer of
+//! whichever API the request came to.
 
 use std::time::Duration;
 
 use axum::body::Bytes;
+use patchwright::provider::item::Wire;
 use serde_json::{Value, json};
+
+use super::fault::Fault;
+use super::{Asked, chat, gemini, messages, responses};
 
 /// One answer of the script. [`Turn::and`] joins what belongs to one reply.
 #[derive(Clone)]
 pub struct Turn {
     pub(super) shape: Shape,
     pub(super) ending: Ending,
-    parts: Vec<Part>,
-    finale: Finale,
-    reasons: bool,
+    pub(super) parts: Vec<Part>,
+    pub(super) finale: Finale,
+    /// What the model thinks before it answers.
+    pub(super) thought: Option<String>,
     usage: Option<Value>,
     /// The share of the events' bytes that is sent.
     share: f64,
@@ -21,8 +27,18 @@ pub struct Turn {
 #[derive(Clone)]
 pub(super) enum Shape {
     Stream,
-    Error { status: u16, headers: Vec<(String, String)>, body: String },
-    Raw { chunks: Vec<Bytes>, headers: Vec<(String, String)> },
+    /// An error in the words of the protocol.
+    Fault(Fault),
+    /// An answer that is the same on every protocol.
+    Plain {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: String,
+    },
+    Raw {
+        chunks: Vec<Bytes>,
+        headers: Vec<(String, String)>,
+    },
 }
 
 #[derive(Clone)]
@@ -37,18 +53,25 @@ pub(super) enum Ending {
 }
 
 #[derive(Clone)]
-enum Part {
+pub(super) enum Part {
     Text(String),
+    /// Name, and arguments as the model writes them: JSON as a rule.
     Function(String, String),
     Custom(String, String),
+    Refusal(String),
+    /// An item, block or part, given as the API would.
     Item(Value),
 }
 
 #[derive(Clone)]
-enum Finale {
+pub(super) enum Finale {
     Completed,
+    /// Cut short, for a reason in the words of Responses or of the protocol itself.
     Incomplete(String),
-    Failed { code: String, message: String },
+    Failed {
+        code: String,
+        message: String,
+    },
     Error(Value),
     None,
 }
@@ -56,8 +79,16 @@ enum Finale {
 /// What is sent for a turn.
 pub(super) struct Answer {
     pub(super) chunks: Vec<Bytes>,
-    /// The finished items, as the client must send them back.
+    /// The finished items, blocks or parts, as the client must send them back.
     pub(super) items: Vec<Value>,
+}
+
+/// Tokens of a reply, in the terms of Responses.
+pub(super) struct Tokens {
+    pub(super) input: u64,
+    pub(super) cached: u64,
+    pub(super) output: u64,
+    pub(super) reasoning: u64,
 }
 
 fn turn(parts: Vec<Part>) -> Turn {
@@ -66,7 +97,7 @@ fn turn(parts: Vec<Part>) -> Turn {
         ending: Ending::Proper,
         parts,
         finale: Finale::Completed,
-        reasons: true,
+        thought: Some("**Thinking**".to_owned()),
         usage: Some(json!({
             "input_tokens": 1000,
             "input_tokens_details": {"cached_tokens": 600},
@@ -92,9 +123,14 @@ pub fn call(name: &str, args: Value) -> Turn {
     turn(vec![Part::Function(name.to_owned(), args)])
 }
 
-/// The model calls a custom (free text) tool.
+/// The model calls a custom (free text) tool. Where there are none, it is a function with `input`.
 pub fn custom(name: &str, input: &str) -> Turn {
     turn(vec![Part::Custom(name.to_owned(), input.to_owned())])
+}
+
+/// The model declines.
+pub fn refuse(text: &str) -> Turn {
+    turn(vec![Part::Refusal(text.to_owned())])
 }
 
 /// The model makes this item, given as the API would.
@@ -102,15 +138,44 @@ pub fn item(value: Value) -> Turn {
     turn(vec![Part::Item(value)])
 }
 
-/// An error answer with the API's body.
-pub fn fail(status: u16, code: &str, message: &str) -> Turn {
-    let body = json!({"error": {"message": message, "type": code, "param": null, "code": code}});
-    fail_raw(status, body.to_string())
+fn fault(fault: Fault) -> Turn {
+    Turn { shape: Shape::Fault(fault), ..turn(Vec::new()) }
 }
 
-/// An error answer with any body.
+/// An error answer with the protocol's body; `code` is OpenAI's word, the other protocols use
+/// theirs for the status.
+pub fn fail(status: u16, code: &str, message: &str) -> Turn {
+    fault(Fault::new(status, code, message))
+}
+
+/// 429 as the protocol puts it, with the wait where the protocol puts it.
+pub fn limited(seconds: u32) -> Turn {
+    fault(Fault::limited(seconds))
+}
+
+/// Too much traffic, in the protocol's own status and words.
+pub fn overloaded() -> Turn {
+    fault(Fault::overloaded())
+}
+
+/// A request beyond the context window, in the protocol's own words.
+pub fn overflow() -> Turn {
+    fault(Fault::overflow())
+}
+
+/// A key that is not taken, in the protocol's own words.
+pub fn unauthorized() -> Turn {
+    fault(Fault::unauthorized())
+}
+
+/// Out of credit or over a daily quota, in the protocol's own words.
+pub fn quota() -> Turn {
+    fault(Fault::quota())
+}
+
+/// An answer with any body.
 pub fn fail_raw(status: u16, body: impl Into<String>) -> Turn {
-    let shape = Shape::Error { status, headers: Vec::new(), body: body.into() };
+    let shape = Shape::Plain { status, headers: Vec::new(), body: body.into() };
     Turn { shape, ..turn(Vec::new()) }
 }
 
@@ -125,7 +190,7 @@ pub fn cut() -> Turn {
     Turn { ending: Ending::Cut, share: 0.6, ..half() }
 }
 
-/// Everything but the final event; the body ends properly.
+/// Everything but what tells that the reply is whole; the body ends properly.
 pub fn no_final() -> Turn {
     Turn { finale: Finale::None, ..half() }
 }
@@ -144,18 +209,20 @@ fn half() -> Turn {
     say("I will start with").and(call("shell_command", json!({"command": "touch half-received"})))
 }
 
-/// A reply that ends in `response.incomplete`.
+/// A reply that the limit or a filter ends: `max_output_tokens`, `content_filter`, or a word of the
+/// protocol (`pause_turn`, `RECITATION`). The last call in it is cut.
 pub fn incomplete(reason: &str) -> Turn {
     Turn { finale: Finale::Incomplete(reason.to_owned()), ..half() }
 }
 
-/// A reply that ends in `response.failed`.
+/// A reply that ends in the protocol's error event.
 pub fn failed(code: &str, message: &str) -> Turn {
     let finale = Finale::Failed { code: code.to_owned(), message: message.to_owned() };
     Turn { finale, ..say("half") }
 }
 
-/// A reply that ends in an `error` event with this data (`type` and `sequence_number` are added).
+/// A reply that ends in an `error` event with this data (Responses adds `type` and
+/// `sequence_number`).
 pub fn error_event(data: Value) -> Turn {
     Turn { finale: Finale::Error(data), ..say("half") }
 }
@@ -177,87 +244,95 @@ impl Turn {
     /// Adds a header to an error answer or a raw stream.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Turn {
+        let header = (name.to_owned(), value.to_owned());
         match &mut self.shape {
-            Shape::Error { headers, .. } | Shape::Raw { headers, .. } => {
-                headers.push((name.to_owned(), value.to_owned()));
-            }
+            Shape::Plain { headers, .. } | Shape::Raw { headers, .. } => headers.push(header),
+            Shape::Fault(fault) => fault.headers.push(header),
             Shape::Stream => panic!("only error answers and raw streams take headers"),
         }
         self
     }
 
-    /// Other usage than the usual; `None` sends `null`.
+    /// Other usage than the usual, in the terms of Responses; `None` sends none.
     #[must_use]
     pub fn usage(mut self, usage: Option<Value>) -> Turn {
         self.usage = usage;
         self
     }
 
-    /// Without the reasoning item that replies begin with.
+    /// The model thinks this first.
     #[must_use]
-    pub fn without_reasoning(mut self) -> Turn {
-        self.reasons = false;
+    pub fn thinking(mut self, text: &str) -> Turn {
+        self.thought = Some(text.to_owned());
         self
     }
 
-    /// The whole stream of this turn as bytes, for fixtures and decoder tests.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.events(1, "gpt-5.3-codex").chunks.concat()
+    /// Without the reasoning that replies begin with.
+    #[must_use]
+    pub fn without_reasoning(mut self) -> Turn {
+        self.thought = None;
+        self
     }
 
-    /// The events of the turn that answers request `number`.
-    pub(super) fn events(&self, number: usize, model: &str) -> Answer {
-        let mut writer = Writer { sequence: 0, chunks: Vec::new() };
-        let response = |status: &str, output: &[Value], more: Value| {
-            let mut response = json!({
-                "id": format!("resp_{number}"), "object": "response", "created_at": 1_790_000_000,
-                "status": status, "error": null, "incomplete_details": null, "model": model,
-                "output": output, "parallel_tool_calls": true, "store": false, "usage": null,
-            });
-            for (key, value) in more.as_object().unwrap() {
-                response[key] = value.clone();
-            }
-            response
-        };
-        let begun = response("in_progress", &[], json!({}));
-        writer.event("response.created", json!({"response": begun}));
-        writer.event("response.in_progress", json!({"response": begun}));
-        let mut items = Vec::new();
-        if self.reasons {
-            items.push(writer.reasoning(number));
-        }
-        let calls = self.parts.iter().any(|part| !matches!(part, Part::Text(_)));
-        for part in &self.parts {
-            let index = items.len();
-            let id = format!("{number}_{index}");
-            items.push(match part {
-                Part::Text(text) => writer.message(index, &id, text, calls),
-                Part::Function(name, args) => writer.function(index, &id, name, args),
-                Part::Custom(name, input) => writer.custom(index, &id, name, input),
-                Part::Item(value) => writer.whole(index, value),
-            });
-        }
-        let usage = json!({"usage": self.usage});
-        match &self.finale {
-            Finale::Completed => {
-                let whole = response("completed", &items, usage);
-                writer.event("response.completed", json!({"response": whole}));
-            }
-            Finale::Incomplete(reason) => {
-                let more = json!({"usage": self.usage, "incomplete_details": {"reason": reason}});
-                let whole = response("incomplete", &items, more);
-                writer.event("response.incomplete", json!({"response": whole}));
-            }
-            Finale::Failed { code, message } => {
-                let error = json!({"error": {"code": code, "message": message}});
-                let whole = response("failed", &[], error);
-                writer.event("response.failed", json!({"response": whole}));
-            }
-            Finale::Error(data) => writer.event("error", data.clone()),
-            Finale::None => {}
-        }
-        Answer { chunks: share(writer.chunks, self.share), items }
+    /// The whole stream of this turn on Responses as bytes, for fixtures and decoder tests.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.bytes_on(Wire::Responses, "gpt-5.3-codex")
     }
+
+    /// The whole stream of this turn as bytes, as the model of that wire would send it.
+    pub fn bytes_on(&self, wire: Wire, model: &str) -> Vec<u8> {
+        let asked = Asked { wire, number: 1, model: model.to_owned(), body: json!({}) };
+        self.events(&asked).chunks.concat()
+    }
+
+    /// The events of the turn that answers a request.
+    pub(super) fn events(&self, asked: &Asked) -> Answer {
+        let answer = match asked.wire {
+            Wire::Responses => responses::events(self, asked),
+            Wire::Chat => chat::events(self, asked),
+            Wire::Messages => messages::events(self, asked),
+            Wire::Gemini => gemini::events(self, asked),
+        };
+        Answer { chunks: share(answer.chunks, self.share), items: answer.items }
+    }
+
+    /// Whether all of the reply counts: it has ended as replies should.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.finale, Finale::Completed)
+    }
+
+    /// The usage as it was given.
+    pub(super) fn raw_usage(&self) -> Option<&Value> {
+        self.usage.as_ref()
+    }
+
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        let usage = self.usage.as_ref()?;
+        let count = |path: &str| usage.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+        Some(Tokens {
+            input: count("/input_tokens"),
+            cached: count("/input_tokens_details/cached_tokens"),
+            output: count("/output_tokens"),
+            reasoning: count("/output_tokens_details/reasoning_tokens"),
+        })
+    }
+
+    /// Whether the limit ends the reply inside this part: its last one, if that is a call.
+    pub(super) fn cuts(&self, index: usize) -> bool {
+        let is_last = index + 1 == self.parts.len();
+        is_last && matches!(self.finale, Finale::Incomplete(_))
+    }
+}
+
+/// A text in the pieces in which a model sends it.
+pub(super) fn pieces(text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(12).map(|piece| piece.iter().collect()).collect()
+}
+
+/// The first half of a text.
+pub(super) fn first_half(text: &str) -> String {
+    text.chars().take(text.chars().count() / 2).collect()
 }
 
 /// The first part of the chunks, by bytes.
@@ -281,118 +356,4 @@ fn share(chunks: Vec<Bytes>, share: f64) -> Vec<Bytes> {
     }
     kept.retain(|chunk| !chunk.is_empty());
     kept
-}
-
-struct Writer {
-    sequence: u64,
-    chunks: Vec<Bytes>,
-}
-
-impl Writer {
-    fn event(&mut self, kind: &str, data: Value) {
-        let mut whole = json!({"type": kind, "sequence_number": self.sequence});
-        let Value::Object(fields) = data else { panic!("event data is an object") };
-        for (key, value) in fields {
-            whole[key] = value;
-        }
-        self.sequence += 1;
-        self.chunks.push(Bytes::from(format!("event: {kind}\ndata: {whole}\n\n")));
-    }
-
-    /// An item around its deltas.
-    #[expect(clippy::needless_pass_by_value, reason = "callers build it on the spot")]
-    fn item(
-        &mut self,
-        index: usize,
-        begun: Value,
-        done: Value,
-        between: impl FnOnce(&mut Writer),
-    ) -> Value {
-        self.event("response.output_item.added", json!({"output_index": index, "item": begun}));
-        between(self);
-        self.event("response.output_item.done", json!({"output_index": index, "item": done}));
-        done
-    }
-
-    fn deltas(&mut self, kind: &str, position: &Value, text: &str) {
-        let characters: Vec<char> = text.chars().collect();
-        for piece in characters.chunks(12) {
-            let mut data = position.clone();
-            data["delta"] = json!(piece.iter().collect::<String>());
-            data["obfuscation"] = json!("x".repeat(piece.len() % 7));
-            self.event(kind, data);
-        }
-    }
-
-    fn reasoning(&mut self, number: usize) -> Value {
-        let id = format!("rs_{number}");
-        let summary = json!({"type": "summary_text", "text": "**Thinking**"});
-        let begun =
-            json!({"id": id, "type": "reasoning", "summary": [], "encrypted_content": "gAAA"});
-        let sealed = format!("gAAAAAB{number}-sealed-thought");
-        let done = json!({"id": id, "type": "reasoning", "summary": [summary], "encrypted_content": sealed});
-        self.item(0, begun, done, |writer| {
-            let position = json!({"item_id": id, "output_index": 0, "summary_index": 0});
-            let with = |key: &str, value: Value| {
-                let mut data = position.clone();
-                data[key] = value;
-                data
-            };
-            let empty = json!({"type": "summary_text", "text": ""});
-            writer.event("response.reasoning_summary_part.added", with("part", empty));
-            writer.deltas("response.reasoning_summary_text.delta", &position, "**Thinking**");
-            writer
-                .event("response.reasoning_summary_text.done", with("text", json!("**Thinking**")));
-            writer.event("response.reasoning_summary_part.done", with("part", summary.clone()));
-        })
-    }
-
-    fn message(&mut self, index: usize, id: &str, text: &str, calls: bool) -> Value {
-        let id = format!("msg_{id}");
-        let phase = if calls { "commentary" } else { "final_answer" };
-        let part = |text: &str| json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
-        let message = |status: &str, content: Value| json!({"id": id, "type": "message", "status": status, "role": "assistant", "phase": phase, "content": content});
-        let (begun, done) =
-            (message("in_progress", json!([])), message("completed", json!([part(text)])));
-        self.item(index, begun, done, |writer| {
-            let position = json!({"item_id": id, "output_index": index, "content_index": 0});
-            let with = |key: &str, value: Value| {
-                let mut data = position.clone();
-                data[key] = value;
-                data
-            };
-            writer.event("response.content_part.added", with("part", part("")));
-            writer.deltas("response.output_text.delta", &position, text);
-            writer.event("response.output_text.done", with("text", json!(text)));
-            writer.event("response.content_part.done", with("part", part(text)));
-        })
-    }
-
-    fn function(&mut self, index: usize, id: &str, name: &str, args: &str) -> Value {
-        let item_id = format!("fc_{id}");
-        let item = |status: &str, args: &str| json!({"id": item_id, "type": "function_call", "status": status, "arguments": args, "call_id": format!("call_{id}"), "name": name});
-        self.item(index, item("in_progress", ""), item("completed", args), |writer| {
-            let position = json!({"item_id": item_id, "output_index": index});
-            writer.deltas("response.function_call_arguments.delta", &position, args);
-            let mut done = position.clone();
-            done["arguments"] = json!(args);
-            writer.event("response.function_call_arguments.done", done);
-        })
-    }
-
-    fn custom(&mut self, index: usize, id: &str, name: &str, input: &str) -> Value {
-        let item_id = format!("ctc_{id}");
-        let item = |status: &str, input: &str| json!({"id": item_id, "type": "custom_tool_call", "status": status, "call_id": format!("call_{id}"), "input": input, "name": name});
-        self.item(index, item("in_progress", ""), item("completed", input), |writer| {
-            let position = json!({"item_id": item_id, "output_index": index});
-            writer.deltas("response.custom_tool_call_input.delta", &position, input);
-            let mut done = position.clone();
-            done["input"] = json!(input);
-            writer.event("response.custom_tool_call_input.done", done);
-        })
-    }
-
-    fn whole(&mut self, index: usize, value: &Value) -> Value {
-        self.item(index, value.clone(), value.clone(), |_| {})
-    }
 }

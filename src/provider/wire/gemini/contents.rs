@@ -60,7 +60,7 @@ enum Part<'a> {
     },
     #[serde(rename_all = "camelCase")]
     Response {
-        function_response: Response<'a>,
+        function_response: Answer<'a>,
     },
 }
 
@@ -78,7 +78,7 @@ struct Call<'a> {
 }
 
 #[derive(Serialize)]
-struct Response<'a> {
+struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     name: Cow<'a, str>,
@@ -243,7 +243,7 @@ impl<'a> Conversation<'a> {
             }
         }
         Part::Response {
-            function_response: Response {
+            function_response: Answer {
                 id: made.and_then(|made| text_field(made, ("id", "id"))),
                 name: match made.and_then(|made| text_field(made, ("name", "name"))) {
                     Some(name) => Cow::Borrowed(name),

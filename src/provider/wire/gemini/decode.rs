@@ -129,10 +129,9 @@ impl Decoder {
             return self.call(part);
         }
         if let Some(text) = part.get("text").and_then(Value::as_str) {
-            match parts::is_thought(&part) {
-                _ if text.is_empty() => {}
-                true => tell(Progress::Reasoning(text)),
-                false => tell(Progress::Text(text)),
+            if !text.is_empty() {
+                let is_thought = parts::is_thought(&part);
+                tell(if is_thought { Progress::Reasoning(text) } else { Progress::Text(text) });
             }
             if is_plain(&part) && (text.is_empty() || (opens_chunk && self.append(&part, text))) {
                 return Ok(());
@@ -158,27 +157,17 @@ impl Decoder {
     }
 
     fn call(&mut self, part: Value) -> Result<(), Fault> {
-        if let Some(mut open) = self.open.take() {
-            if !open.continues(&part) {
-                return Err(half_call());
+        let open = match self.open.take() {
+            Some(open) if !open.continues(&part) => return Err(half_call()),
+            Some(open) => Some(open),
+            None => Partial::begins(&part).then(|| Partial::new(&part)),
+        };
+        if let Some(mut open) = open {
+            if open.take(&part)? {
+                self.open = Some(open);
+                return Ok(());
             }
-            return match open.take(&part)? {
-                true => {
-                    self.open = Some(open);
-                    Ok(())
-                }
-                false => self.push(open.finished()),
-            };
-        }
-        if Partial::begins(&part) {
-            let mut open = Partial::new(&part);
-            return match open.take(&part)? {
-                true => {
-                    self.open = Some(open);
-                    Ok(())
-                }
-                false => self.push(open.finished()),
-            };
+            return self.push(open.finished());
         }
         let is_blank = field(&part, FUNCTION_CALL)
             .and_then(Value::as_object)

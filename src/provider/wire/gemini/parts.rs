@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{FUNCTION_CALL, SIGNATURE, field, object_of, text_field};
 use crate::provider::item::{
@@ -80,7 +80,8 @@ pub(super) fn items(parts: Vec<Value>, reply: &str) -> Result<Vec<Item>, Fault> 
 }
 
 fn native(parts: Vec<Value>) -> Native {
-    Native { wire: Wire::Gemini, value: json!({"parts": parts}) }
+    let fields = Map::from_iter([("parts".to_owned(), Value::Array(parts))]);
+    Native { wire: Wire::Gemini, value: Value::Object(fields) }
 }
 
 /// Something about the reply that is kept in the record and not sent back.

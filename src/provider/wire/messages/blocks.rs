@@ -205,7 +205,7 @@ pub(super) fn items(
             }
             Kind::Thinking | Kind::Redacted | Kind::Call | Kind::Other => {}
         }
-        items.extend(message(std::mem::take(&mut said)));
+        items.extend(message(&std::mem::take(&mut said)));
         match block.kind {
             Kind::Thinking => items.extend(block.thought(stop)),
             Kind::Redacted => items.push(Item::Reasoning(Reasoning {
@@ -217,7 +217,7 @@ pub(super) fn items(
             Kind::Text | Kind::Call => {}
         }
     }
-    items.extend(message(said));
+    items.extend(message(&said));
     if !runs_calls {
         drop_unanswered(&mut items);
     }
@@ -233,7 +233,7 @@ pub(super) fn items(
 }
 
 /// Texts that follow each other are one message: with citations, a sentence comes in many blocks.
-fn message(blocks: Vec<Map<String, Value>>) -> Option<Item> {
+fn message(blocks: &[Map<String, Value>]) -> Option<Item> {
     let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
     let text: String = texts.collect();
     if blocks.is_empty() {

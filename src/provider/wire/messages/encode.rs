@@ -207,7 +207,10 @@ impl<'a> Tool<'a> {
             }
             // The tools of other companies have no name, and no meaning here.
             ToolForm::Native { value } => {
-                return value.get("name").is_some_and(Value::is_string).then_some(Tool::Native(value));
+                return value
+                    .get("name")
+                    .is_some_and(Value::is_string)
+                    .then_some(Tool::Native(value));
             }
         };
         Some(Tool::Function {
@@ -255,7 +258,9 @@ fn schema_of(schema: &Value) -> Cow<'_, Value> {
         _ => Map::new(),
     };
     for variant in variants.iter().filter_map(Value::as_array).flatten() {
-        for (name, property) in variant.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, property) in
+            variant.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
             properties.entry(name.clone()).or_insert_with(|| property.clone());
         }
     }

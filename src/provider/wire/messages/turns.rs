@@ -162,7 +162,8 @@ impl<'a> Builder<'a> {
         if !self.results.is_empty() || !self.heard.is_empty() {
             self.end_user();
         }
-        self.is_paused &= !self.said.is_empty();
+        // What was said after it ended the pause.
+        self.is_paused &= !self.said.is_empty() && is_thinking(&block);
         self.said.push(block);
     }
 

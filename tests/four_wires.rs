@@ -1,0 +1,169 @@
+//! The same work over each of the four protocols and without tool calls: issue to pull request with
+//! the model's own wire, tools and names. The model server checks every request by the provider's
+//! schema and rules.
+
+use crate::support::git_repo::git;
+use crate::support::scenario::{Family, scenario};
+use crate::support::world::{KEY, TestWorld, github};
+
+/// A model, as users name it, and what it speaks.
+struct Voice {
+    model: &'static str,
+    profile: Option<&'static str>,
+    family: Family,
+    path: &'static str,
+}
+
+const RESPONSES: Voice =
+    Voice { model: "gpt-5.3-codex", profile: None, family: Family::Codex, path: "/v1/responses" };
+const CHAT: Voice = Voice {
+    model: "chat/some-model",
+    profile: None,
+    family: Family::Generic,
+    path: "/v1/chat/completions",
+};
+const MESSAGES: Voice =
+    Voice { model: "claude-sonnet-5", profile: None, family: Family::Claude, path: "/v1/messages" };
+const GEMINI: Voice = Voice {
+    model: "gemini-3.5-flash",
+    profile: None,
+    family: Family::Gemini,
+    path: "/v1beta/models/gemini-3.5-flash:streamGenerateContent?alt=sse",
+};
+const TEXT: Voice = Voice {
+    model: "chat/some-model",
+    profile: Some("text"),
+    family: Family::Text,
+    path: "/v1/chat/completions",
+};
+
+/// Runs a scenario from the issue to the pull request; the world afterwards.
+fn check(name: &str, voice: &Voice) -> TestWorld {
+    let turns = scenario(name, voice.family);
+    let asked = turns.len();
+    let mut world = TestWorld::new(github(), turns);
+    let root = world.model.root();
+    world = world
+        .set("PATCHWRIGHT_MODEL", voice.model)
+        .set("ANTHROPIC_BASE_URL", &root)
+        .set("ANTHROPIC_API_KEY", KEY)
+        .set("GOOGLE_GEMINI_BASE_URL", &root)
+        .set("GEMINI_API_KEY", KEY);
+    let mut args = vec!["issue", "acme/app#7"];
+    args.extend(voice.profile.into_iter().flat_map(|profile| ["--profile", profile]));
+    let output = world.run(&args).expect(0);
+    let requests = world.model.requests();
+    assert_eq!((requests.len(), world.model.unused()), (asked, 0), "{}", output.text());
+    for request in &requests {
+        assert_eq!(request.path, voice.path);
+        assert!(!request.path.contains(KEY), "the key is in an address");
+    }
+    let pulls = world.github.pulls();
+    assert_eq!(pulls.len(), 1);
+    assert_eq!(pulls[0].title, "Add instead of subtracting");
+    assert!(pulls[0].body.contains("| `sh ./test.sh` | ❌ failed (1) | ✅ passed |"));
+    assert_eq!(committed(&world, "calc.sh"), "add() {\n  echo $(($1 + $2))\n}\n");
+    world
+}
+
+/// A file of the branch that was pushed.
+fn committed(world: &TestWorld, path: &str) -> String {
+    let place = format!("patchwright/issue-7:{path}");
+    git(&world.github.repository_path(), &["show", &place])
+}
+
+fn fixes(voice: &Voice) {
+    let world = check("fix", voice);
+    let body = &world.github.pulls()[0].body;
+    assert!(body.contains("- [x] Find the bug\n- [x] Fix it\n"), "{body}");
+    // The bug is in one file, and so is the change.
+    assert!(body.contains("| `calc.sh` | changed | +1 −1 |"), "{body}");
+}
+
+fn runs_parallel_calls(voice: &Voice) {
+    let world = check("parallel", voice);
+    let page = committed(&world, "docs/calc.md");
+    assert_eq!(page, "# calc\n\n`add 2 2` prints 4 – \"always\".\n");
+    let told = world.told();
+    assert!(told.contains("[ \\\"$(add 2 2)\\\" = 4 ]"), "the model has seen test.sh");
+    assert!(told.contains("näive"), "the model has seen the output");
+}
+
+fn survives_trouble(voice: &Voice) {
+    check("trouble", voice);
+}
+
+#[test]
+fn fixes_an_issue_over_responses() {
+    fixes(&RESPONSES);
+}
+
+#[test]
+fn fixes_an_issue_over_chat() {
+    fixes(&CHAT);
+}
+
+#[test]
+fn fixes_an_issue_over_messages() {
+    fixes(&MESSAGES);
+}
+
+#[test]
+fn fixes_an_issue_over_gemini() {
+    fixes(&GEMINI);
+}
+
+#[test]
+fn fixes_an_issue_over_text() {
+    fixes(&TEXT);
+}
+
+#[test]
+fn runs_parallel_calls_over_responses() {
+    runs_parallel_calls(&RESPONSES);
+}
+
+#[test]
+fn runs_parallel_calls_over_chat() {
+    runs_parallel_calls(&CHAT);
+}
+
+#[test]
+fn runs_parallel_calls_over_messages() {
+    runs_parallel_calls(&MESSAGES);
+}
+
+#[test]
+fn runs_parallel_calls_over_gemini() {
+    runs_parallel_calls(&GEMINI);
+}
+
+#[test]
+fn runs_several_blocks_of_text() {
+    runs_parallel_calls(&TEXT);
+}
+
+#[test]
+fn survives_trouble_over_responses() {
+    survives_trouble(&RESPONSES);
+}
+
+#[test]
+fn survives_trouble_over_chat() {
+    survives_trouble(&CHAT);
+}
+
+#[test]
+fn survives_trouble_over_messages() {
+    survives_trouble(&MESSAGES);
+}
+
+#[test]
+fn survives_trouble_over_gemini() {
+    survives_trouble(&GEMINI);
+}
+
+#[test]
+fn survives_trouble_over_text() {
+    survives_trouble(&TEXT);
+}
