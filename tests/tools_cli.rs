@@ -80,7 +80,9 @@ fn the_generic_profile_has_functions_only() {
 fn the_hosted_profile_is_for_the_responses_wire_only() {
     let hosted =
         |wire| ToolsArgs { profile: Some("openai-hosted".to_owned()), wire, ..args("gpt-5.5") };
-    check(&hosted(None), &expect![[r#"
+    check(
+        &hosted(None),
+        &expect![[r#"
         {"type":"shell","environment":{"type":"local"}}
         {"type":"apply_patch"}
         function update_plan: explanation?, plan
@@ -88,18 +90,16 @@ fn the_hosted_profile_is_for_the_responses_wire_only() {
         function list_dir: dir_path, offset?, limit?, depth?
         function grep_files: pattern, include?, path?, limit?, output?
         function view_image: path
-    "#]]);
-    check(&hosted(Some(WireName::Chat)), &expect![[r#"
+    "#]],
+    );
+    check(
+        &hosted(Some(WireName::Chat)),
+        &expect![[r#"
         error: the tool profile `openai-hosted` cannot be used on the `chat` wire
 
         hint: its tools exist on the `responses` wire only: use `--wire responses`, or another `--profile`, for example `generic`
-    "#]]);
-}
-
-#[test]
-fn the_text_profile_declares_nothing() {
-    let args = ToolsArgs { profile: Some("text".to_owned()), ..args("gpt-5.5") };
-    assert_eq!(run(&args).unwrap(), "[]\n");
+    "#]],
+    );
 }
 
 #[test]
