@@ -26,7 +26,7 @@ impl Style<'_> {
         tool: &Known,
         call: &ToolCall,
         output: &ToolOutput,
-        took: Duration,
+        duration: Duration,
     ) -> String {
         if !output.commands.is_empty() {
             return self.several(call, &output.commands);
@@ -35,7 +35,7 @@ impl Style<'_> {
             let text = truncate::text(&output.text, self.tokens).text;
             let is_headed = matches!(self.profile, Profile::Codex | Profile::Generic);
             if tool.tool == "apply_patch" && is_headed {
-                let seconds = took.as_secs_f64();
+                let seconds = duration.as_secs_f64();
                 let head = format!("Exit code: 0\nWall time: {seconds:.1} seconds\nOutput:\n");
                 return (self.redact)(&(head + &text));
             }

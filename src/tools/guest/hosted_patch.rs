@@ -29,20 +29,22 @@ struct Args {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "host", schemars(inline))]
-#[serde(rename_all = "snake_case")]
 enum Kind {
-    CreateFile,
-    UpdateFile,
-    DeleteFile,
+    #[serde(rename = "create_file")]
+    Create,
+    #[serde(rename = "update_file")]
+    Update,
+    #[serde(rename = "delete_file")]
+    Delete,
 }
 
 fn operation(args: Args) -> Result<Operation, ToolError> {
     let Args { r#type, path, diff } = args;
     match (r#type, diff) {
-        (Kind::CreateFile, Some(diff)) => Ok(Operation::CreateFile { path, diff }),
-        (Kind::UpdateFile, Some(diff)) => Ok(Operation::UpdateFile { path, diff }),
-        (Kind::DeleteFile, _) => Ok(Operation::DeleteFile { path }),
-        (Kind::CreateFile | Kind::UpdateFile, None) => {
+        (Kind::Create, Some(diff)) => Ok(Operation::CreateFile { path, diff }),
+        (Kind::Update, Some(diff)) => Ok(Operation::UpdateFile { path, diff }),
+        (Kind::Delete, _) => Ok(Operation::DeleteFile { path }),
+        (Kind::Create | Kind::Update, None) => {
             Err(ToolError::tell(format!("the operation on `{path}` has no `diff`")))
         }
     }

@@ -62,9 +62,9 @@ fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
             commands.push(not_run());
             continue;
         }
-        let argv = [shell.clone(), "-c".to_owned(), script.clone()];
+        let words = [shell.clone(), "-c".to_owned(), script.clone()];
         let spec =
-            Spec { argv: &argv, cwd: None, env: &BTreeMap::new(), timeout: left, output_cap: cap };
+            Spec { argv: &words, cwd: None, env: &BTreeMap::new(), timeout: left, output_cap: cap };
         commands.push(call.processes.run(&spec, call.cancelled)?);
     }
     let success = commands.iter().all(|command| command.exit_code == 0);

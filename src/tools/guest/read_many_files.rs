@@ -142,15 +142,15 @@ impl Found {
         }
     }
 
-    fn contents(mut self, root: &Root, room: usize) -> ToolOutput {
+    fn contents(mut self, root: &Root, cap: usize) -> ToolOutput {
         let mut text = String::new();
         let mut left_out = Vec::new();
         let count = self.files.len();
         for (index, Wanted { path, is_named }) in self.files.iter().enumerate() {
-            let left = room.saturating_sub(text.len());
+            let left = cap.saturating_sub(text.len());
             // Small files leave their room to those behind them.
             let share = (left / (count - index).max(1)).max(MIN_SHARE);
-            if index >= MAX_FILES || left < MIN_SHARE.min(room) {
+            if index >= MAX_FILES || left < MIN_SHARE.min(cap) {
                 left_out.push(format!("`{path}`"));
                 continue;
             }

@@ -26,7 +26,7 @@ pub struct Args {
     pub file_path: String,
     /// What the change is for, in one sentence.
     #[serde(rename = "instruction")]
-    pub _instruction: Option<String>,
+    _instruction: Option<String>,
     /// The text as it is in the file, with its white space and enough of the lines around it to be
     /// unique. Empty to create the file.
     pub old_string: String,

@@ -1,5 +1,5 @@
 //! `text_editor`: looks at files and edits them, the text editor that Claude models know
-//! (`str_replace_based_edit_tool`): view, create, str_replace, insert.
+//! (`str_replace_based_edit_tool`): `view`, `create`, `str_replace`, `insert`.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
