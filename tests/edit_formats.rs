@@ -1,5 +1,7 @@
 //! The text formats of models without tool calls: a corpus of replies with what they do
 //! (`fixtures/edit_formats`), properties, and hostile input.
+#![allow(clippy::format_collect, clippy::needless_for_each, reason = "tests read better so")]
+#![allow(clippy::manual_assert, clippy::cast_possible_wrap, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -51,6 +51,7 @@ fn blocks() -> Vec<Turn> {
 const PATCH: &str = "-  echo $(($1 - $2))\n+  echo $(($1 + $2))\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one run, told from its beginning to its end")]
 fn a_repository_is_fixed_by_search_replace_blocks() {
     let world = TestWorld::local(blocks());
     project(&world);
