@@ -1,5 +1,6 @@
 //! The text formats of models without tool calls: a corpus of replies with what they do
 //! (`fixtures/edit_formats`), properties, and hostile input.
+#![allow(clippy::format_collect, clippy::needless_for_each, reason = "tests read better so")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ type Files = BTreeMap<String, String>;
 /// One folder a case: `reply.md` is what a model wrote, `before/` and `after/` are the files,
 /// `report.txt` is what it was told. `UPDATE_EXPECT=1` writes the last two.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "UPDATE_EXPECT is of the tests, not of the program")]
 fn replies_do_what_their_cases_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/edit_formats");
     let mut cases: Vec<PathBuf> =
@@ -265,7 +267,7 @@ proptest! {
         prop_assume!(ends || lines.last().is_some_and(|line| !line.is_empty()));
         prop_assume!(search.iter().any(|line| !line.trim().is_empty()));
         let end = if crlf { "\r\n" } else { "\n" };
-        let first = (0..).find(|at| lines[*at..].starts_with(search)).unwrap();
+        let first = (0..lines.len()).find(|at| lines[*at..].starts_with(search)).unwrap();
         let after = lines[..first].iter().chain(&new).chain(&lines[first + search.len()..]);
         let mut expected: String = after.map(|line| format!("{line}{end}")).collect();
         let mut file: String = lines.iter().map(|line| format!("{line}{end}")).collect();

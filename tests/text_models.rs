@@ -49,6 +49,7 @@ fn blocks() -> Vec<Turn> {
 const PATCH: &str = "-  echo $(($1 - $2))\n+  echo $(($1 + $2))\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one run, told from its beginning to its end")]
 fn a_repository_is_fixed_by_search_replace_blocks() {
     let world = TestWorld::local(blocks());
     project(&world);
@@ -183,8 +184,8 @@ fn a_killed_run_goes_on_to_the_same_end() {
     assert_eq!(calls, 6, "{journal}");
     for (entry, count) in [("replied", 1), ("call_started", 3), ("call_ended", 4), ("replied", 4)] {
         let world = TestWorld::new(github(), blocks()).set("PATCHWRIGHT_PROFILE", "text");
-        let word = format!("\"is\":\"{entry}\"");
-        kill_when(&world, |journal| journal.matches(&word).count() >= count);
+        let line = format!("\"is\":\"{entry}\"");
+        kill_when(&world, |journal| journal.matches(&line).count() >= count);
         world.model.replace(blocks().into_iter().skip(replies(&world)));
         world.issue().expect(0);
         let pulls = world.github.pulls();

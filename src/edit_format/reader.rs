@@ -268,24 +268,23 @@ impl<'a> Reader<'_, 'a> {
             }
             end += 1;
         };
-        let usual = |at: &usize| text(*at).is_some_and(|line| line.trim_end() == "=======");
-        if dividers.len() > 1 {
-            let exact: Vec<usize> = dividers.iter().copied().filter(usual).collect();
-            dividers = if exact.is_empty() { dividers } else { exact };
-        }
         if let Some(why) = why {
             self.malformed(head, format!("the SEARCH/REPLACE block is not complete: {why}"));
             let is_next = text(end).is_none_or(|line| marker(line) == Some(Marker::Search));
             let next = if is_next { end } else { end + 1 };
             // What stands behind the end of the fence belongs to other blocks.
             let closes = |at: &usize| {
-                let line = lines.get(*at).copied().unwrap_or_default();
-                fence.is_some_and(|fence| fence.is_closed_by(line, false))
+                let ends = |line: &&str| fence.is_some_and(|fence| fence.is_closed_by(line, false));
+                lines.get(*at).is_some_and(ends)
             };
             self.at = (head + 1..next).find(closes).unwrap_or(next);
             return;
         }
         self.at = end + 1;
+        // With several, the ones of the usual length count: others may underline a title.
+        let usual = |at: &usize| text(*at).is_some_and(|line| line.trim_end() == "=======");
+        let exact: Vec<usize> = dividers.iter().copied().filter(usual).collect();
+        let dividers = if exact.is_empty() { dividers } else { exact };
         let [divider] = dividers.as_slice() else {
             self.malformed(
                 head,
