@@ -190,12 +190,8 @@ fn refused() -> Vec<Case> {
         (
             Wire::Chat,
             |body| {
-                drop(
-                    body.as_object_mut()
-                        .unwrap()
-                        .remove("tools")
-                        .map(|_| body["tool_choice"] = json!("auto")),
-                )
+                body.as_object_mut().unwrap().remove("tools");
+                body["tool_choice"] = json!("auto");
             },
             "'tool_choice' is only allowed when 'tools' are specified.",
         ),
@@ -249,7 +245,7 @@ fn refused() -> Vec<Case> {
                     json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}),
                 );
             },
-            "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+            "A maximum of 4 blocks with cache_control may be provided. Found 6.",
         ),
         (
             Wire::Messages,

@@ -16,7 +16,8 @@ pub(super) fn check(wire: Wire, body: &Value) -> Vec<String> {
     complaints.iter().map(|complaint| complaint.words(wire)).collect()
 }
 
-fn validator(wire: Wire) -> &'static Validator {
+/// The compiled schema of a wire.
+pub(super) fn validator(wire: Wire) -> &'static Validator {
     static VALIDATORS: [OnceLock<Validator>; 4] = [const { OnceLock::new() }; 4];
     let (slot, source) = match wire {
         Wire::Responses => (0, include_str!("../../../fixtures/schemas/responses.json")),
