@@ -48,7 +48,9 @@ fn collect(error: &ValidationError<'_>, complaints: &mut Vec<Complaint>) {
     let mut add = |what| complaints.push(Complaint { path: path(), what });
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            unexpected.iter().for_each(|name| add(What::Unknown(name.clone())));
+            for name in unexpected {
+                add(What::Unknown(name.clone()));
+            }
         }
         ValidationErrorKind::Required { property } => {
             add(What::Missing(property.as_str().unwrap_or_default().to_owned()));
