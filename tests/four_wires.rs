@@ -93,6 +93,17 @@ fn survives_trouble(voice: &Voice) {
     check("trouble", voice);
 }
 
+/// With the one profile that has a tool for pictures, on every wire whose models take them.
+fn looks_at_a_picture(voice: &Voice, form: &str) {
+    let voice = Voice { profile: Some("codex"), family: Family::Codex, ..*voice };
+    let world = check("picture", &voice);
+    let requests = world.model.requests();
+    let shows = |index: usize| requests[index].body.to_string().contains(form);
+    let seen = &requests[2].raw[requests[1].raw.len() - 2..];
+    let seen = String::from_utf8_lossy(seen);
+    assert!(!shows(1) && shows(2) && shows(3), "no picture, or too early: {seen}");
+}
+
 #[test]
 fn fixes_an_issue_over_responses() {
     fixes(&RESPONSES);
@@ -166,4 +177,19 @@ fn survives_trouble_over_gemini() {
 #[test]
 fn survives_trouble_over_text() {
     survives_trouble(&TEXT);
+}
+
+#[test]
+fn looks_at_a_picture_over_responses() {
+    looks_at_a_picture(&RESPONSES, "\"image_url\":\"data:image/png;base64,iVBORw0K");
+}
+
+#[test]
+fn looks_at_a_picture_over_messages() {
+    looks_at_a_picture(&MESSAGES, "\"media_type\":\"image/png\"");
+}
+
+#[test]
+fn looks_at_a_picture_over_gemini() {
+    looks_at_a_picture(&GEMINI, "\"mimeType\":\"image/png\"");
 }

@@ -103,6 +103,8 @@ impl ModelServer {
     /// Starts a server that answers the first request with the first turn, and so on. It runs on a
     /// thread of its own, so plain and async tests and child processes can use it.
     pub fn start(script: impl IntoIterator<Item = Turn>) -> ModelServer {
+        // Not while a client with a short patience waits.
+        validate::prepare();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();

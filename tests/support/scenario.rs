@@ -212,11 +212,9 @@ fn block(action: &Action) -> String {
                 "in_progress" => ">",
                 _ => " ",
             };
-            let lines: String = steps
-                .iter()
-                .map(|(status, step)| format!("- [{}] {step}\n", mark(status)))
-                .collect();
-            format!("```plan\n{lines}```")
+            let lines = steps.iter().map(|(status, step)| format!("- [{}] {step}", mark(status)));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            format!("```plan\n{lines}\n```")
         }
     }
 }
@@ -231,5 +229,6 @@ fn update(path: &str, old: &str, new: &str) -> String {
 }
 
 fn prefixed(sign: char, text: &str) -> String {
-    text.trim_end_matches('\n').split('\n').map(|line| format!("{sign}{line}\n")).collect()
+    let lines = text.trim_end_matches('\n').split('\n');
+    lines.flat_map(|line| [sign.to_string(), line.to_owned(), "\n".to_owned()]).collect()
 }

@@ -82,6 +82,7 @@ impl Fault {
     }
 
     /// Status, OpenAI's code, and message.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn words(&self, wire: Wire) -> (u16, String, String) {
         let said =
             |status: u16, code: &str, message: &str| (status, code.to_owned(), message.to_owned());

@@ -79,7 +79,7 @@ impl Writer {
     }
 
     fn start(&mut self, turn: &Turn, asked: &Asked) {
-        let mut usage = turn.tokens().map(|tokens| usage(&tokens)).unwrap_or_else(|| json!({}));
+        let mut usage = turn.tokens().map_or_else(|| json!({}), |tokens| usage(&tokens));
         usage["output_tokens"] = json!(1);
         let message = json!({
             "id": format!("msg_{:020}", self.number), "type": "message", "role": "assistant",
@@ -162,7 +162,7 @@ impl Writer {
             delta["stop_details"] =
                 json!({"type": "refusal", "category": "cyber", "explanation": why});
         }
-        let usage = turn.tokens().map(|tokens| usage(&tokens)).unwrap_or_else(|| json!({}));
+        let usage = turn.tokens().map_or_else(|| json!({}), |tokens| usage(&tokens));
         self.event("message_delta", json!({"delta": delta, "usage": usage}));
         self.event("message_stop", json!({}));
     }

@@ -41,6 +41,11 @@ struct Reply {
     is_whole: bool,
 }
 
+/// Makes the schema ready that most tests need; the others are made by their first request.
+pub(super) fn prepare() {
+    schema::validator(Wire::Responses);
+}
+
 impl Validator {
     pub(super) fn add(&mut self, number: usize, what: impl std::fmt::Display) {
         self.violations.push(format!("request {number}: {what}"));

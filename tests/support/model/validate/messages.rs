@@ -39,9 +39,8 @@ pub(super) fn check(
     problems.refuse_if(joined.last().is_some_and(|last| last.role == "assistant"), || {
         "This model does not support assistant message prefill. The conversation must end with a user message.".to_owned()
     });
-    let is_about_tools = |block: &&Value| matches!(text(block, "type"), "tool_use" | "tool_result");
-    let uses =
-        joined.iter().flat_map(|message| &message.blocks).any(|block| is_about_tools(&block));
+    let is_about_tools = |block: &Value| matches!(text(block, "type"), "tool_use" | "tool_result");
+    let uses = joined.iter().flat_map(|message| &message.blocks).any(|block| is_about_tools(block));
     problems.refuse_if(uses && list(body, "tools").is_empty(), || {
         "Requests which include `tool_use` or `tool_result` blocks must define tools.".to_owned()
     });
@@ -197,7 +196,9 @@ fn message(problems: &mut Problems, index: usize, message: &Value) {
     for block in list(message, "content") {
         self::block(problems, index, block);
         let results = list(block, "content");
-        results.iter().for_each(|inner| self::block(problems, index, inner));
+        for inner in results {
+            self::block(problems, index, inner);
+        }
         let all_text = results.iter().all(|inner| inner["type"] == "text");
         problems.refuse_if(block["is_error"] == true && !all_text, || {
             format!("messages.{index}.content: tool_result: all content must be type text if is_error is true")

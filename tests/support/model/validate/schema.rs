@@ -16,7 +16,8 @@ pub(super) fn check(wire: Wire, body: &Value) -> Vec<String> {
     complaints.iter().map(|complaint| complaint.words(wire)).collect()
 }
 
-fn validator(wire: Wire) -> &'static Validator {
+/// The compiled schema of a wire.
+pub(super) fn validator(wire: Wire) -> &'static Validator {
     static VALIDATORS: [OnceLock<Validator>; 4] = [const { OnceLock::new() }; 4];
     let (slot, source) = match wire {
         Wire::Responses => (0, include_str!("../../../fixtures/schemas/responses.json")),
@@ -47,7 +48,9 @@ fn collect(error: &ValidationError<'_>, complaints: &mut Vec<Complaint>) {
     let mut add = |what| complaints.push(Complaint { path: path(), what });
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            unexpected.iter().for_each(|name| add(What::Unknown(name.clone())));
+            for name in unexpected {
+                add(What::Unknown(name.clone()));
+            }
         }
         ValidationErrorKind::Required { property } => {
             add(What::Missing(property.as_str().unwrap_or_default().to_owned()));
