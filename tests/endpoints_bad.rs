@@ -212,8 +212,8 @@ fn endpoints_bad_a_base_url_with_the_wrong_path() {
             "/v1`",
         ),
         ("", not_found, "the base URL has no `/v1`: try `MODEL", "/v1`"),
-        ("", html, "the base URL has no `/v1`: try `MODEL", "an HTML page"),
         ("/v1/responses", not_found, "leave `/responses` out of the base URL", "MODEL`"),
+        ("/v1", html, "names the API", "an HTML page"),
         ("/v1", not_found, "check the base URL in `--base-url`", "`--model`"),
     ];
     for (path, turn, mistake, more) in cases {

@@ -218,7 +218,7 @@ fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
         .iter()
         .map(|it| it["name"].as_str().unwrap())
         .collect();
-    expect!["update_plan read_file list_dir grep_files"].assert_eq(&names.join(" "));
+    expect!["update_plan read_file list_dir grep_files view_image"].assert_eq(&names.join(" "));
     let first = requests[0].to_string();
     assert!(first.contains("# Mode: plan") && first.contains("read-only"), "{first}");
     let last = requests.last().unwrap().to_string();

@@ -628,7 +628,7 @@ fn gemini_an_unreadable_call_is_told_and_bounded() {
     let mut state = State::default();
     state.apply(&Entry::Prompted {
         instructions: String::new(),
-        tools: json!([]),
+        tools: serde_json::to_value(tools()).unwrap(),
         items: vec![user("Fix it")],
     });
     for turn in 1..=3 {

@@ -248,8 +248,8 @@ fn messages_thinking_is_asked_for_as_the_model_takes_it() {
         ("claude-sonnet-4-5", Some("high"), budget(24_576), Value::Null, 64_000),
         ("claude-sonnet-4-5", Some("max"), budget(48_000), Value::Null, 64_000),
         ("claude-sonnet-4-5", Some("none"), Value::Null, Value::Null, 64_000),
-        // Not in the catalogue by this name: no more output than every model has.
-        ("claude-haiku-4-5-20251001", Some("max"), budget(24_000), Value::Null, 32_000),
+        ("claude-haiku-4-5-20251001", Some("max"), budget(48_000), Value::Null, 64_000),
+        // Not in the catalogue: no more output than every model has.
         ("claude-next", Some("high"), adaptive, json!("high"), 32_000),
     ];
     for (slug, effort, thinking, level, max_tokens) in rows {

@@ -218,7 +218,7 @@ async fn a_stored_reply_that_is_gone_is_replaced_by_the_whole_conversation_once(
     let gone = || {
         fail(400, "previous_response_not_found", "Previous response with id 'resp_9' not found.")
     };
-    let server = ModelServer::start([gone(), say("Hello"), gone(), gone()]);
+    let server = ModelServer::start([say("Hello"), gone()]);
     let (provider, model) = (provider(&server.url()), stateful());
     let history = [user("one"), user("two")];
     let request = Request {

@@ -52,6 +52,7 @@ pub struct Recorded {
 }
 
 /// What a request asks for.
+#[derive(Clone)]
 struct Asked {
     wire: Wire,
     /// Which request it is, from one.
@@ -71,7 +72,8 @@ impl Recorded {
         let in_body = self.body["model"].as_str().unwrap_or_default().to_owned();
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         match (self.method.as_str(), path) {
-            ("POST", "/v1/responses") => Some((Wire::Responses, in_body)),
+            // The second one is Azure's.
+            ("POST", "/v1/responses" | "/openai/v1/responses") => Some((Wire::Responses, in_body)),
             ("POST", "/v1/chat/completions") => Some((Wire::Chat, in_body)),
             ("POST", "/v1/messages") => Some((Wire::Messages, in_body)),
             ("POST", path) => {

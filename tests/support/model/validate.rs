@@ -13,6 +13,8 @@ mod responses;
 mod schema;
 mod tools;
 
+use std::collections::BTreeMap;
+
 use patchwright::provider::item::Wire;
 use serde_json::Value;
 
@@ -28,6 +30,8 @@ pub(super) struct Validator {
     may_rewrite: bool,
     heads: Heads,
     replies: Vec<Reply>,
+    /// Of requests that let the server store: the whole conversation, by the id of the reply.
+    stored: BTreeMap<String, Vec<Value>>,
 }
 
 /// A reply that the server has sent.
@@ -61,18 +65,52 @@ impl Validator {
 
     pub(super) fn issued(&mut self, asked: &Asked, answer: &Answer, is_whole: bool) {
         let items = answer.items.clone();
+        let id = format!("resp_{}", asked.number);
+        if let Some(conversation) = self.stored.get_mut(&id) {
+            conversation.extend(items.iter().cloned());
+        }
         self.replies.push(Reply { wire: asked.wire, number: asked.number, items, is_whole });
+    }
+
+    /// A request as it would be without state on the server: what is stored under the id that it
+    /// names, with what it adds. A reply that is not stored is nobody's mistake: it may have expired.
+    fn whole(&mut self, asked: &Asked) -> Result<Asked, Fault> {
+        let mut whole = asked.clone();
+        if asked.wire != Wire::Responses || asked.body["store"] != true {
+            return Ok(whole);
+        }
+        let mut input = Vec::new();
+        if let Some(id) = asked.body["previous_response_id"].as_str() {
+            let Some(stored) = self.stored.get(id) else {
+                let words = format!("Previous response with id '{id}' not found.");
+                return Err(Fault::new(400, "previous_response_not_found", &words));
+            };
+            input.clone_from(stored);
+        }
+        input.extend_from_slice(list(&asked.body, "input"));
+        self.stored.insert(format!("resp_{}", asked.number), input.clone());
+        if let Some(fields) = whole.body.as_object_mut() {
+            fields.shift_remove("previous_response_id");
+            fields.insert("store".to_owned(), false.into());
+            fields.insert("input".to_owned(), input.into());
+        }
+        Ok(whole)
     }
 
     /// Checks a request; the provider's refusal if it would refuse.
     pub(super) fn request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
         let mut problems = Problems::default();
+        let whole = match self.whole(asked) {
+            Ok(whole) => whole,
+            Err(fault) => return Some(fault),
+        };
+        let (sent, asked) = (asked, &whole);
         let kind = recorded.header("content-type");
         problems.must(kind.starts_with("application/json"), || {
             "content-type is not application/json".to_owned()
         });
-        if asked.body.is_object() {
-            for complaint in schema::check(asked.wire, &asked.body) {
+        if sent.body.is_object() {
+            for complaint in schema::check(sent.wire, &sent.body) {
                 problems.refuse(complaint);
             }
         } else {
