@@ -158,7 +158,15 @@ impl Room {
     pub fn after(&self) -> Result<(), String> {
         let last = self.lock().last;
         match last {
-            Some(last) if !self.exceeds(last.used) && !self.has_shrunk(last) => Ok(()),
+            // Space that others free hides what was written, so where looking costs little against
+            // the time since the last look, it is done anyway.
+            Some(last)
+                if !self.exceeds(last.used)
+                    && !self.has_shrunk(last)
+                    && last.at.elapsed() < last.took * SHARE =>
+            {
+                Ok(())
+            }
             _ => self.check(),
         }
     }
