@@ -8,9 +8,16 @@ fn args(model: &str) -> ToolsArgs {
     ToolsArgs { model: model.to_owned(), wire: None, profile: None, config: None }
 }
 
+fn printed(args: &ToolsArgs) -> Result<String, patchwright::error::Failure> {
+    let told = std::cell::RefCell::new(String::new());
+    let printed = run(args, "2026-01-01", &|note| told.borrow_mut().push_str(note));
+    assert_eq!(told.take(), "", "nothing is wrong with the model's name");
+    printed
+}
+
 /// One line per declared tool: type, name, and the names of its arguments.
 fn check(args: &ToolsArgs, expected: &Expect) {
-    let printed = match run(args) {
+    let printed = match printed(args) {
         Ok(json) => {
             let tools: Vec<Value> = serde_json::from_str(&json).unwrap();
             tools.iter().map(summary).collect()
@@ -106,7 +113,7 @@ fn the_hosted_profile_is_for_the_responses_wire_only() {
 fn the_text_profile_declares_nothing() {
     for model in ["gpt-5.3-codex", "chat/any"] {
         let args = ToolsArgs { profile: Some("text".to_owned()), ..args(model) };
-        assert_eq!(run(&args).unwrap(), "[]\n");
+        assert_eq!(printed(&args).unwrap(), "[]\n");
     }
 }
 
@@ -132,5 +139,13 @@ fn names_that_do_not_exist_are_answered() {
 
 #[test]
 fn the_same_bytes_every_time() {
-    assert_eq!(run(&args("gpt-5.3-codex")).unwrap(), run(&args("gpt-5.3-codex")).unwrap());
+    assert_eq!(printed(&args("gpt-5.3-codex")).unwrap(), printed(&args("gpt-5.3-codex")).unwrap());
+}
+
+#[test]
+fn a_misspelt_model_is_declared_for_and_named() {
+    let told = std::cell::RefCell::new(String::new());
+    run(&args("claude-sonet-5"), "2026-01-01", &|note| told.borrow_mut().push_str(note)).unwrap();
+    let told = told.take();
+    assert!(told.contains("did you mean `claude-sonnet-5`?"), "{told}");
 }

@@ -14,6 +14,7 @@ pub mod ui;
 
 use clap::{Parser, Subcommand};
 
+use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::error::{Failure, Result};
 use crate::redact::Redactor;
@@ -85,7 +86,9 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
         Command::Tools(args) => {
-            ui.document(tools::run(&args)?.trim_end_matches('\n'));
+            let today = Clock::new(&env)?.now().format("%Y-%m-%d").to_string();
+            let text = tools::run(&args, &today, &|note| ui.say(&format!("note: {note}")))?;
+            ui.document(text.trim_end_matches('\n'));
             Ok(0)
         }
         Command::ApplyPatch(args) => Ok(apply_patch::run(

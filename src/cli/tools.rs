@@ -68,8 +68,9 @@ struct Body {
     tools: Option<Box<RawValue>>,
 }
 
-/// The declarations as JSON, byte for byte as they stand in a request, with a final newline.
-pub fn run(args: &ToolsArgs) -> Result<String> {
+/// The declarations as JSON, byte for byte as they stand in a request, with a final newline. `tell`
+/// hears what is worth a word about the model; `today` is `YYYY-MM-DD`.
+pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String> {
     let common = Common {
         model: Some(args.model.clone()),
         wire: args.wire,
@@ -79,6 +80,9 @@ pub fn run(args: &ToolsArgs) -> Result<String> {
     };
     let config = common.resolve()?;
     let model = world::model(&config)?;
+    for note in model.notes(today) {
+        tell(&note);
+    }
     let hosted = hosted::declarations(&config.hosted_tools, model.wire)?;
     let tools = ToolSet::for_run(&model, Mode::Execute, &hosted)?;
     let request = Request {
