@@ -169,6 +169,11 @@ impl ModelServer {
         self
     }
 
+    /// The same for a server that runs already.
+    pub fn may_rewrite(&self) {
+        self.shared.validator.lock().unwrap().allow_rewrites();
+    }
+
     /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.
     pub fn take_violations(&self) -> Vec<String> {
         self.shared.validator.lock().unwrap().take()
