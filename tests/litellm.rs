@@ -170,13 +170,19 @@ fn config<'a>(worlds: impl Iterator<Item = (&'a str, &'a TestWorld)>) -> Value {
 fn world(front: &Front, turns: Vec<Turn>) -> TestWorld {
     let world = TestWorld::local(turns);
     project(&world);
+    // Chat goes through as it is, and is held to all rules of the API. What the proxy makes of the
+    // other protocols has marks of its own: `thinking_blocks`, calls with an `index`, and on the
+    // Gemini front ids made of the tool's name.
+    if front.name != "chat" {
+        world.model.expect_a_proxy();
+    }
     match front.profile {
         Some(profile) => world.set("PATCHWRIGHT_PROFILE", profile),
         None => world,
     }
 }
 
-/// Runs the work through the proxy, and returns what was printed and the requests upstream.
+/// Runs the work through the proxy; the world afterwards, and what was printed on the way.
 fn run(world: TestWorld, model: &str, proxy: &Proxy) -> (TestWorld, String) {
     let world = world
         .set("PATCHWRIGHT_MODEL", model)
@@ -186,9 +192,12 @@ fn run(world: TestWorld, model: &str, proxy: &Proxy) -> (TestWorld, String) {
         .set("GOOGLE_GEMINI_BASE_URL", &proxy.root)
         .set("GEMINI_API_KEY", KEY);
     let output = world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]);
-    let violations = world.model.take_violations().join("\n");
+    // The proxy leaves out a content of null.
+    let mut violations = world.model.take_violations();
+    violations.retain(|broken| !broken.ends_with("].content is not what the server had sent"));
+    let violations = violations.join("\n");
     let text = format!("{model}\n{}\n{violations}\n{}", output.text(), proxy.log());
-    assert_eq!(output.code, 0, "{text}");
+    assert_eq!((output.code, violations.as_str()), (0, ""), "{text}");
     assert_eq!(world.model.unused(), 0, "{text}");
     assert!(world.model.requests().iter().all(|asked| asked.path == "/v1/chat/completions"));
     let told = world.told();
@@ -197,7 +206,7 @@ fn run(world: TestWorld, model: &str, proxy: &Proxy) -> (TestWorld, String) {
     assert!(patch.contains("\n-  echo $(($1 - $2))\n+  echo $(($1 + $2))\n"), "{text}\n{patch}");
     assert!(patch.contains("+`add 2 2` prints 4 – \"always\".\n"), "{text}\n{patch}");
     assert!(output.stderr.contains("check on head: `sh ./test.sh` passed"), "{text}");
-    (world, format!("{}\n{violations}", output.stderr))
+    (world, output.stderr)
 }
 
 /// Ids and names of the calls in a Chat request, and the outputs by the ids that they answer.
@@ -205,6 +214,12 @@ fn calls_and_outputs(request: &Value) -> (Vec<(String, String)>, Vec<(String, St
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other[0]["text"].as_str().unwrap_or_default().to_owned(),
+    };
+    // The Gemini front passes the response's object on as JSON.
+    let output = |value: &Value| {
+        let text = text(value);
+        let inside = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        inside["output"].as_str().map(str::to_owned).unwrap_or(text)
     };
     let messages = request["messages"].as_array().unwrap();
     let calls = messages
@@ -215,7 +230,7 @@ fn calls_and_outputs(request: &Value) -> (Vec<(String, String)>, Vec<(String, St
     let outputs = messages
         .iter()
         .filter(|message| message["role"] == "tool")
-        .map(|message| (text(&message["tool_call_id"]), text(&message["content"])))
+        .map(|message| (text(&message["tool_call_id"]), output(&message["content"])))
         .collect();
     (calls, outputs)
 }
@@ -227,7 +242,7 @@ fn works_through_a_rate_limit(front: &Front, world: TestWorld, proxy: &Proxy) {
     assert_eq!(requests.len(), 4, "{said}");
     assert!(said.contains("retry 2 in "), "the limit was ours to wait for: {said}");
     assert_eq!(requests[1].body, requests[2].body);
-    // Every output answers its own call.
+    // Every output answers its own call: the ids are in order, also where the proxy gives one twice.
     let (calls, outputs) = calls_and_outputs(&requests[3].body);
     let ids = |pairs: &[(String, String)]| -> Vec<String> {
         pairs.iter().map(|(id, _)| id.clone()).collect()
@@ -275,9 +290,8 @@ fn a_litellm_proxy_works_through_each_of_its_fronts() {
             worlds
         })
         .collect();
-    let named = FRONTS.iter().zip(&worlds).flat_map(|(front, worlds)| {
-        front.models.into_iter().zip(worlds)
-    });
+    let named =
+        FRONTS.iter().zip(&worlds).flat_map(|(front, worlds)| front.models.into_iter().zip(worlds));
     let proxy = Proxy::start(&program, folder.path(), &config(named));
     std::thread::scope(|scope| {
         for (front, [limited, long]) in FRONTS.iter().zip(worlds) {
