@@ -65,15 +65,12 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
             }
             Item::Call(call) => {
                 let call = with_own_id(call, history);
-                match objection(&call, &accepted.calls, history) {
-                    Some(objection) => {
-                        accepted.remarks.push(objection);
-                        accepted.fault = Some(Fault::Malformed);
-                    }
-                    None => {
-                        accepted.calls.push(call.clone());
-                        accepted.items.push(Item::Call(call));
-                    }
+                if let Some(objection) = objection(&call, &accepted.calls, history) {
+                    accepted.remarks.push(objection);
+                    accepted.fault = Some(Fault::Malformed);
+                } else {
+                    accepted.calls.push(call.clone());
+                    accepted.items.push(Item::Call(call));
                 }
                 continue;
             }
