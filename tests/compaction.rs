@@ -3,11 +3,15 @@
 use expect_test::expect;
 use patchwright::agent::Agent;
 use patchwright::agent::compact::Trigger;
+use patchwright::agent::history::History;
 use patchwright::agent::journal::{Entry, Journal, Line};
+use patchwright::agent::reply::accept;
+use patchwright::provider::item::Wire;
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction};
 use crate::support::transcript::transcript;
+use crate::wires::decode;
 
 /// A plan, a failing check and an edit; then the provider says that the conversation is long.
 const WORK: &str = r#"
@@ -238,4 +242,22 @@ async fn a_killed_run_goes_on_with_the_compacted_conversation() {
         assert_eq!(resumed.stopped.spending.usage, whole.stopped.spending.usage);
         assert_eq!(bench.file("calc.sh"), FIXED);
     }
+}
+
+/// Gemini's calls may come without an id, and ours are made anew from each conversation.
+#[test]
+fn calls_are_told_apart_from_those_that_were_taken_out() {
+    let stream = include_bytes!("fixtures/streams/gemini/litellm_calls.sse");
+    let reply = decode(Wire::Gemini, &[stream]).outcome.unwrap();
+    let mut history = History::default();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        history.replace(Vec::new());
+        let accepted = accept(&reply, &history);
+        assert!(accepted.remarks.is_empty(), "{:?}", accepted.remarks);
+        assert_eq!(accepted.calls.len(), 2);
+        seen.extend(accepted.calls.into_iter().map(|call| call.id));
+        history.extend(accepted.items);
+    }
+    expect!["call_0 call_1 call_0_2 call_1_2 call_0_3 call_1_3"].assert_eq(&seen.join(" "));
 }

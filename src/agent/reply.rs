@@ -6,7 +6,7 @@
 
 use super::history::{History, text_of};
 use crate::provider::Reply;
-use crate::provider::item::{Content, Item, Role, StopReason, ToolCall};
+use crate::provider::item::{Content, Item, Role, StopReason, ToolCall, Wire};
 use crate::tools::dispatch::{self, Fault};
 
 /// Characters of what a provider says about a call that it could not read.
@@ -63,14 +63,17 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
                 accepted.remarks.push(unreadable(call.payload.as_str()));
                 continue;
             }
-            Item::Call(call) => match objection(call, &accepted.calls, history) {
-                Some(objection) => {
+            Item::Call(call) => {
+                let call = with_own_id(call, history);
+                if let Some(objection) = objection(&call, &accepted.calls, history) {
                     accepted.remarks.push(objection);
                     accepted.fault = Some(Fault::Malformed);
-                    continue;
+                } else {
+                    accepted.calls.push(call.clone());
+                    accepted.items.push(Item::Call(call));
                 }
-                None => accepted.calls.push(call.clone()),
-            },
+                continue;
+            }
             Item::Message(message) if message.role == Role::Assistant => {
                 let is_refusal = |part: &Content| matches!(part, Content::Refusal { .. });
                 accepted.is_refusal |= message.content.iter().any(is_refusal);
@@ -96,6 +99,18 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
         drop_trailing_reasoning(&mut accepted.items);
     }
     accepted
+}
+
+/// The call, with an id that no call of the run has. On the Gemini wire the id is ours, made new in the
+/// conversation as it is sent; calls that compaction took out of that still have theirs in the journal.
+fn with_own_id(call: &ToolCall, history: &History) -> ToolCall {
+    let mut call = call.clone();
+    let is_ours = call.native.as_ref().is_some_and(|native| native.wire == Wire::Gemini);
+    if is_ours && !call.id.is_empty() && history.has_call(&call.id) {
+        let mut ids = (2u32..).map(|number| format!("{}_{number}", call.id));
+        call.id = ids.find(|id| !history.has_call(id)).unwrap_or_default();
+    }
+    call
 }
 
 /// Why a call cannot even be put into the history.

@@ -171,6 +171,17 @@ impl ModelServer {
         self
     }
 
+    /// The same for a server that runs already.
+    pub fn may_rewrite(&self) {
+        self.shared.validator.lock().unwrap().allow_rewrites();
+    }
+
+    /// For requests that a proxy has rewritten: they are taken as they come, as most servers do, and
+    /// the test looks at them itself.
+    pub fn expect_a_proxy(&self) {
+        self.shared.validator.lock().unwrap().expect_a_proxy();
+    }
+
     /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.
     pub fn take_violations(&self) -> Vec<String> {
         self.shared.validator.lock().unwrap().take()

@@ -94,7 +94,7 @@ impl Writer<'_> {
                 self.free_text(message, position, name, input);
             }
             Part::Custom(name, input) => {
-                let args = json!({"input": input}).to_string();
+                let args = json!({self.only_argument(name): input}).to_string();
                 self.call(message, position, name, &args, is_cut);
             }
             Part::Item(_) => panic!("Chat Completions has no items"),
@@ -104,6 +104,14 @@ impl Writer<'_> {
     fn takes_free_text(&self, name: &str) -> bool {
         let tools = self.asked.body["tools"].as_array();
         tools.into_iter().flatten().any(|tool| tool["custom"]["name"] == name)
+    }
+
+    /// What the function calls its text: the first argument that it must have.
+    fn only_argument(&self, name: &str) -> String {
+        let tools = self.asked.body["tools"].as_array().into_iter().flatten();
+        let declared = tools.map(|tool| &tool["function"]).find(|tool| tool["name"] == name);
+        let argument = declared.and_then(|tool| tool["parameters"]["required"][0].as_str());
+        argument.unwrap_or("input").to_owned()
     }
 
     fn words(&mut self, field: &str, text: &str) {

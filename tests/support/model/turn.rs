@@ -123,7 +123,7 @@ pub fn call(name: &str, args: Value) -> Turn {
     turn(vec![Part::Function(name.to_owned(), args)])
 }
 
-/// The model calls a custom (free text) tool. Where there are none, it is a function with `input`.
+/// The model calls a custom (free text) tool. Where there are none, it is a function with one text.
 pub fn custom(name: &str, input: &str) -> Turn {
     turn(vec![Part::Custom(name.to_owned(), input.to_owned())])
 }

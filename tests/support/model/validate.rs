@@ -28,6 +28,7 @@ use super::{Asked, Recorded};
 pub(super) struct Validator {
     violations: Vec<String>,
     may_rewrite: bool,
+    is_proxied: bool,
     heads: Heads,
     replies: Vec<Reply>,
     /// Of requests that let the server store: the whole conversation, by the id of the reply.
@@ -61,6 +62,10 @@ impl Validator {
 
     pub(super) fn allow_rewrites(&mut self) {
         self.may_rewrite = true;
+    }
+
+    pub(super) fn expect_a_proxy(&mut self) {
+        self.is_proxied = true;
     }
 
     pub(super) fn issued(&mut self, asked: &Asked, answer: &Answer, is_whole: bool) {
@@ -99,6 +104,9 @@ impl Validator {
 
     /// Checks a request; the provider's refusal if it would refuse.
     pub(super) fn request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
+        if self.is_proxied {
+            return None;
+        }
         let mut problems = Problems::default();
         let whole = match self.whole(asked) {
             Ok(whole) => whole,
