@@ -21,9 +21,13 @@ use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
 
 /// How often a cut reply is followed up before the run ends.
-const CUTS: u32 = 2;
+const CUTS: u32 = 3;
 /// Empty replies in a row that end the run.
 const EMPTY_REPLIES: u32 = 2;
+/// Refusals as too long, one soon after the other, after which shortening has not helped.
+const OVERFLOWS: u32 = 3;
+/// Replies without such a refusal that show that it has.
+const CALM: u32 = 10;
 /// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
 const FAULTS: u32 = 3;
 
@@ -62,6 +66,10 @@ pub struct State {
     pub compacted: Option<Trigger>,
     /// Tokens at which the provider refused a conversation as too long, as estimated.
     pub refused_at: Option<u64>,
+    /// Refusals as too long with fewer than [`CALM`] replies in between.
+    overflows: u32,
+    /// Replies since the last of them.
+    calm: u32,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
     /// Of a model without tool calls: calls and outputs that the history has only as text.
@@ -118,6 +126,10 @@ impl State {
                 self.spending.cost_is_estimate |= reply.usage.estimated;
                 self.context = reply.usage.total();
                 self.compacted = None;
+                self.calm = self.calm.saturating_add(1);
+                if self.calm >= CALM {
+                    self.overflows = 0;
+                }
                 self.replied(accepted);
                 self.history.ends_with_reply(id);
             }
@@ -136,6 +148,8 @@ impl State {
                 self.spending.cost_usd += cost_usd;
                 if *trigger == Trigger::Overflow {
                     self.refused_at = Some(*before);
+                    self.overflows += 1;
+                    self.calm = 0;
                 }
                 self.context = self.fixed + compact::estimate(items);
                 self.compacted = Some(*trigger);
@@ -150,6 +164,11 @@ impl State {
                 if let Some(last) = &mut self.last {
                     last.is_remarked = true;
                 }
+            }
+            Entry::Lost { usage, cost_usd } => {
+                self.spending.usage += *usage;
+                self.spending.cost_usd += cost_usd;
+                self.spending.cost_is_estimate = true;
             }
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
             Entry::RunStarted { .. }
@@ -237,6 +256,12 @@ impl State {
     /// between: what did not help once does not help again.
     pub fn is_too_long(&self, model: &Model) -> bool {
         self.compacted.is_none() && self.context >= self.limit(model)
+    }
+
+    /// The provider has refused the conversation as too long, and shortening it once more would not
+    /// help: it has just been shortened, or was again and again.
+    pub fn is_beyond_help(&self) -> bool {
+        self.compacted == Some(Trigger::Overflow) || self.overflows >= OVERFLOWS
     }
 
     /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in

@@ -77,7 +77,7 @@ fn refused_requests_to_the_model_are_sent_once() {
 #[test]
 fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
     let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
-    turns.extend((0..5).map(|_| fail(500, "server_error", "down")));
+    turns.extend((0..8).map(|_| fail(500, "server_error", "down")));
     let world = TestWorld::new(github(), turns);
     let output = world.issue().expect(50);
     check(
