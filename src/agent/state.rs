@@ -15,7 +15,7 @@ use super::stop::StopKind;
 use super::text_calls;
 use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
-use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
+use crate::provider::item::{CallOutput, Item, StopReason, ToolCall, Usage};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
@@ -121,15 +121,8 @@ impl State {
                 };
                 let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
                 self.spending.turns += 1;
-                self.spending.usage += reply.usage;
-                self.spending.cost_usd += cost_usd;
-                self.spending.cost_is_estimate |= reply.usage.estimated;
+                self.spent(reply.usage, *cost_usd);
                 self.context = reply.usage.total();
-                self.compacted = None;
-                self.calm = self.calm.saturating_add(1);
-                if self.calm >= CALM {
-                    self.overflows = 0;
-                }
                 self.replied(accepted);
                 self.history.ends_with_reply(id);
             }
@@ -141,10 +134,8 @@ impl State {
                 }
             }
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
-                for reply in replies.iter().flatten() {
-                    self.spending.usage += reply.usage;
-                    self.spending.cost_is_estimate |= reply.usage.estimated;
-                }
+                let usages = replies.iter().flatten().map(|reply| reply.usage);
+                usages.for_each(|usage| self.spent(usage, 0.0));
                 self.spending.cost_usd += cost_usd;
                 if *trigger == Trigger::Overflow {
                     self.refused_at = Some(*before);
@@ -165,11 +156,7 @@ impl State {
                     last.is_remarked = true;
                 }
             }
-            Entry::Lost { usage, cost_usd } => {
-                self.spending.usage += *usage;
-                self.spending.cost_usd += cost_usd;
-                self.spending.cost_is_estimate = true;
-            }
+            Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
@@ -273,7 +260,18 @@ impl State {
         model.compact_at().min((refused / 10 * 8).max(stays * 2))
     }
 
+    fn spent(&mut self, usage: Usage, cost_usd: f64) {
+        self.spending.usage += usage;
+        self.spending.cost_usd += cost_usd;
+        self.spending.cost_is_estimate |= usage.estimated;
+    }
+
     fn replied(&mut self, reply: Accepted) {
+        self.compacted = None;
+        self.calm = self.calm.saturating_add(1);
+        if self.calm >= CALM {
+            self.overflows = 0;
+        }
         self.history.extend(reply.items.iter().cloned());
         if reply.is_text {
             self.written.extend(reply.calls.iter().cloned().map(Item::Call));
