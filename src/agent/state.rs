@@ -13,9 +13,9 @@ use super::journal::Entry;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use super::text_calls;
-use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Item, StopReason, ToolCall, Usage};
+use crate::provider::{Reply, ToolDeclaration};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
@@ -113,19 +113,7 @@ impl State {
                 self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
                 self.history.extend(items.iter().cloned());
             }
-            Entry::Replied { turn, reply, cost_usd } => {
-                let accepted = if self.has_no_tools() {
-                    text_calls::accept(reply, *turn)
-                } else {
-                    accept(reply, &self.history)
-                };
-                let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
-                self.spending.turns += 1;
-                self.spent(reply.usage, *cost_usd);
-                self.context = reply.usage.total();
-                self.replied(accepted);
-                self.history.ends_with_reply(id);
-            }
+            Entry::Replied { turn, reply, cost_usd } => self.answered(*turn, reply, *cost_usd),
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
@@ -134,17 +122,11 @@ impl State {
                 }
             }
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
-                let usages = replies.iter().flatten().map(|reply| reply.usage);
-                usages.for_each(|usage| self.spent(usage, 0.0));
-                self.spending.cost_usd += cost_usd;
-                if *trigger == Trigger::Overflow {
-                    self.refused_at = Some(*before);
-                    self.overflows += 1;
-                    self.calm = 0;
+                for reply in replies.iter().flatten() {
+                    self.spent(reply.usage, 0.0);
                 }
-                self.context = self.fixed + compact::estimate(items);
-                self.compacted = Some(*trigger);
-                self.history.replace(items.clone());
+                self.spending.cost_usd += cost_usd;
+                self.shortened(*trigger, *before, items);
             }
             Entry::Added { items } => {
                 self.context += compact::estimate(items);
@@ -258,6 +240,31 @@ impl State {
         let opening = &self.history.items()[..self.opening.min(self.history.items().len())];
         let stays = self.fixed + compact::estimate(opening);
         model.compact_at().min((refused / 10 * 8).max(stays * 2))
+    }
+
+    fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
+        let accepted = if self.has_no_tools() {
+            text_calls::accept(reply, turn)
+        } else {
+            accept(reply, &self.history)
+        };
+        let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
+        self.spending.turns += 1;
+        self.spent(reply.usage, cost_usd);
+        self.context = reply.usage.total();
+        self.replied(accepted);
+        self.history.ends_with_reply(id);
+    }
+
+    fn shortened(&mut self, trigger: Trigger, before: u64, items: &[Item]) {
+        if trigger == Trigger::Overflow {
+            self.refused_at = Some(before);
+            self.overflows += 1;
+            self.calm = 0;
+        }
+        self.context = self.fixed + compact::estimate(items);
+        self.compacted = Some(trigger);
+        self.history.replace(items.to_vec());
     }
 
     fn spent(&mut self, usage: Usage, cost_usd: f64) {

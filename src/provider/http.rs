@@ -332,10 +332,11 @@ impl HttpProvider {
     fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
         let fault = self.clean(fault);
         let hint = explain::hint(&self.endpoint, model, &fault);
-        let Fault { kind, mut message, wait, is_final: _ } = fault;
-        if let Some(wait) = wait.filter(|wait| *wait > self.policy.total) {
-            message += &format!(" (it asks to wait {}, which no run does)", retry::spoken(wait));
-        }
+        let Fault { kind, message, wait, is_final: _ } = fault;
+        let message = match wait.filter(|wait| *wait > self.policy.total).map(retry::spoken) {
+            Some(wait) => format!("{message} (it asks to wait {wait}, which no run does)"),
+            None => message,
+        };
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
