@@ -83,7 +83,7 @@ async fn endpoints_shows_no_key_and_no_control_characters() {
     for turn in
         [fail_raw(401, body.clone()), fail_raw(400, body), fail_raw(400, plain), failed(KEY, &echo)]
     {
-        let server = ModelServer::start(times(&turn, 5));
+        let server = ModelServer::start(times(&turn, 8));
         let seen = Mutex::new(String::new());
         let provider = provider(&server.url());
         let (model, history) = (model(), [user("Fix it")]);

@@ -25,6 +25,7 @@ mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod exec; // a prompt on a local repository
+mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema

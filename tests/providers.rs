@@ -191,9 +191,9 @@ fn providers_prefers_milliseconds_and_texts_that_name_a_wait() {
 }
 
 #[test]
-fn providers_gives_up_an_endless_rate_limit_after_five_requests() {
-    let script = times(&limited("retry-after", "1"), 6);
-    check(Row { script, ends: "RateLimited", requests: 5, waits: &[1.0, 1.0, 1.0, 1.0] });
+fn providers_gives_up_an_endless_rate_limit_after_eight_requests() {
+    let script = times(&limited("retry-after", "1"), 9);
+    check(Row { script, ends: "RateLimited", requests: 8, waits: &[1.0, 1.0, 1.0] });
 }
 
 #[test]
@@ -206,21 +206,21 @@ fn providers_does_not_sit_out_a_wait_beyond_ten_minutes() {
 
 #[test]
 fn providers_retries_server_errors_with_growing_waits() {
-    for status in [500, 502, 503, 504, 408, 409, 529] {
+    for status in [500, 502, 503, 504, 408, 409, 425, 529] {
         let script = then_ok(times(&fail(status, "server_error", "trouble"), 2));
         check(Row { script, ends: "EndTurn", requests: 3, waits: &[] });
     }
-    let script = times(&fail(500, "server_error", "trouble"), 6);
-    check(Row { script, ends: "Unavailable", requests: 5, waits: &[] });
+    let script = times(&fail(500, "server_error", "trouble"), 9);
+    check(Row { script, ends: "Unavailable", requests: 8, waits: &[] });
 }
 
 #[tokio::test]
 async fn providers_backs_off_exponentially_with_jitter() {
-    let server = ModelServer::start(times(&fail(500, "server_error", "trouble"), 5));
+    let server = ModelServer::start(times(&fail(500, "server_error", "trouble"), 8));
     let waits = Mutex::new(Vec::new());
     ask(&provider(&server.url()), &[user("Fix it")], &waits).await.unwrap_err();
     let waits = waits.into_inner().unwrap();
-    for (wait, base) in waits.iter().zip([0.5, 1.0, 2.0, 4.0]) {
+    for (wait, base) in waits.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]) {
         assert!((base..=2.0 * base).contains(&wait.as_secs_f64()), "{waits:?}");
     }
 }
@@ -237,6 +237,8 @@ fn providers_asks_once_when_no_retry_can_help() {
         (fail(404, "model_not_found", "no such model"), "Rejected 404"),
         (fail(413, "request_too_large", "too large"), "Rejected 413"),
         (fail(422, "invalid_request_error", "no"), "Rejected 422"),
+        (fail(501, "server_error", "Not implemented"), "Rejected 501"),
+        (fail(505, "server_error", "HTTP Version Not Supported"), "Rejected 505"),
         (fail(402, "billing_error", "pay"), "Quota"),
         (fail(429, "insufficient_quota", "You exceeded your current quota"), "Quota"),
         (fail(429, "billing_hard_limit_reached", "limit"), "Quota"),

@@ -95,7 +95,7 @@ async fn every_stop_keeps_what_there_is() {
         (patched("- {}\n- { text: late }"), "finished", 5),
         (patched("- { text: la, stop: pause }\n- { text: late }"), "finished", 5),
         (patched("- { text: x, stop: max_output }\n- { text: late }"), "finished", 5),
-        (patched(&"- { text: x, stop: max_output }\n".repeat(4)), "cut_off", 6),
+        (patched(&"- { text: x, stop: max_output }\n".repeat(5)), "cut_off", 7),
     ] {
         let bench = Bench::new();
         let ended = bench.run(&script).await;

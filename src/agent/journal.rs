@@ -19,7 +19,7 @@ use super::compact::Trigger;
 use crate::clock::Clock;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
-use crate::provider::item::{CallOutput, Item};
+use crate::provider::item::{CallOutput, Item, Usage};
 use crate::task::Task;
 use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
@@ -70,6 +70,11 @@ pub enum Entry {
     Replied {
         turn: u32,
         reply: Reply,
+        cost_usd: f64,
+    },
+    /// A request brought no reply, but attempts at it had begun to be answered and may be billed.
+    Lost {
+        usage: Usage,
         cost_usd: f64,
     },
     /// A call is about to run.
@@ -168,6 +173,7 @@ impl Entry {
             self,
             Entry::Replied { .. }
                 | Entry::Compacted { .. }
+                | Entry::Lost { .. }
                 | Entry::EffectIntended { .. }
                 | Entry::EffectDone { .. }
                 | Entry::RunEnded { .. }

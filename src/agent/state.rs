@@ -13,17 +13,21 @@ use super::journal::Entry;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use super::text_calls;
-use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
-use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
+use crate::provider::item::{CallOutput, Item, StopReason, ToolCall, Usage};
+use crate::provider::{Reply, ToolDeclaration};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
 
 /// How often a cut reply is followed up before the run ends.
-const CUTS: u32 = 2;
+const CUTS: u32 = 3;
 /// Empty replies in a row that end the run.
 const EMPTY_REPLIES: u32 = 2;
+/// Refusals as too long, one soon after the other, after which shortening has not helped.
+const OVERFLOWS: u32 = 3;
+/// Replies without such a refusal that show that it has.
+const CALM: u32 = 10;
 /// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
 const FAULTS: u32 = 3;
 
@@ -62,6 +66,10 @@ pub struct State {
     pub compacted: Option<Trigger>,
     /// Tokens at which the provider refused a conversation as too long, as estimated.
     pub refused_at: Option<u64>,
+    /// Refusals as too long with fewer than [`CALM`] replies in between.
+    overflows: u32,
+    /// Replies since the last of them.
+    calm: u32,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
     /// Of a model without tool calls: calls and outputs that the history has only as text.
@@ -105,22 +113,7 @@ impl State {
                 self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
                 self.history.extend(items.iter().cloned());
             }
-            Entry::Replied { turn, reply, cost_usd } => {
-                let accepted = if self.has_no_tools() {
-                    text_calls::accept(reply, *turn)
-                } else {
-                    accept(reply, &self.history)
-                };
-                let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
-                self.spending.turns += 1;
-                self.spending.usage += reply.usage;
-                self.spending.cost_usd += cost_usd;
-                self.spending.cost_is_estimate |= reply.usage.estimated;
-                self.context = reply.usage.total();
-                self.compacted = None;
-                self.replied(accepted);
-                self.history.ends_with_reply(id);
-            }
+            Entry::Replied { turn, reply, cost_usd } => self.answered(*turn, reply, *cost_usd),
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
@@ -130,16 +123,10 @@ impl State {
             }
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
                 for reply in replies.iter().flatten() {
-                    self.spending.usage += reply.usage;
-                    self.spending.cost_is_estimate |= reply.usage.estimated;
+                    self.spent(reply.usage, 0.0);
                 }
                 self.spending.cost_usd += cost_usd;
-                if *trigger == Trigger::Overflow {
-                    self.refused_at = Some(*before);
-                }
-                self.context = self.fixed + compact::estimate(items);
-                self.compacted = Some(*trigger);
-                self.history.replace(items.clone());
+                self.shortened(*trigger, *before, items);
             }
             Entry::Added { items } => {
                 self.context += compact::estimate(items);
@@ -151,6 +138,7 @@ impl State {
                     last.is_remarked = true;
                 }
             }
+            Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
@@ -239,6 +227,12 @@ impl State {
         self.compacted.is_none() && self.context >= self.limit(model)
     }
 
+    /// The provider has refused the conversation as too long, and shortening it once more would not
+    /// help: it has just been shortened, or was again and again.
+    pub fn is_beyond_help(&self) -> bool {
+        self.compacted == Some(Trigger::Overflow) || self.overflows >= OVERFLOWS
+    }
+
     /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in
     /// any case would be too much.
     pub fn limit(&self, model: &Model) -> u64 {
@@ -248,7 +242,43 @@ impl State {
         model.compact_at().min((refused / 10 * 8).max(stays * 2))
     }
 
+    fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
+        let accepted = if self.has_no_tools() {
+            text_calls::accept(reply, turn)
+        } else {
+            accept(reply, &self.history)
+        };
+        let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
+        self.spending.turns += 1;
+        self.spent(reply.usage, cost_usd);
+        self.context = reply.usage.total();
+        self.replied(accepted);
+        self.history.ends_with_reply(id);
+    }
+
+    fn shortened(&mut self, trigger: Trigger, before: u64, items: &[Item]) {
+        if trigger == Trigger::Overflow {
+            self.refused_at = Some(before);
+            self.overflows += 1;
+            self.calm = 0;
+        }
+        self.context = self.fixed + compact::estimate(items);
+        self.compacted = Some(trigger);
+        self.history.replace(items.to_vec());
+    }
+
+    fn spent(&mut self, usage: Usage, cost_usd: f64) {
+        self.spending.usage += usage;
+        self.spending.cost_usd += cost_usd;
+        self.spending.cost_is_estimate |= usage.estimated;
+    }
+
     fn replied(&mut self, reply: Accepted) {
+        self.compacted = None;
+        self.calm = self.calm.saturating_add(1);
+        if self.calm >= CALM {
+            self.overflows = 0;
+        }
         self.history.extend(reply.items.iter().cloned());
         if reply.is_text {
             self.written.extend(reply.calls.iter().cloned().map(Item::Call));

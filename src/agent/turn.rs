@@ -18,7 +18,7 @@ use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::guest::client::CollectLimits;
 use crate::prompt;
-use crate::provider::item::{Item, Role, ToolCall};
+use crate::provider::item::{Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means};
@@ -29,6 +29,8 @@ pub struct Agent<'a> {
     state: State,
     /// The plan as the model keeps it, shared with the tool that does.
     plan: Mutex<Plan>,
+    /// What requests without a reply have cost and is not counted yet.
+    lost: Mutex<Usage>,
     touched: BTreeSet<String>,
     notes: Vec<String>,
     started: Instant,
@@ -49,6 +51,7 @@ impl<'a> Agent<'a> {
             spec,
             state: State::default(),
             plan: Mutex::default(),
+            lost: Mutex::default(),
             touched: BTreeSet::new(),
             notes,
             started,
@@ -108,7 +111,7 @@ impl<'a> Agent<'a> {
                 Next::Add(items) => self.record(&Entry::Added { items }),
                 Next::Stop(reason) => Err(reason),
             };
-            if let Err(reason) = step {
+            if let Err(reason) = step.and(self.count_lost()) {
                 return reason;
             }
         }
@@ -123,13 +126,23 @@ impl<'a> Agent<'a> {
         let history = &self.state.history;
         match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
             Ok(reply) => self.append_reply(reply),
-            // The second refusal in a row: what is left is the task itself, and it does not fit.
-            Err(StopKind::ContextExhausted) if self.state.compacted == Some(Trigger::Overflow) => {
+            Err(StopKind::ContextExhausted) if self.state.is_beyond_help() => {
                 Err(StopKind::ContextExhausted)
             }
             Err(StopKind::ContextExhausted) => self.compact(Trigger::Overflow).await,
             Err(stop) => Err(stop),
         }
+    }
+
+    /// Counts what requests without a reply have cost.
+    fn count_lost(&mut self) -> Result<(), StopKind> {
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        if lost == Usage::default() {
+            return Ok(());
+        }
+        let usage = budget::plausible(lost);
+        let (cost_usd, _) = catalogue::cost(self.spec.model, &usage);
+        self.record(&Entry::Lost { usage, cost_usd })
     }
 
     /// Shortens the conversation: the model writes notes for itself, and a message with them and with
@@ -228,6 +241,9 @@ impl<'a> Agent<'a> {
             previous,
         };
         let progress = |what: Progress<'_>| {
+            if let Progress::Lost { usage } = what {
+                *self.lost.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+            }
             self.spec.progress.happened(Happening::Model(what));
         };
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;

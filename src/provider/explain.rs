@@ -4,6 +4,7 @@
 use super::catalogue::Model;
 use super::endpoint::{Endpoint, Owner, Route};
 use super::item::Wire;
+use super::retry;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use secrecy::ExposeSecret;
@@ -24,13 +25,15 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
             })
         }
         FaultKind::Malformed => base_mistake(at, model.wire),
-        FaultKind::Unavailable if said.starts_with("cannot connect") && at.owner().is_none() => {
-            Some(format!(
-                "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
+        FaultKind::Unavailable => fault.wait.map(|wait| {
+            let wait = retry::spoken(wait);
+            format!("run it again in {wait}; the run goes on where it stopped")
+        }),
+        FaultKind::Unreachable if at.owner().is_none() => Some(format!(
+            "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
                  again, the run goes on where it stopped",
-                at.shown()
-            ))
-        }
+            at.shown()
+        )),
         _ => None,
     }
 }

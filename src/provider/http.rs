@@ -20,7 +20,7 @@ use super::endpoint::{Endpoint, Key, Route, Sent};
 use super::explain;
 use super::hosted::{self, Secrets};
 use super::item::{Content, Item, Usage, Wire};
-use super::retry::Policy;
+use super::retry::{self, Policy};
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
@@ -222,6 +222,12 @@ impl HttpProvider {
         Fault::new(FaultKind::Unavailable, format!("no answer within {seconds} s"))
     }
 
+    fn too_late(&self) -> Fault {
+        let seconds = self.deadlines.turn.as_secs_f64();
+        let message = format!("the turn was not finished within {seconds} s");
+        Fault::new(FaultKind::Unavailable, message)
+    }
+
     /// Waits until no rate limit stands in the way.
     async fn wait_for_gate(&self) {
         loop {
@@ -239,32 +245,51 @@ impl HttpProvider {
         *gate = Some(gate.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// The retry loop of one turn.
+    /// The attempts of one turn. What the broken ones may have cost is counted with the reply, or
+    /// told when there is none.
     async fn attempts(
         &self,
         wire: Wire,
         prepared: &Prepared,
         progress: OnProgress<'_>,
     ) -> Result<Reply, Fault> {
-        let deadline = Instant::now() + self.deadlines.turn;
-        let mut retries = self.policy.begin();
         let mut spent = Usage::default();
+        match self.retried(wire, prepared, progress, &mut spent).await {
+            Ok(mut reply) => {
+                reply.usage += spent;
+                Ok(reply)
+            }
+            Err(fault) => {
+                if spent != Usage::default() {
+                    progress(Progress::Lost { usage: spent });
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// The retry loop of one turn.
+    async fn retried(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+        spent: &mut Usage,
+    ) -> Result<Reply, Fault> {
+        let deadline = Instant::now() + self.deadlines.turn;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let mut retries = self.policy.begin();
         loop {
-            self.wait_for_gate().await;
+            // Other runs may close the gate again and again.
+            if timeout(left(), self.wait_for_gate()).await.is_err() {
+                return Err(self.too_late());
+            }
             let began = Instant::now();
-            let left = deadline.saturating_duration_since(began);
-            let attempt = self.attempt(wire, prepared, progress, &mut spent);
-            let fault = match timeout(left, attempt).await {
-                Ok(Ok(mut reply)) => {
-                    reply.usage += spent;
-                    return Ok(reply);
-                }
+            let attempt = self.attempt(wire, prepared, progress, spent);
+            let fault = match timeout(left(), attempt).await {
+                Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(fault)) => self.clean(&fault),
-                Err(_) => {
-                    let seconds = self.deadlines.turn.as_secs_f64();
-                    let message = format!("the turn was not finished within {seconds} s");
-                    return Err(Fault::new(FaultKind::Unavailable, message));
-                }
+                Err(_) => return Err(self.too_late()),
             };
             let Some(wait) = retries.next_wait(&fault, began.elapsed()) else { return Err(fault) };
             let real = self.policy.real(wait);
@@ -274,7 +299,7 @@ impl HttpProvider {
             let attempt = retries.attempts();
             tracing::warn!(endpoint = %self.shown, attempt, ?wait, why = %fault.message, "retrying");
             progress(Progress::Retrying { attempt, wait, why: &fault.message });
-            sleep(real.min(deadline.saturating_duration_since(Instant::now()))).await;
+            sleep(real.min(left())).await;
         }
     }
 
@@ -308,10 +333,14 @@ impl HttpProvider {
         let fault = self.clean(fault);
         let hint = explain::hint(&self.endpoint, model, &fault);
         let Fault { kind, message, wait, is_final: _ } = fault;
+        let message = match wait.filter(|wait| *wait > self.policy.total).map(retry::spoken) {
+            Some(wait) => format!("{message} (it asks to wait {wait}, which no run does)"),
+            None => message,
+        };
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
-            FaultKind::Unavailable | FaultKind::Cut => {
+            FaultKind::Unavailable | FaultKind::Unreachable | FaultKind::Cut => {
                 ProviderError::Unavailable { endpoint, message, hint }
             }
             FaultKind::Quota => ProviderError::Quota { endpoint, message },

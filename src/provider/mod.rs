@@ -127,7 +127,16 @@ pub enum ToolForm {
 pub enum Progress<'a> {
     Text(&'a str),
     Reasoning(&'a str),
-    Retrying { attempt: u32, wait: Duration, why: &'a str },
+    Retrying {
+        attempt: u32,
+        wait: Duration,
+        why: &'a str,
+    },
+    /// There is no reply, and this is what the attempts that broke off after they had begun have
+    /// cost, by estimate. Told once, at the end.
+    Lost {
+        usage: Usage,
+    },
 }
 
 /// A complete reply.
@@ -184,7 +193,8 @@ impl From<ProviderError> for Failure {
             | ProviderError::Rejected { hint: Some(hint), .. }
             | ProviderError::Malformed { hint: Some(hint), .. } => hint.clone(),
             ProviderError::RateLimited { wait: Some(wait), .. } => {
-                format!("run it again in {} s; the run goes on where it stopped", wait.as_secs() + 1)
+                let wait = retry::spoken(*wait);
+                format!("run it again in {wait}; the run goes on where it stopped")
             }
             ProviderError::RateLimited { wait: None, .. } | ProviderError::Unavailable { .. } => {
                 "run it again later; the run goes on where it stopped".to_owned()

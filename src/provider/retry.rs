@@ -13,11 +13,18 @@ use rand::RngExt;
 
 use super::wire::fault::{self, Fault, FaultKind};
 
+/// How often the provider's own wait is kept to the letter. A wait that has not been enough so often
+/// is too short, and ours grows.
+const TRUSTED: u32 = 3;
+
 /// How often and how long a request is tried.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Requests for one turn, the first included.
     pub attempts: u32,
+    /// Of these, how many may be made when answers break off, which may be billed, or when nobody is
+    /// reached.
+    pub broken: u32,
     /// No new attempt starts when this much time has passed since the first, or would have after
     /// the wait.
     pub total: Duration,
@@ -32,7 +39,8 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            attempts: 5,
+            attempts: 8,
+            broken: 5,
             total: Duration::from_mins(10),
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_mins(1),
@@ -50,7 +58,7 @@ impl Policy {
             .with_jitter()
             .without_max_times()
             .build();
-        Retries { ours, attempts: 1, left: self.attempts, total: self.total, spent: Duration::ZERO }
+        Retries { ours, attempts: 1, broken: 0, policy: self.clone(), spent: Duration::ZERO }
     }
 
     /// How long a wait really takes.
@@ -65,8 +73,9 @@ pub struct Retries {
     ours: ExponentialBackoff,
     /// Attempts made.
     attempts: u32,
-    left: u32,
-    total: Duration,
+    /// Of them, those that broke off or reached nobody.
+    broken: u32,
+    policy: Policy,
     spent: Duration,
 }
 
@@ -75,16 +84,21 @@ impl Retries {
     /// the failed attempt lasted.
     pub fn next_wait(&mut self, fault: &Fault, took: Duration) -> Option<Duration> {
         self.spent += took;
-        if !fault.may_pass() || self.attempts >= self.left {
+        self.broken += u32::from(matches!(fault.kind, FaultKind::Cut | FaultKind::Unreachable));
+        let is_used_up = self.attempts >= self.policy.attempts || self.broken >= self.policy.broken;
+        if !fault.may_pass() || is_used_up {
             return None;
         }
         let ours = self.ours.next()?;
         let wait = match fault.wait {
             // Never sooner than asked, and not all at the same moment.
-            Some(asked) => asked.saturating_add(jitter(asked)),
+            Some(asked) => {
+                let asked = asked.saturating_add(jitter(asked));
+                if self.attempts > TRUSTED { asked.max(ours) } else { asked }
+            }
             None => ours,
         };
-        if self.spent.saturating_add(wait) > self.total {
+        if self.spent.saturating_add(wait) > self.policy.total {
             return None;
         }
         self.spent += wait;
@@ -95,6 +109,16 @@ impl Retries {
     /// Attempts made so far, the one that is about to start included.
     pub fn attempts(&self) -> u32 {
         self.attempts
+    }
+}
+
+/// A wait in words: `90 s`, `20 min`, `3 h`; rounded up, so that it is never too short.
+pub fn spoken(wait: Duration) -> String {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3600)),
     }
 }
 
@@ -123,7 +147,7 @@ pub fn with_headers(mut fault: Fault, headers: &HeaderMap, now: DateTime<Utc>) -
     if let Some(wait) = wait_in_headers(headers, now) {
         fault.wait = Some(wait);
     } else if fault.kind == FaultKind::RateLimited && fault.wait.is_none() {
-        fault.wait = reset_in_headers(headers, now);
+        fault.wait = reset_in_headers(headers, now).or_else(|| used_up_for(headers));
     }
     fault
 }
@@ -144,6 +168,18 @@ fn reset_in_headers(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration>
     }
     let until = used_up.into_iter().max().or(others.into_iter().min())?;
     Some((until - server_time(headers, now)).to_std().unwrap_or_default())
+}
+
+/// How long OpenAI's limits are used up: `x-ratelimit-reset-NAME` is a duration such as `6m0s`. Only
+/// limits of which nothing remains count.
+fn used_up_for(headers: &HeaderMap) -> Option<Duration> {
+    ["requests", "tokens", "project-tokens"]
+        .into_iter()
+        .filter(|name| header(headers, &format!("x-ratelimit-remaining-{name}")) == Some("0"))
+        .filter_map(|name| header(headers, &format!("x-ratelimit-reset-{name}")))
+        .filter_map(fault::duration)
+        .filter(|wait| !wait.is_zero())
+        .max()
 }
 
 /// The server's own clock decides, when it tells the time.

@@ -224,7 +224,9 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
-        Happening::Model(ModelProgress::Text(_) | ModelProgress::Reasoning(_)) => {}
+        Happening::Model(
+            ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
+        ) => {}
     }
 }
 

@@ -77,34 +77,37 @@ fn refused_requests_to_the_model_are_sent_once() {
 #[test]
 fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
     let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
-    turns.extend((0..5).map(|_| fail(500, "server_error", "down")));
+    turns.extend((0..8).map(|_| fail(500, "server_error", "down")));
     let world = TestWorld::new(github(), turns);
     let output = world.issue().expect(50);
     check(
         &output.text(),
         &expect![[r#"
-        exit 50
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        retry 2 in TIME: down
-        retry 3 in TIME: down
-        retry 4 in TIME: down
-        retry 5 in TIME: down
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        error: MODEL is unavailable: down
+            exit 50
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            retry 2 in TIME: down
+            retry 3 in TIME: down
+            retry 4 in TIME: down
+            retry 5 in TIME: down
+            retry 6 in TIME: down
+            retry 7 in TIME: down
+            retry 8 in TIME: down
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            error: MODEL is unavailable: down
 
-        hint: run it again later; the run goes on where it stopped
-        hint: what there is so far is in DIR/state/runs/RUN
-    "#]],
+            hint: run it again later; the run goes on where it stopped
+            hint: what there is so far is in DIR/state/runs/RUN
+        "#]],
     );
     assert_eq!(world.github.pulls(), []);
     world.model.add(fix().into_iter().skip(2));

@@ -154,14 +154,14 @@ fn shape_of(head: &[u8]) -> Shape {
 /// No answer at all.
 pub(super) fn transport_fault(err: &reqwest::Error) -> Fault {
     let host = err.url().and_then(|url| url.host_str()).unwrap_or("the host").to_owned();
-    let what = if err.is_connect() {
-        format!("cannot connect to `{host}`")
+    let (kind, what) = if err.is_connect() {
+        (FaultKind::Unreachable, format!("cannot connect to `{host}`"))
     } else if err.is_timeout() {
-        format!("`{host}` did not answer in time")
+        (FaultKind::Unavailable, format!("`{host}` did not answer in time"))
     } else {
-        format!("the request to `{host}` failed")
+        (FaultKind::Unavailable, format!("the request to `{host}` failed"))
     };
-    Fault::new(FaultKind::Unavailable, format!("{what}: {}", chain(err)))
+    Fault::new(kind, format!("{what}: {}", chain(err)))
 }
 
 /// The causes of an error without the URL, whose query may hold a key.

@@ -22,13 +22,15 @@ pub struct Fault {
     pub is_final: bool,
 }
 
-/// The kinds of fault. The first three may pass if the request is sent again.
+/// The kinds of fault. The first four may pass if the request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// Too many requests or tokens a minute.
     RateLimited,
-    /// 5xx, overload, or no connection.
+    /// 5xx, overload, or no answer.
     Unavailable,
+    /// No connection.
+    Unreachable,
     /// The answer ended before its final event.
     Cut,
     /// Out of credit or over a spending limit.
@@ -58,8 +60,19 @@ impl Fault {
 
     /// True when the same request may succeed later.
     pub fn may_pass(&self) -> bool {
-        let may =
-            matches!(self.kind, FaultKind::RateLimited | FaultKind::Unavailable | FaultKind::Cut);
+        let may = match self.kind {
+            FaultKind::RateLimited
+            | FaultKind::Unavailable
+            | FaultKind::Unreachable
+            | FaultKind::Cut => true,
+            FaultKind::Quota
+            | FaultKind::Authentication
+            | FaultKind::ContextOverflow
+            | FaultKind::Filtered
+            | FaultKind::Forgotten
+            | FaultKind::Rejected(_)
+            | FaultKind::Malformed => false,
+        };
         may && !self.is_final
     }
 }
@@ -109,7 +122,8 @@ impl Reported<'_> {
         if status == 429 || (status == 0 && named(RATE_CODES)) {
             return FaultKind::RateLimited;
         }
-        if matches!(status, 408 | 409) || status >= 500 {
+        // 501 and 505 say that the server cannot do this, not that it cannot now.
+        if matches!(status, 408 | 409 | 425) || (status >= 500 && !matches!(status, 501 | 505)) {
             return FaultKind::Unavailable;
         }
         if status == 0 && !named(REQUEST_CODES) {
@@ -179,6 +193,13 @@ const OVERFLOW: &[&str] = &[
     "exceeds the available context size",
     "exceeds the maximum number of tokens",
     "context length exceeded",
+    // Bedrock, xAI, Ollama, Groq, LM Studio and Moonshot in their own words.
+    "input is too long for requested model",
+    "maximum prompt length",
+    "prompt too long",
+    "reduce the length of the messages",
+    "greater than the context length",
+    "exceeded model token limit",
 ];
 const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",

@@ -138,6 +138,11 @@ pub fn item(value: Value) -> Turn {
     turn(vec![Part::Item(value)])
 }
 
+/// A reply with nothing in it, properly ended.
+pub fn nothing() -> Turn {
+    turn(Vec::new()).without_reasoning()
+}
+
 fn fault(fault: Fault) -> Turn {
     Turn { shape: Shape::Fault(fault), ..turn(Vec::new()) }
 }

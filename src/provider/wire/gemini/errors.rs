@@ -71,6 +71,7 @@ fn status_of(word: &str) -> Option<u16> {
         "RESOURCE_EXHAUSTED" => 429,
         "CANCELLED" | "ABORTED" | "UNAVAILABLE" => 503,
         "INTERNAL" | "UNKNOWN" | "DATA_LOSS" => 500,
+        "UNIMPLEMENTED" => 501,
         "DEADLINE_EXCEEDED" => 504,
         _ => return None,
     })
