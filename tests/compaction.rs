@@ -4,6 +4,7 @@ use expect_test::expect;
 use patchwright::agent::Agent;
 use patchwright::agent::compact::Trigger;
 use patchwright::agent::journal::{Entry, Journal, Line};
+use patchwright::provider::Provider;
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction};
@@ -229,7 +230,8 @@ async fn a_killed_run_goes_on_with_the_compacted_conversation() {
         fs_err::write(dir.path().join("journal.jsonl"), lines[..kept].concat()).unwrap();
         let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
         let asked: usize = recorded.iter().map(|line| line.entry.replies().len()).sum();
-        let script = ScriptedProvider::parse("test", &script).unwrap().starting_at(asked);
+        let script = ScriptedProvider::parse("test", &script).unwrap();
+        script.resume_at(asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;
