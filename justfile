@@ -25,6 +25,11 @@ test *arguments:
 docs:
     UPDATE=1 cargo test --test main docs
 
+# Fuzz one stream decoder: responses, chat, messages or gemini.
+[group('check')]
+fuzz wire seconds='3600':
+    fuzz/run {{ wire }} {{ seconds }}
+
 # Measure; see docs/performance.md.
 [group('check')]
 bench name:

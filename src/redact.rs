@@ -28,9 +28,11 @@ const MAX_HITS: usize = 200;
 
 /// Beginnings that everybody knows; they alone are no leak. Longest first.
 const PUBLIC_PREFIXES: &[&str] = &[
+    "eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiIsIng1dCI6I",
     "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.",
     "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.",
     "https://hooks.slack.com/services/",
+    "bedrock-api-key-",
     "sk-ant-admin01-",
     "sk-ant-oat01-",
     "sk-ant-api03-",

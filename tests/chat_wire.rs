@@ -153,7 +153,7 @@ fn settings_are_sent_only_where_the_catalogue_says_so() {
         assert!(plain.get(absent).is_none(), "{absent}");
     }
     assert!(plain["tools"][0]["function"].get("strict").is_none());
-    let set = Fields {
+    let fields = Fields {
         output_limit: Some(OutputLimit::MaxTokens),
         max_output: Some(4096),
         stream_usage: Some(false),
@@ -161,12 +161,12 @@ fn settings_are_sent_only_where_the_catalogue_says_so() {
         strict: Some(true),
         ..Fields::default()
     };
-    let sent = body(&model(set.clone()), &[]);
+    let sent = body(&model(fields.clone()), &[]);
     assert_eq!((&sent["max_tokens"], &sent["parallel_tool_calls"]), (&json!(4096), &json!(false)));
     assert_eq!(sent["tools"][0]["function"]["strict"], true);
     assert!(sent.get("stream_options").is_none());
     let limit = Some(OutputLimit::MaxCompletionTokens);
-    let sent = body(&model(Fields { output_limit: limit, ..set }), &[]);
+    let sent = body(&model(Fields { output_limit: limit, ..fields }), &[]);
     assert_eq!(sent["max_completion_tokens"], 4096);
     assert!(sent.get("max_tokens").is_none());
 }

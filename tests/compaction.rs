@@ -7,6 +7,7 @@ use patchwright::agent::history::History;
 use patchwright::agent::journal::{Entry, Journal, Line};
 use patchwright::agent::reply::accept;
 use patchwright::provider::item::Wire;
+use patchwright::provider::Provider;
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction};
@@ -233,7 +234,8 @@ async fn a_killed_run_goes_on_with_the_compacted_conversation() {
         fs_err::write(dir.path().join("journal.jsonl"), lines[..kept].concat()).unwrap();
         let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
         let asked: usize = recorded.iter().map(|line| line.entry.replies().len()).sum();
-        let script = ScriptedProvider::parse("test", &script).unwrap().starting_at(asked);
+        let script = ScriptedProvider::parse("test", &script).unwrap();
+        script.resume_at(asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;

@@ -171,11 +171,9 @@ fn a_repository_may_not_set_hosted_tools() {
 #[test]
 fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
     let request = json!({"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "docs", "name": "delete_all", "arguments": "{}"});
-    let world = TestWorld::local([
-        item(request),
-        say(&format!("Use ${{PATCHWRIGHT_TOOL_DOCS}}, {TOKEN}.")),
-    ])
-    .set("PATCHWRIGHT_TOOL_DOCS", TOKEN);
+    let world =
+        TestWorld::local([item(request), say(format!("Use ${{PATCHWRIGHT_TOOL_DOCS}}, {TOKEN}."))])
+            .set("PATCHWRIGHT_TOOL_DOCS", TOKEN);
     project(&world);
     fs_err::write(world.path("config.yml"), CONFIG).unwrap();
     let prompt = "What is ${PATCHWRIGHT_TOOL_DOCS}?";

@@ -12,6 +12,7 @@ mod action; // `patchwright action`: events in, outputs, summary and annotations
 mod agent; // the agent loop with a scripted model and the real guest
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds

@@ -749,12 +749,6 @@ fn annotations_are_one_line_with_the_runners_escapes() {
         "::error title=a%3A b%2C c::50 %25 of%0Ait failed"
     );
     assert_eq!(annotations::mask("a\nb"), "::add-mask::a%0Ab");
-    assert_eq!(
-        annotations::output("final-message", "a\nb", "X1"),
-        Some("final-message<<X1\na\nb\nX1\n".to_owned())
-    );
-    assert_eq!(annotations::output("final-message", "a\nX1\nb", "X1"), None);
-    assert_eq!(annotations::output("a\nb", "c", "X1"), None);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use patchwright::provider::Reply;
 use patchwright::provider::item::{Item, Payload, StopReason};
-use patchwright::provider::scripted::{Chained, ScriptedProvider};
+use patchwright::provider::scripted::ScriptedProvider;
+use patchwright::provider::{Provider, Reply};
 
 use crate::providers::{ask, word};
 use crate::reliability::document;
@@ -69,14 +69,14 @@ async fn scripted_say_what_is_written() {
 }
 
 #[tokio::test]
-async fn scripted_recorded_replies_come_first_and_then_the_live_model() {
+async fn scripted_recorded_replies_come_again_and_a_resumed_run_goes_on_behind_them() {
     let script = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
     let recorded = ask(&script, &[], &Mutex::default()).await.unwrap();
-    let live = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap().starting_at(3);
-    let first = ScriptedProvider::from_replies(vec![Some(recorded.clone())]);
-    let chained = Chained { first, then: std::sync::Arc::new(live) };
-    assert_eq!(ask(&chained, &[], &Mutex::default()).await.unwrap(), recorded);
-    let next = ask(&chained, &[], &Mutex::default()).await.unwrap();
+    let again = ScriptedProvider::from_replies(vec![Some(recorded.clone())]);
+    assert_eq!(ask(&again, &[], &Mutex::default()).await.unwrap(), recorded);
+    let resumed = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
+    resumed.resume_at(3);
+    let next = ask(&resumed, &[], &Mutex::default()).await.unwrap();
     assert!(format!("{next:?}").contains("Done."));
 }
 

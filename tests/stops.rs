@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use patchwright::agent::Agent;
 use patchwright::agent::journal::{self, Entry, Journal};
+use patchwright::provider::Provider;
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, FIX, Mishap, clock, no_redaction};
@@ -53,7 +54,8 @@ async fn sweep(script_text: &str, word: &str) {
         let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
         assert_eq!(recorded.len(), kept);
         let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
-        let script = ScriptedProvider::parse("test", script_text).unwrap().starting_at(asked);
+        let script = ScriptedProvider::parse("test", script_text).unwrap();
+        script.resume_at(asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;

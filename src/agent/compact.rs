@@ -58,11 +58,7 @@ pub struct OpenFailure {
 impl OpenFailure {
     /// The end of the output is what usually says why.
     pub fn new(command: String, exit_code: i32, output: &CallOutput) -> OpenFailure {
-        let texts = output.content.iter().filter_map(|part| match part {
-            Content::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        let text = texts.collect::<Vec<_>>().join("\n");
+        let text = Content::texts(&output.content);
         let from = text.len().saturating_sub(MAX_TAIL);
         let tail = text[text.ceil_char_boundary(from)..].trim().to_owned();
         OpenFailure { command, exit_code, tail }

@@ -75,9 +75,5 @@ pub fn message<T: Into<String>>(role: Role, parts: impl IntoIterator<Item = T>) 
 
 /// The text of a message, its parts joined with line breaks. Pictures are left out.
 pub fn text_of(message: &Message) -> String {
-    let texts = message.content.iter().filter_map(|content| match content {
-        Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
-        Content::Image { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
+    Content::texts(&message.content)
 }

@@ -8,13 +8,13 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::history::{message, text_of};
 use super::reply::{Accepted, drop_trailing_reasoning};
 use crate::edit_format::checklist::Checklist;
 use crate::edit_format::fence::without_thoughts;
 use crate::edit_format::{self, Block, Edit, What};
+use crate::prompt;
 use crate::provider::Reply;
 use crate::provider::item::{CallOutput, Content, Item, Payload, Role, StopReason, ToolCall};
 use crate::tools::dispatch::{self, Fault};
@@ -152,8 +152,9 @@ pub fn remarks(reply: &Accepted) -> Vec<Item> {
 /// Outputs stand between tags that they cannot contain: the tag is made from the outputs.
 pub fn results<'o>(reply: &Accepted, outputs: impl Iterator<Item = &'o CallOutput>) -> Item {
     let outputs: Vec<(String, bool)> =
-        outputs.map(|output| (text(&output.content), output.success)).collect();
-    let tag = tag(outputs.iter().map(|(text, _)| text.as_str()));
+        outputs.map(|output| (Content::texts(&output.content), output.success)).collect();
+    let texts: Vec<&str> = outputs.iter().map(|(text, _)| text.as_str()).collect();
+    let tag = prompt::tag_of(&texts);
     let mut parts = vec![
         "These are the results of the blocks of your reply, in the order in which they were run."
             .to_owned(),
@@ -198,26 +199,4 @@ fn title(call: &ToolCall) -> (String, Option<String>) {
         }
         _ => ("Plan".to_owned(), None),
     }
-}
-
-fn text(content: &[Content]) -> String {
-    let texts = content.iter().filter_map(|content| match content {
-        Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
-        Content::Image { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// Sixteen digits of the hash of the texts: no text can hold the hash of itself.
-fn tag<'t>(texts: impl Iterator<Item = &'t str>) -> String {
-    let mut hash = Sha256::new();
-    for text in texts {
-        hash.update(text.as_bytes());
-        hash.update([0]);
-    }
-    let mut digits = String::with_capacity(16);
-    for byte in hash.finalize().iter().take(8) {
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }

@@ -21,7 +21,7 @@ use crate::prompt;
 use crate::provider::item::{Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
-use crate::tools::dispatch::{Broken, Dispatch, Means};
+use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -257,9 +257,10 @@ impl<'a> Agent<'a> {
     fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
         let model = self.spec.model;
         reply.usage = budget::plausible(reply.usage);
-        if !reply.model.is_empty() && !reply.model.contains(&model.slug) {
+        if !reply.model.is_empty() && model.is_named() && !reply.model.contains(&model.slug) {
             reply.usage.estimated = true;
-            self.note(format!("`{}` was asked, and `{}` answered", model.slug, reply.model));
+            let answered = printable(&reply.model);
+            self.note(format!("`{}` was asked, and `{answered}` answered", model.slug));
         }
         let (cost_usd, _) = catalogue::cost(model, &reply.usage);
         let turn = self.state.spending.turns + 1;

@@ -30,7 +30,8 @@ pub struct Common {
     #[arg(long, env = "PATCHWRIGHT_WIRE", value_name = "WIRE")]
     pub wire: Option<WireName>,
 
-    /// Tool profile to use instead of the catalogue's
+    /// Tool profile instead of the catalogue's: `codex`, `openai-hosted`, `claude`, `gemini`, `generic`
+    /// or `text`
     #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "NAME")]
     pub profile: Option<String>,
 

@@ -132,12 +132,6 @@ impl Policy {
         self.allow_workflows &= repository.allow_workflows.unwrap_or(true);
         self
     }
-
-    /// The first glob that is none, for the message to whoever wrote the configuration.
-    pub fn invalid_glob(&self) -> Option<String> {
-        let lists = [&self.protected_paths, &self.blocked_paths, &self.secret_allow_paths];
-        lists.into_iter().flatten().find(|glob| glob_of(glob).is_err()).cloned()
-    }
 }
 
 /// Reads a blob; `None` when it is not there, which counts against the change.

@@ -85,6 +85,12 @@ impl Model {
         self.compact_at.unwrap_or(self.context_window / 100 * 85)
     }
 
+    /// What is sent is the name that replies have too. On the clouds it is a deployment's, or one
+    /// with the region and the version around it.
+    pub fn is_named(&self) -> bool {
+        !matches!(self.provider.as_str(), "azure" | "bedrock" | "vertex")
+    }
+
     /// The file of a `scripted:FILE` model.
     pub fn script(&self) -> Option<&Path> {
         self.slug.strip_prefix("scripted:").filter(|_| self.provider == "scripted").map(Path::new)

@@ -215,7 +215,9 @@ fn is_name(name: &str) -> bool {
 /// When a variable is not set.
 pub fn secrets(entries: &[Value], env: &Env) -> Result<Secrets> {
     let mut names = BTreeSet::new();
-    entries.iter().for_each(|entry| collect(entry, &mut names));
+    for entry in entries {
+        collect(entry, &mut names);
+    }
     let secret = |name: String| match env.secret(&name) {
         Some(secret) => Ok((name, secret)),
         None => Err(Failure::usage(format!(

@@ -74,6 +74,15 @@ impl Content {
     pub fn text(text: impl Into<String>) -> Content {
         Content::Text { text: text.into() }
     }
+
+    /// The texts of a list, joined with line breaks. Pictures are left out.
+    pub fn texts(content: &[Content]) -> String {
+        let texts = content.iter().filter_map(|part| match part {
+            Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
+            Content::Image { .. } => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Thinking of the model. The summary is for people; the rest is in `native`.

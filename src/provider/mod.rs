@@ -12,6 +12,7 @@ pub mod http;
 pub mod item;
 pub mod retry;
 pub mod scripted;
+mod shape;
 pub mod sse;
 pub mod wire;
 

@@ -5,7 +5,6 @@
 //! the history.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -129,12 +128,6 @@ impl ScriptedProvider {
         ScriptedProvider::new("journal", replies.collect())
     }
 
-    /// Leaves out the first replies: a resumed run has them already.
-    #[must_use]
-    pub fn starting_at(self, reply: usize) -> ScriptedProvider {
-        ScriptedProvider { next: AtomicUsize::new(reply), ..self }
-    }
-
     /// Replies that are left.
     pub fn left(&self) -> usize {
         self.replies.len().saturating_sub(self.next.load(Ordering::Relaxed))
@@ -204,26 +197,6 @@ impl Provider for ScriptedProvider {
                 used: self.replies.len(),
             })
         })
-    }
-}
-
-/// First the replies of a journal, then a live model: how a run goes on after a crash.
-pub struct Chained {
-    pub first: ScriptedProvider,
-    pub then: Arc<dyn Provider>,
-}
-
-#[async_trait]
-impl Provider for Chained {
-    async fn reply(
-        &self,
-        request: &Request<'_>,
-        progress: OnProgress<'_>,
-    ) -> Result<Reply, ProviderError> {
-        match self.first.next(request, progress) {
-            Some(reply) => reply,
-            None => self.then.reply(request, progress).await,
-        }
     }
 }
 

@@ -57,11 +57,3 @@ pub fn safe_log(untrusted: &str) -> String {
     }
     out
 }
-
-/// A value for `$GITHUB_OUTPUT`: name, delimiter, value. `delimiter` is random; a value that has it
-/// as a line of its own would end early, so such a value is refused with `None`.
-pub fn output(name: &str, value: &str, delimiter: &str) -> Option<String> {
-    let clash = value.lines().any(|line| line.trim() == delimiter);
-    let named = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    (!clash && named).then(|| format!("{name}<<{delimiter}\n{value}\n{delimiter}\n"))
-}

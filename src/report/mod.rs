@@ -24,11 +24,6 @@ pub fn marker(purpose: &str, run: &str) -> String {
     format!("<!-- patchwright:{} run={} v=1 -->", plain(purpose), plain(run))
 }
 
-/// The beginning that all markers of one purpose share, whatever the run.
-pub fn marker_prefix(purpose: &str) -> String {
-    format!("<!-- patchwright:{} ", plain(purpose))
-}
-
 fn plain(word: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     word.replace("--", "-").chars().filter(allowed).take(80).collect()

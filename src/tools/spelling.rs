@@ -133,7 +133,9 @@ fn drop_nulls(schema: &Value, value: &mut Value, depth: usize) {
         }
         Value::Array(values) => {
             if let Some(items) = schema.get("items") {
-                values.iter_mut().for_each(|value| drop_nulls(items, value, depth - 1));
+                for value in values {
+                    drop_nulls(items, value, depth - 1);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -28,7 +28,7 @@ pub struct Args {
     pub pattern: String,
     /// Folder to look in, relative to the workspace root or absolute; the root when absent.
     pub path: Option<String>,
-    /// The maximum number of paths to return; 200 when absent.
+    /// Most paths; 200 when absent.
     pub limit: Option<NonZeroUsize>,
     /// True when capital letters matter; false when absent.
     pub case_sensitive: Option<bool>,

@@ -30,13 +30,13 @@ pub const GREP_FILES: GuestTool = GuestTool {
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Regular expression pattern to search for.
+    /// What to look for, as a regular expression.
     pub pattern: String,
-    /// Optional glob that limits which files are searched (e.g. "*.rs" or "*.{ts,tsx}").
+    /// Glob for the files to look into, such as "*.py" or "*.{c,h}"; all when absent.
     pub include: Option<String>,
-    /// Folder or file to search, relative to the workspace root or absolute; the root when absent.
+    /// Folder or file to look into, relative to the workspace root or absolute; the root when absent.
     pub path: Option<String>,
-    /// The maximum number of results to return; 100 when absent.
+    /// Most results; 100 when absent.
     pub limit: Option<NonZeroUsize>,
     /// "files" for the paths of matching files, newest first (default), or "lines" for
     /// `path:line:text`.

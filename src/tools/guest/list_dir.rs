@@ -26,11 +26,11 @@ pub struct Args {
     /// Path of the folder, relative to the workspace root or absolute; `.` for the root.
     #[serde(alias = "path")]
     pub dir_path: String,
-    /// The entry number to start listing from; 1 when absent.
+    /// First entry to show, counted from 1; 1 when absent.
     pub offset: Option<NonZeroUsize>,
-    /// The maximum number of entries to return; 200 when absent.
+    /// Most entries; 200 when absent.
     pub limit: Option<NonZeroUsize>,
-    /// The maximum depth to go down; 2 when absent.
+    /// How many levels to go down; 2 when absent.
     pub depth: Option<NonZeroUsize>,
 }
 

@@ -31,9 +31,9 @@ pub struct Args {
     /// Path of the file, relative to the workspace root or absolute.
     #[serde(alias = "path", alias = "absolute_path")]
     pub file_path: String,
-    /// The line number to start reading from; 1 when absent.
+    /// First line to show, counted from 1; 1 when absent.
     pub offset: Option<NonZeroUsize>,
-    /// The maximum number of lines to return; 2000 when absent.
+    /// Most lines; 2000 when absent.
     pub limit: Option<NonZeroUsize>,
     /// "slice" for a range of lines (default), or "indentation" for the block around an anchor line.
     pub mode: Option<Mode>,
@@ -56,15 +56,15 @@ pub enum Mode {
 #[cfg_attr(feature = "host", schemars(inline))]
 #[serde(deny_unknown_fields)]
 pub struct Indentation {
-    /// The line in the middle of the lookup; the offset when absent.
+    /// A line of the block; the offset when absent.
     pub anchor_line: Option<NonZeroUsize>,
-    /// How many parent indentation levels (smaller indents) to include; 0 or absent for all.
+    /// How many enclosing blocks to show; 0 or absent for all.
     pub max_levels: Option<usize>,
-    /// When true, include further blocks that share the anchor's indentation.
+    /// True to show the blocks beside it, too.
     pub include_siblings: Option<bool>,
-    /// When true (default), include comments and attributes directly above the block.
+    /// False to leave out comments and attributes directly above the block.
     pub include_header: Option<bool>,
-    /// Hard cap on the number of lines returned.
+    /// Most lines of the block.
     pub max_lines: Option<NonZeroUsize>,
 }
 

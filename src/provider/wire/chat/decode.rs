@@ -14,7 +14,7 @@ use crate::provider::item::{
 use crate::provider::sse::Event;
 use crate::provider::wire::MAX_ITEMS;
 use crate::provider::wire::fault::{ErrorObject, Fault, FaultKind};
-use crate::provider::{OnProgress, Progress, Reply};
+use crate::provider::{OnProgress, Progress, Reply, shape};
 
 /// Collects one streamed answer.
 #[derive(Debug, Default)]
@@ -204,9 +204,15 @@ impl Decoder {
         ] {
             new.into_iter().flatten().for_each(|piece| reasoning::join(list, piece));
         }
+        self.check_count()?;
         for call in delta.tool_calls.into_iter().flatten() {
             self.call(call);
+            self.check_count()?;
         }
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<(), Fault> {
         if self.calls.len().max(self.details.len()).max(self.blocks.len()) > MAX_ITEMS {
             return Err(Fault::malformed(format!("the reply has more than {MAX_ITEMS} items")));
         }
@@ -281,7 +287,7 @@ impl Decoder {
         };
         let usage = usage(self.usage.clone());
         let (id, model) = (self.id.clone(), self.model.clone());
-        Ok(Reply { items: self.items(stop)?, usage, stop, model, id })
+        Ok(Reply { items: shape::bounded(self.items(stop)?)?, usage, stop, model, id })
     }
 
     fn items(self, stop: StopReason) -> Result<Vec<Item>, Fault> {
@@ -311,14 +317,7 @@ impl Decoder {
         if stop == StopReason::EndTurn {
             let reply = self.id.unwrap_or_default();
             for (number, call) in self.calls.into_iter().enumerate() {
-                let call = call.finished(&reply, number);
-                let is_known = items
-                    .iter()
-                    .any(|item| matches!(item, Item::Call(earlier) if earlier.id == call.id));
-                if is_known {
-                    return Err(Fault::new(FaultKind::Cut, "two calls have the same id"));
-                }
-                items.push(Item::Call(call));
+                shape::push_call(&mut items, call.finished(&reply, number))?;
             }
         }
         Ok(items)

@@ -11,7 +11,10 @@ use crate::provider::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
 use crate::provider::wire;
-use crate::provider::{Request, ToolDeclaration, ToolForm};
+use crate::provider::{Request, ToolDeclaration, ToolForm, shape};
+
+/// Longest name of a tool that the API takes.
+const MAX_NAME: usize = 64;
 
 /// The body; the same request gives the same bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
@@ -86,11 +89,7 @@ fn declaration(tool: &ToolDeclaration, is_openai: bool) -> Option<Value> {
             Some(json!({"type": "custom", "custom": custom}))
         }
         ToolForm::Freeform { .. } => {
-            let input = json!({"type": "string", "description": "The whole text of the call"});
-            let parameters = json!({
-                "type": "object", "properties": {"input": input}, "required": ["input"],
-                "additionalProperties": false,
-            });
+            let parameters = shape::free_text_schema();
             let function =
                 json!({"name": name, "description": description, "parameters": parameters});
             Some(json!({"type": "function", "function": function}))
@@ -154,7 +153,7 @@ impl Messages {
     }
 
     fn say(&mut self, content: &[Content]) {
-        let text = text_of(content);
+        let text = Content::texts(content);
         // Some servers refuse a message without words.
         if text.is_empty() {
             return;
@@ -196,7 +195,7 @@ impl Messages {
     }
 
     fn call(&mut self, call: &ToolCall) {
-        let name = tool_name(&call.name);
+        let name = shape::tool_name(&call.name, MAX_NAME);
         let mut element = match &call.payload {
             Payload::Freeform(input) if self.is_openai => {
                 json!({"id": call.id, "type": "custom", "custom": {"name": name, "input": input}})
@@ -223,7 +222,8 @@ impl Messages {
     }
 
     fn output(&mut self, output: &CallOutput) {
-        let text = if self.images { text_of(&output.content) } else { words_of(&output.content) };
+        let text =
+            if self.images { Content::texts(&output.content) } else { words_of(&output.content) };
         self.list.push(json!({"role": "tool", "tool_call_id": output.id, "content": text}));
         if !self.images {
             return;
@@ -264,22 +264,4 @@ fn words_of(content: &[Content]) -> String {
         Content::Image { media_type, data } => wire::picture_note(media_type, data),
     });
     words.collect::<Vec<_>>().join("\n")
-}
-
-fn text_of(content: &[Content]) -> String {
-    let texts: Vec<&str> = content
-        .iter()
-        .filter_map(|part| match part {
-            Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
-            Content::Image { .. } => None,
-        })
-        .collect();
-    texts.join("\n")
-}
-
-/// A name that the API takes back, whatever the model called.
-fn tool_name(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
 }

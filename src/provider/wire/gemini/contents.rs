@@ -216,7 +216,7 @@ impl<'a> Conversation<'a> {
         }
         // Outputs of calls that are not in the history can only be told.
         for output in outputs.into_iter().filter(|output| by_id.contains_key(output.id.as_str())) {
-            let told = format!("Output of `{}`:\n{}", output.name, text_of(&output.content));
+            let told = format!("Output of `{}`:\n{}", output.name, Said::texts(&output.content));
             self.user().parts.push(text(told));
         }
     }
@@ -232,7 +232,7 @@ impl<'a> Conversation<'a> {
         let (mut response, mut inside) = (json!({"error": "The call was not run."}), Vec::new());
         if let Some(output) = output {
             let key = if output.success { "output" } else { "error" };
-            response = json!({key: text_of(&output.content)});
+            response = json!({key: Said::texts(&output.content)});
             for content in &output.content {
                 if let Said::Image { media_type, data } = content {
                     let picture =
@@ -279,17 +279,6 @@ fn spoken(content: &Said) -> Option<Part<'_>> {
             Some(Part::Picture { inline_data: Blob { mime_type: media_type, data } })
         }
     }
-}
-
-fn text_of(content: &[Said]) -> String {
-    let texts: Vec<&str> = content
-        .iter()
-        .filter_map(|part| match part {
-            Said::Text { text } | Said::Refusal { text } => Some(text.as_str()),
-            Said::Image { .. } => None,
-        })
-        .collect();
-    texts.join("\n")
 }
 
 fn arguments(call: &ToolCall) -> Value {

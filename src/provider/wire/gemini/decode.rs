@@ -13,7 +13,7 @@ use super::{FUNCTION_CALL, Name, field, text_field};
 use crate::provider::item::{StopReason, Usage};
 use crate::provider::sse::Event;
 use crate::provider::wire::fault::{Fault, FaultKind};
-use crate::provider::{OnProgress, Progress, Reply};
+use crate::provider::{OnProgress, Progress, Reply, shape};
 
 /// Parts of one reply at most, before they are put together to items.
 const MAX_PARTS: usize = 16 * 1024;
@@ -215,6 +215,7 @@ impl Decoder {
         if stop == StopReason::MalformedCall {
             items.push(parts::unreadable_call(&reason, self.finish_message, attempt));
         }
+        let items = shape::bounded(items)?;
         Ok(Reply { items, usage: usage(self.usage.as_ref()), stop, model: self.model, id: self.id })
     }
 }

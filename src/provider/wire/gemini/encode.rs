@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::contents::{Content, contents};
 use crate::provider::catalogue::{Model, Thinking};
-use crate::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
+use crate::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// The body; the same request gives the same bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
@@ -154,13 +154,7 @@ impl<'a> Function<'a> {
             ToolForm::Function { schema, .. } => {
                 has_properties(schema).then_some(Schema::Given(schema))
             }
-            ToolForm::Freeform { .. } => {
-                let input = json!({"type": "string", "description": "The whole text of the call"});
-                Some(Schema::Built(json!({
-                    "type": "object", "properties": {"input": input}, "required": ["input"],
-                    "additionalProperties": false,
-                })))
-            }
+            ToolForm::Freeform { .. } => Some(Schema::Built(shape::free_text_schema())),
             ToolForm::Native { .. } => return None,
         };
         let (name, description) = (tool.name.as_str(), tool.description.as_str());

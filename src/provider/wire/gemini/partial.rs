@@ -15,7 +15,7 @@ const JSON_PATH: Name = ("jsonPath", "json_path");
 
 /// Steps of one path.
 const MAX_DEPTH: usize = 32;
-/// Elements of one list.
+/// Elements of all lists of one call.
 const MAX_ELEMENTS: usize = 10_000;
 
 /// The call so far.
@@ -28,6 +28,8 @@ pub(super) struct Partial {
     args: Value,
     /// The path whose text goes on with the next piece.
     growing: Option<String>,
+    /// Elements of its lists so far.
+    elements: usize,
 }
 
 enum Step {
@@ -50,6 +52,7 @@ impl Partial {
             name: text_field(call, ("name", "name")).unwrap_or_default().to_owned(),
             args: Value::Object(Map::new()),
             growing: None,
+            elements: 0,
         }
     }
 
@@ -89,7 +92,7 @@ impl Partial {
     fn piece(&mut self, piece: &Value) -> Result<(), Fault> {
         let Some(path) = text_field(piece, JSON_PATH) else { return Ok(()) };
         let goes_on = self.growing.as_deref() == Some(path);
-        let place = place(&mut self.args, path)?;
+        let place = place(&mut self.args, path, &mut self.elements)?;
         let value = |camel, snake| field(piece, (camel, snake));
         if let Some(Value::String(text)) = value("stringValue", "string_value") {
             match place {
@@ -135,7 +138,11 @@ fn whole_number(number: &Value) -> Value {
 }
 
 /// The place that a path names, made where it does not exist yet.
-fn place<'a>(args: &'a mut Value, path: &str) -> Result<&'a mut Value, Fault> {
+fn place<'a>(
+    args: &'a mut Value,
+    path: &str,
+    elements: &mut usize,
+) -> Result<&'a mut Value, Fault> {
     let steps = steps(path).ok_or_else(|| bad_path(path))?;
     let mut place = args;
     for step in steps {
@@ -152,10 +159,11 @@ fn place<'a>(args: &'a mut Value, path: &str) -> Result<&'a mut Value, Fault> {
                     *place = Value::Array(Vec::new());
                 }
                 let list = place.as_array_mut().ok_or_else(|| bad_path(path))?;
-                if index >= MAX_ELEMENTS {
-                    return Err(bad_path(path));
-                }
                 if list.len() <= index {
+                    *elements = elements.saturating_add((index - list.len()).saturating_add(1));
+                    if *elements > MAX_ELEMENTS {
+                        return Err(bad_path(path));
+                    }
                     list.resize(index + 1, Value::Null);
                 }
                 place = list.get_mut(index).ok_or_else(|| bad_path(path))?;

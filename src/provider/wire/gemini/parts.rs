@@ -5,14 +5,13 @@
 //! people, the model does not need them again and they would be paid for as input with every
 //! request. A thought part with a signature does go back.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 
 use super::{FUNCTION_CALL, SIGNATURE, field, object_of, text_field};
 use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
+use crate::provider::shape::FreshIds;
 use crate::provider::wire::MAX_ITEMS;
 use crate::provider::wire::fault::Fault;
 
@@ -55,7 +54,7 @@ fn kind(part: &Value) -> Kind {
 /// The items of a reply. Neighbouring parts of text are one message, as people read it.
 pub(super) fn items(parts: Vec<Value>, reply: &str) -> Result<Vec<Item>, Fault> {
     let mut items = Vec::new();
-    let mut ids = HashSet::new();
+    let mut ids = FreshIds::default();
     let mut rest = parts.into_iter().peekable();
     while let Some(part) = rest.next() {
         let kind = kind(&part);
@@ -120,7 +119,7 @@ fn said(mut parts: Vec<Value>) -> Option<Item> {
 }
 
 /// A call. The API may leave out the id; then ours is made of the response's id and the position.
-fn call(mut part: Value, reply: &str, ids: &mut HashSet<String>) -> Item {
+fn call(mut part: Value, reply: &str, ids: &mut FreshIds) -> Item {
     let made = field(&part, FUNCTION_CALL).unwrap_or(&Value::Null);
     let name = text_field(made, ("name", "name")).unwrap_or_default();
     // Models sometimes call by the name of the module that they see their tools in.
@@ -134,11 +133,10 @@ fn call(mut part: Value, reply: &str, ids: &mut HashSet<String>) -> Item {
     let reply: String = reply.chars().take(MAX_ID).collect();
     let given = text_field(made, ("id", "id")).map(str::to_owned);
     let id = given.unwrap_or_else(|| match reply.as_str() {
-        "" => format!("call_{}", ids.len()),
-        reply => format!("call_{reply}_{}", ids.len()),
+        "" => format!("call_{}", ids.count()),
+        reply => format!("call_{reply}_{}", ids.count()),
     });
-    let id = unused(&id, |id| ids.contains(id));
-    ids.insert(id.clone());
+    let id = ids.take(&id);
     mend_arguments(&mut part, &arguments);
     let payload = Payload::Json(arguments);
     Item::Call(ToolCall { id, name, payload, native: Some(native(vec![part])) })
@@ -155,36 +153,24 @@ fn mend_arguments(part: &mut Value, arguments: &str) {
     }
 }
 
-fn unused(id: &str, is_used: impl Fn(&str) -> bool) -> String {
-    let mut candidate = id.to_owned();
-    let mut number = 2u32;
-    while is_used(&candidate) {
-        candidate = format!("{id}_{number}");
-        number += 1;
-    }
-    candidate
-}
-
 /// Gives calls ids that no earlier call of the conversation has. Ours are made up where the API gives
 /// none, and servers that imitate it count from the start with every reply; what goes back is the id
 /// in the call's own part, so ours may change.
 pub fn rename_calls(items: &mut [Item], history: &[Item]) {
-    let mut used: HashSet<String> = HashSet::new();
-    let mut is_collected = false;
+    let mut ids: Option<FreshIds> = None;
+    let earlier = || {
+        FreshIds::after(history.iter().filter_map(|item| match item {
+            Item::Call(earlier) => Some(earlier.id.clone()),
+            _ => None,
+        }))
+    };
     for item in items {
-        let Item::Call(call) = item else { continue };
-        if !is_collected {
-            used.extend(history.iter().filter_map(|item| match item {
-                Item::Call(earlier) => Some(earlier.id.clone()),
-                _ => None,
-            }));
-            is_collected = true;
+        // What could not be read has no id, and nothing answers it.
+        if let Item::Call(call) = item
+            && !call.id.is_empty()
+        {
+            call.id = ids.get_or_insert_with(earlier).take(&call.id);
         }
-        if call.id.is_empty() {
-            continue;
-        }
-        call.id = unused(&call.id, |id| used.contains(id));
-        used.insert(call.id.clone());
     }
 }
 

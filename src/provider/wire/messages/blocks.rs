@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Wire,
 };
+use crate::provider::shape;
 use crate::provider::wire::fault::{Fault, FaultKind};
 
 /// What a block is for us.
@@ -212,7 +213,7 @@ pub(super) fn items(
                 summary: vec![],
                 native: Some(native(Value::Object(block.fields))),
             })),
-            Kind::Call if runs_calls => push_call(&mut items, block.call()?)?,
+            Kind::Call if runs_calls => shape::push_call(&mut items, block.call()?)?,
             Kind::Other => items.extend(block.carried(stop)?),
             Kind::Text | Kind::Call => {}
         }
@@ -229,7 +230,7 @@ pub(super) fn items(
         | StopReason::ContentFilter
         | StopReason::MalformedCall => {}
     }
-    Ok(items)
+    shape::bounded(items)
 }
 
 /// Texts that follow each other are one message: with citations, a sentence comes in many blocks.
@@ -246,22 +247,6 @@ fn message(blocks: &[Map<String, Value>]) -> Option<Item> {
         content: vec![Content::text(text)],
         native,
     }))
-}
-
-/// A call that is sent twice counts once; two calls with one id cannot be answered.
-fn push_call(items: &mut Vec<Item>, call: ToolCall) -> Result<(), Fault> {
-    let earlier = items.iter().find_map(|item| match item {
-        Item::Call(earlier) if earlier.id == call.id => Some(earlier),
-        _ => None,
-    });
-    match earlier {
-        None => items.push(Item::Call(call)),
-        Some(earlier) if earlier.payload == call.payload && earlier.name == call.name => {}
-        Some(_) => {
-            return Err(Fault::new(FaultKind::Cut, "two different calls have the same id"));
-        }
-    }
-    Ok(())
 }
 
 /// The API's own calls whose results did not come are not taken back.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::turns::{Turn, turns};
 use crate::provider::catalogue::{Model, Thinking};
 use crate::provider::item::Item;
-use crate::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
+use crate::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// Output tokens asked of a model that is not in the catalogue: more is refused where the model
 /// has less.
@@ -197,14 +197,7 @@ impl<'a> Tool<'a> {
     fn new(tool: &'a ToolDeclaration) -> Option<Tool<'a>> {
         let (input_schema, strict) = match &tool.form {
             ToolForm::Function { schema, strict } => (schema_of(schema), *strict),
-            ToolForm::Freeform { .. } => {
-                let input = json!({"type": "string", "description": "The whole text of the call"});
-                let schema = json!({
-                    "type": "object", "properties": {"input": input}, "required": ["input"],
-                    "additionalProperties": false,
-                });
-                (Cow::Owned(schema), false)
-            }
+            ToolForm::Freeform { .. } => (Cow::Owned(shape::free_text_schema()), false),
             // The tools of other companies have no name, and no meaning here.
             ToolForm::Native { value } => {
                 return value
@@ -269,14 +262,7 @@ fn schema_of(schema: &Value) -> Cow<'_, Value> {
     Cow::Owned(Value::Object(root))
 }
 
-/// A tool name as the API accepts it. A model can call a name that no tool has; sent back as it is,
-/// such a name would make every later request a 400.
+/// A tool name as the API takes it back.
 pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
-    const LIMIT: usize = 128;
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.len() <= LIMIT && name.chars().all(fits) {
-        return Cow::Borrowed(name);
-    }
-    let name: String = name.chars().take(LIMIT).map(|c| if fits(c) { c } else { '_' }).collect();
-    Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
+    shape::tool_name(name, 128)
 }

@@ -7,7 +7,7 @@
 //! shape; one of our own goes through as it is.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use super::encode::{CacheControl, tool_name};
 use crate::provider::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
+use crate::provider::shape::FreshIds;
 
 /// One element of `messages`.
 #[derive(Serialize)]
@@ -138,7 +139,7 @@ struct Builder<'a> {
     is_paused: bool,
     /// What the API is told instead of an id of the history.
     ids: HashMap<&'a str, String>,
-    used: HashSet<String>,
+    used: FreshIds,
 }
 
 impl<'a> Builder<'a> {
@@ -260,12 +261,7 @@ impl<'a> Builder<'a> {
         if plain.is_empty() {
             plain.push_str("call");
         }
-        let mut fresh = plain.clone();
-        let mut number = 2;
-        while !self.used.insert(fresh.clone()) {
-            fresh = format!("{plain}_{number}");
-            number += 1;
-        }
+        let fresh = self.used.take(&plain);
         self.ids.insert(id, fresh.clone());
         fresh
     }
@@ -378,14 +374,10 @@ fn result(output: &CallOutput) -> Option<Words<'_>> {
 }
 
 fn texts(content: &[Content]) -> Cow<'_, str> {
-    if let [Content::Text { text }] = content {
-        return Cow::Borrowed(text);
+    match content {
+        [Content::Text { text }] => Cow::Borrowed(text),
+        parts => Cow::Owned(Content::texts(parts)),
     }
-    let texts = content.iter().filter_map(|part| match part {
-        Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
-        Content::Image { .. } => None,
-    });
-    Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// The API takes objects only. What is none goes back under one key, so that the model sees what

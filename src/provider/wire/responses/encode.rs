@@ -22,7 +22,9 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let new = request.history.get(known..).unwrap_or_default();
     let context = Context::new(model.images, request.history);
     let mut input = Vec::with_capacity(new.len());
-    new.iter().for_each(|item| context.push(item, &mut input));
+    for item in new {
+        context.push(item, &mut input);
+    }
     let body = Body {
         model: &model.slug,
         instructions: request.instructions,

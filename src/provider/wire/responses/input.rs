@@ -14,7 +14,7 @@ use crate::provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
     Wire,
 };
-use crate::provider::wire;
+use crate::provider::{shape, wire};
 
 /// An element of `input`.
 #[derive(Serialize)]
@@ -169,24 +169,14 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// A tool name as the API accepts it back. A model can call a name that no tool has; sent back as
-/// it is, such a name would make every later request a 400.
+/// A tool name as the API takes it back.
 pub(super) struct ToolName<'a>(&'a str);
 
 const NAME_LIMIT: usize = 64;
 
 impl Serialize for ToolName<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if !self.0.is_empty() && self.0.len() <= NAME_LIMIT && self.0.chars().all(fits) {
-            return serializer.serialize_str(self.0);
-        }
-        let mut name: String =
-            self.0.chars().take(NAME_LIMIT).map(|c| if fits(c) { c } else { '_' }).collect();
-        if name.is_empty() {
-            name.push('_');
-        }
-        serializer.serialize_str(&name)
+        serializer.serialize_str(&shape::tool_name(self.0, NAME_LIMIT))
     }
 }
 
@@ -281,7 +271,7 @@ impl<'a> Context<'a> {
             OutputForm::LocalShell => Input::LocalShellCallOutput {
                 id: call_id,
                 call_id,
-                output: text_of(&answer.content),
+                output: Content::texts(&answer.content),
             },
             OutputForm::Shell => {
                 let limit = self.of_call(call_id, "/action/max_output_length");
@@ -295,7 +285,7 @@ impl<'a> Context<'a> {
             OutputForm::ApplyPatch => Input::ApplyPatchCallOutput {
                 call_id,
                 status: if answer.success { "completed" } else { "failed" },
-                output: text_of(&answer.content),
+                output: Content::texts(&answer.content),
                 caller,
             },
             OutputForm::Computer => Input::ComputerCallOutput {
@@ -306,17 +296,17 @@ impl<'a> Context<'a> {
             OutputForm::McpApproval => Input::McpApprovalResponse {
                 approval_request_id: call_id,
                 approve: false,
-                reason: text_of(&answer.content),
+                reason: Content::texts(&answer.content),
             },
             OutputForm::ToolSearch => Input::ToolSearchOutput {
                 call_id,
                 execution: "client",
                 status: "completed",
-                tools: outputs::tools(&text_of(&answer.content)),
+                tools: outputs::tools(&Content::texts(&answer.content)),
             },
         }));
         // A screenshot has no words of its own.
-        let words = text_of(&answer.content);
+        let words = Content::texts(&answer.content);
         if answer.form == OutputForm::Computer && !words.is_empty() {
             let content = Words::Parts(vec![Part::InputText { text: words.into() }]);
             let kept = Kept::default();
@@ -336,20 +326,8 @@ fn spoken_part(part: &Content) -> Option<Part<'_>> {
 fn plain(content: &[Content]) -> Words<'_> {
     match content {
         [Content::Text { text } | Content::Refusal { text }] => Words::Text(text),
-        parts => Words::Joined(text_of(parts)),
+        parts => Words::Joined(Content::texts(parts)),
     }
-}
-
-/// The texts of a content list, one after the other.
-pub(super) fn text_of(content: &[Content]) -> String {
-    let texts: Vec<&str> = content
-        .iter()
-        .filter_map(|part| match part {
-            Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
-            Content::Image { .. } => None,
-        })
-        .collect();
-    texts.join("\n")
 }
 
 /// Reasoning goes back only when it carries what the server needs to read it.

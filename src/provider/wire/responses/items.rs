@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Wire,
 };
+use crate::provider::shape;
 use crate::provider::wire::fault::{Fault, FaultKind};
 
 /// Only refusals and thoughts, and at least one refusal.
@@ -84,7 +85,7 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
         } else if matches!(stop, StopReason::EndTurn | StopReason::Pause)
             && let Some(call) = call(value)?
         {
-            push_call(&mut items, call)?;
+            shape::push_call(&mut items, call)?;
         }
     }
     // The API refuses reasoning that nothing follows.
@@ -94,7 +95,7 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
             Item::Message(_) | Item::Call(_) | Item::Output(_) | Item::Opaque(_) => break,
         }
     }
-    Ok(items)
+    shape::bounded(items)
 }
 
 /// Reasoning that the server can read again: encrypted, or in the open.
@@ -102,22 +103,6 @@ fn is_readable(value: &Value) -> bool {
     let encrypted = value.get("encrypted_content").and_then(Value::as_str);
     let open = value.get("content").and_then(Value::as_array);
     encrypted.is_some_and(|text| !text.is_empty()) || open.is_some_and(|parts| !parts.is_empty())
-}
-
-/// A call that is sent twice counts once; two calls with one id cannot be answered.
-fn push_call(items: &mut Vec<Item>, call: ToolCall) -> Result<(), Fault> {
-    let earlier = items.iter().find_map(|item| match item {
-        Item::Call(earlier) if earlier.id == call.id => Some(earlier),
-        _ => None,
-    });
-    match earlier {
-        None => items.push(Item::Call(call)),
-        Some(earlier) if earlier.payload == call.payload && earlier.name == call.name => {}
-        Some(_) => {
-            return Err(Fault::new(FaultKind::Cut, "two different calls have the same id"));
-        }
-    }
-    Ok(())
 }
 
 fn text(value: &Value, key: &str) -> String {

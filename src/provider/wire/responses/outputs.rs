@@ -4,7 +4,6 @@
 
 use serde_json::{Value, json};
 
-use super::input::text_of;
 use crate::provider::item::{CallOutput, Content};
 
 /// One white pixel. A computer call can be answered by a picture only, and there is no screen.
@@ -12,7 +11,7 @@ const NO_SCREEN: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABC
 
 /// The chunks of a hosted shell's output: as the tool made them, or one chunk around its text.
 pub(super) fn shell(answer: &CallOutput) -> Value {
-    let text = text_of(&answer.content);
+    let text = Content::texts(&answer.content);
     if let Ok(Value::Array(chunks)) = serde_json::from_str(&text)
         && !chunks.is_empty()
         && chunks.iter().all(is_chunk)

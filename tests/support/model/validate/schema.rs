@@ -91,7 +91,9 @@ impl Complaint {
             let mut out = String::new();
             for step in path {
                 if step.parse::<usize>().is_ok() {
-                    out.push_str(&format!("[{step}]"));
+                    for part in ["[", step, "]"] {
+                        out.push_str(part);
+                    }
                 } else {
                     out.push_str(if out.is_empty() { "" } else { "." });
                     out.push_str(step);

@@ -1,0 +1,115 @@
+//! What several wires do alike with a conversation: names and ids that an API takes back, free text as
+//! arguments, calls that came twice, and how deep a received value may be.
+//!
+//! Called by the wires' encoders and decoders alone. Pure.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::item::{Item, ToolCall};
+use super::wire::fault::{Fault, FaultKind};
+
+/// How deep a value may be nested that goes into the journal and back to the provider. What reads
+/// either again gives up at 128, and both put something around it.
+const MAX_DEPTH: usize = 100;
+
+/// A tool name of ASCII letters, digits, `_` and `-`, not longer than `limit`. A model can call a
+/// name that no tool has; sent back as it is, such a name would make every later request a 400.
+pub(super) fn tool_name(name: &str, limit: usize) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.len() <= limit && name.chars().all(fits) {
+        return Cow::Borrowed(name);
+    }
+    let name: String = name.chars().take(limit).map(|c| if fits(c) { c } else { '_' }).collect();
+    Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
+}
+
+/// The schema of a free-text tool where tools have JSON arguments only: its text is `input`.
+pub(super) fn free_text_schema() -> Value {
+    let input = json!({"type": "string", "description": "The whole text of the call"});
+    json!({
+        "type": "object", "properties": {"input": input}, "required": ["input"],
+        "additionalProperties": false,
+    })
+}
+
+/// Ids that are taken, and new ones made from ids that may be.
+#[derive(Debug, Default)]
+pub(super) struct FreshIds {
+    used: HashSet<String>,
+    /// The number that was tried last for an id, so that many equal ones cost no more than others.
+    numbers: HashMap<String, u32>,
+}
+
+impl FreshIds {
+    /// Ids, of which these are taken.
+    pub(super) fn after(used: impl IntoIterator<Item = String>) -> FreshIds {
+        FreshIds { used: used.into_iter().collect(), numbers: HashMap::new() }
+    }
+
+    /// How many are taken.
+    pub(super) fn count(&self) -> usize {
+        self.used.len()
+    }
+
+    /// The id, or, when it is taken, the id with the first number behind it that is not.
+    pub(super) fn take(&mut self, id: &str) -> String {
+        if self.used.insert(id.to_owned()) {
+            return id.to_owned();
+        }
+        let number = self.numbers.entry(id.to_owned()).or_insert(1);
+        loop {
+            *number = number.saturating_add(1);
+            let fresh = format!("{id}_{number}");
+            if self.used.insert(fresh.clone()) || *number == u32::MAX {
+                return fresh;
+            }
+        }
+    }
+}
+
+/// A call that is sent twice counts once; two calls with one id cannot be answered.
+pub(super) fn push_call(items: &mut Vec<Item>, call: ToolCall) -> Result<(), Fault> {
+    let earlier = items.iter().find_map(|item| match item {
+        Item::Call(earlier) if earlier.id == call.id => Some(earlier),
+        _ => None,
+    });
+    match earlier {
+        None => items.push(Item::Call(call)),
+        Some(earlier) if earlier.payload == call.payload && earlier.name == call.name => {}
+        Some(_) => {
+            return Err(Fault::new(FaultKind::Cut, "two different calls have the same id"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses items with a value that could not be read again.
+pub(super) fn bounded(items: Vec<Item>) -> Result<Vec<Item>, Fault> {
+    let native = |item: &Item| match item {
+        Item::Message(message) => message.native.as_ref().map(|native| is_shallow(&native.value)),
+        Item::Reasoning(thought) => thought.native.as_ref().map(|native| is_shallow(&native.value)),
+        Item::Call(call) => call.native.as_ref().map(|native| is_shallow(&native.value)),
+        Item::Opaque(native) => Some(is_shallow(&native.value)),
+        Item::Output(_) => None,
+    };
+    if items.iter().filter_map(native).all(|is_shallow| is_shallow) {
+        return Ok(items);
+    }
+    Err(Fault::malformed(format!("a part of the reply is nested more than {MAX_DEPTH} deep")))
+}
+
+/// Values come out of a parser that bounds them too, so looking down is safe.
+fn is_shallow(value: &Value) -> bool {
+    fn fits(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(_) | Value::Object(_) if left == 0 => false,
+            Value::Array(values) => values.iter().all(|value| fits(value, left - 1)),
+            Value::Object(fields) => fields.values().all(|value| fits(value, left - 1)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
+    }
+    fits(value, MAX_DEPTH)
+}
