@@ -2,7 +2,11 @@
 //! the model's own wire, tools and names. The model server checks every request by the provider's
 //! schema and rules.
 
+mod compaction;
+mod switched;
+
 use crate::support::git_repo::git;
+use crate::support::model::{Recorded, Turn};
 use crate::support::scenario::{Family, scenario};
 use crate::support::world::{KEY, TestWorld, github};
 
@@ -37,21 +41,28 @@ const TEXT: Voice = Voice {
     path: "/v1/chat/completions",
 };
 
-/// Runs a scenario from the issue to the pull request; the world afterwards.
-fn check(name: &str, voice: &Voice) -> TestWorld {
-    let turns = scenario(name, voice.family);
-    let asked = turns.len();
-    let mut world = TestWorld::new(github(), turns);
+/// A world in which a model speaks like this, by the environment alone.
+fn world(voice: &Voice, turns: Vec<Turn>) -> TestWorld {
+    let world = TestWorld::new(github(), turns);
     let root = world.model.root();
-    world = world
+    let world = world
         .set("PATCHWRIGHT_MODEL", voice.model)
         .set("ANTHROPIC_BASE_URL", &root)
         .set("ANTHROPIC_API_KEY", KEY)
         .set("GOOGLE_GEMINI_BASE_URL", &root)
         .set("GEMINI_API_KEY", KEY);
-    let mut args = vec!["issue", "acme/app#7"];
-    args.extend(voice.profile.into_iter().flat_map(|profile| ["--profile", profile]));
-    let output = world.run(&args).expect(0);
+    match voice.profile {
+        Some(profile) => world.set("PATCHWRIGHT_PROFILE", profile),
+        None => world,
+    }
+}
+
+/// Runs a scenario from the issue to the pull request; the world afterwards.
+fn check(name: &str, voice: &Voice) -> TestWorld {
+    let turns = scenario(name, voice.family);
+    let asked = turns.len();
+    let world = world(voice, turns);
+    let output = world.issue().expect(0);
     let requests = world.model.requests();
     assert_eq!((requests.len(), world.model.unused()), (asked, 0), "{}", output.text());
     for request in &requests {
@@ -63,7 +74,22 @@ fn check(name: &str, voice: &Voice) -> TestWorld {
     assert_eq!(pulls[0].title, "Add instead of subtracting");
     assert!(pulls[0].body.contains("| `sh ./test.sh` | ❌ failed (1) | ✅ passed |"));
     assert_eq!(committed(&world, "calc.sh"), "add() {\n  echo $(($1 + $2))\n}\n");
+    // To read what was said, as a person would: see `Recorded`.
+    if let Ok(folder) = std::env::var("PATCHWRIGHT_TEST_DUMP") {
+        dump(&std::path::Path::new(&folder).join(format!("{name}-{:?}", voice.family)), &requests);
+    }
     world
+}
+
+/// Writes requests into a folder, to be read by people.
+fn dump(folder: &std::path::Path, requests: &[Recorded]) {
+    fs_err::create_dir_all(folder).unwrap();
+    for (index, request) in requests.iter().enumerate() {
+        let text = serde_json::to_string_pretty(&request.body).unwrap();
+        let headers = format!("{:#?}", request.headers);
+        fs_err::write(folder.join(format!("{index}.json")), text).unwrap();
+        fs_err::write(folder.join(format!("{index}.headers")), headers).unwrap();
+    }
 }
 
 /// A file of the branch that was pushed.

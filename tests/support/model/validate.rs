@@ -13,6 +13,8 @@ mod responses;
 mod schema;
 mod tools;
 
+use std::collections::BTreeMap;
+
 use patchwright::provider::item::Wire;
 use serde_json::Value;
 
@@ -28,6 +30,8 @@ pub(super) struct Validator {
     may_rewrite: bool,
     heads: Heads,
     replies: Vec<Reply>,
+    /// The conversations that Responses was asked to store, by the id of their last reply.
+    stored: BTreeMap<String, Vec<Value>>,
 }
 
 /// A reply that the server has sent.
@@ -61,11 +65,47 @@ impl Validator {
 
     pub(super) fn issued(&mut self, asked: &Asked, answer: &Answer, is_whole: bool) {
         let items = answer.items.clone();
+        if asked.wire == Wire::Responses && asked.body["store"] == true && is_whole {
+            let mut all = self.remembered(&asked.body).unwrap_or_default().to_vec();
+            all.extend(list(&asked.body, "input").iter().chain(&items).cloned());
+            self.stored.insert(format!("resp_{}", asked.number), all);
+        }
         self.replies.push(Reply { wire: asked.wire, number: asked.number, items, is_whole });
+    }
+
+    /// What was said before this request, as far as the server has stored it; `None` when it does not
+    /// know the reply that the request names.
+    fn remembered(&self, body: &Value) -> Option<&[Value]> {
+        match body.get("previous_response_id").and_then(Value::as_str) {
+            None => Some(&[]),
+            Some(id) => self.stored.get(id).map(Vec::as_slice),
+        }
     }
 
     /// Checks a request; the provider's refusal if it would refuse.
     pub(super) fn request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
+        let Some(remembered) = self.remembered(&asked.body) else {
+            let words = "Previous response with id not found.";
+            return Some(Fault::new(400, "previous_response_not_found", words));
+        };
+        if asked.wire != Wire::Responses || asked.body["store"] != true {
+            return self.whole_request(asked, recorded);
+        }
+        // The rules are about the conversation as a whole.
+        let mut body = asked.body.clone();
+        let input: Vec<Value> =
+            remembered.iter().chain(list(&asked.body, "input")).cloned().collect();
+        body["input"] = Value::Array(input);
+        body["store"] = Value::Bool(false);
+        if let Some(fields) = body.as_object_mut() {
+            fields.shift_remove("previous_response_id");
+        }
+        let whole =
+            Asked { wire: asked.wire, number: asked.number, model: asked.model.clone(), body };
+        self.whole_request(&whole, recorded)
+    }
+
+    fn whole_request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
         let mut problems = Problems::default();
         let kind = recorded.header("content-type");
         problems.must(kind.starts_with("application/json"), || {
