@@ -6,7 +6,7 @@ mod compaction;
 mod switched;
 
 use crate::support::git_repo::git;
-use crate::support::model::{Recorded, Turn};
+use crate::support::model::Turn;
 use crate::support::scenario::{Family, scenario};
 use crate::support::world::{KEY, TestWorld, github};
 
@@ -57,11 +57,22 @@ fn world(voice: &Voice, turns: Vec<Turn>) -> TestWorld {
     }
 }
 
+/// The same with a configuration of its operator.
+fn configured(world: TestWorld, config: &str) -> TestWorld {
+    let path = world.path("config.yml");
+    fs_err::write(&path, config).unwrap();
+    world.set("PATCHWRIGHT_CONFIG", path.display().to_string())
+}
+
 /// Runs a scenario from the issue to the pull request; the world afterwards.
 fn check(name: &str, voice: &Voice) -> TestWorld {
     let turns = scenario(name, voice.family);
-    let asked = turns.len();
-    let world = world(voice, turns);
+    completes(world(voice, turns), voice)
+}
+
+/// Works off all turns that the model has.
+fn completes(world: TestWorld, voice: &Voice) -> TestWorld {
+    let asked = world.model.unused();
     let output = world.issue().expect(0);
     let requests = world.model.requests();
     assert_eq!((requests.len(), world.model.unused()), (asked, 0), "{}", output.text());
@@ -74,22 +85,7 @@ fn check(name: &str, voice: &Voice) -> TestWorld {
     assert_eq!(pulls[0].title, "Add instead of subtracting");
     assert!(pulls[0].body.contains("| `sh ./test.sh` | ❌ failed (1) | ✅ passed |"));
     assert_eq!(committed(&world, "calc.sh"), "add() {\n  echo $(($1 + $2))\n}\n");
-    // To read what was said, as a person would: see `Recorded`.
-    if let Ok(folder) = std::env::var("PATCHWRIGHT_TEST_DUMP") {
-        dump(&std::path::Path::new(&folder).join(format!("{name}-{:?}", voice.family)), &requests);
-    }
     world
-}
-
-/// Writes requests into a folder, to be read by people.
-fn dump(folder: &std::path::Path, requests: &[Recorded]) {
-    fs_err::create_dir_all(folder).unwrap();
-    for (index, request) in requests.iter().enumerate() {
-        let text = serde_json::to_string_pretty(&request.body).unwrap();
-        let headers = format!("{:#?}", request.headers);
-        fs_err::write(folder.join(format!("{index}.json")), text).unwrap();
-        fs_err::write(folder.join(format!("{index}.headers")), headers).unwrap();
-    }
 }
 
 /// A file of the branch that was pushed.
@@ -119,10 +115,22 @@ fn survives_trouble(voice: &Voice) {
     check("trouble", voice);
 }
 
-/// With the one profile that has a tool for pictures, on every wire whose models take them.
+/// With the tool for pictures of the codex models, on every wire whose models take them.
 fn looks_at_a_picture(voice: &Voice, form: &str) {
     let voice = Voice { profile: Some("codex"), family: Family::Codex, ..*voice };
-    let world = check("picture", &voice);
+    shows(&check("picture", &voice), form);
+}
+
+/// With the family's own tool for files, which shows pictures too.
+fn looks_natively(voice: &Voice, images: bool) -> TestWorld {
+    let world = world(voice, scenario("picture", voice.family));
+    let config = format!("models:\n  {}: {{images: {images}}}\n", voice.model);
+    completes(configured(world, &config), voice)
+}
+
+/// The picture is there from the third request on.
+#[track_caller]
+fn shows(world: &TestWorld, form: &str) {
     let requests = world.model.requests();
     let shows = |index: usize| requests[index].body.to_string().contains(form);
     let seen = &requests[2].raw[requests[1].raw.len() - 2..];
@@ -218,4 +226,50 @@ fn looks_at_a_picture_over_messages() {
 #[test]
 fn looks_at_a_picture_over_gemini() {
     looks_at_a_picture(&GEMINI, "\"mimeType\":\"image/png\"");
+}
+
+#[test]
+fn looks_at_a_picture_with_the_text_editor_over_messages() {
+    let world = looks_natively(&MESSAGES, true);
+    shows(&world, "\"media_type\":\"image/png\"");
+    shows(&world, "shot.png: image/png, 1 × 1 pixels, ");
+}
+
+#[test]
+fn looks_at_a_picture_with_read_file_over_gemini() {
+    shows(&looks_natively(&GEMINI, true), "\"mimeType\":\"image/png\"");
+}
+
+#[test]
+fn looks_at_a_picture_with_read_file_over_chat() {
+    shows(&looks_natively(&CHAT, true), "\"url\":\"data:image/png;base64,iVBORw0K");
+}
+
+#[test]
+fn a_model_that_takes_no_pictures_is_told_what_they_are() {
+    for voice in [&CHAT, &MESSAGES, &GEMINI] {
+        let world = looks_natively(voice, false);
+        shows(&world, "shot.png: image/png, 1 × 1 pixels, ");
+        shows(&world, "this model takes no pictures");
+        let requests = world.model.requests();
+        let declared = requests[0].body["tools"].to_string();
+        assert!(!declared.contains("as a picture"), "{declared}");
+        // The command that made it has the same text, without the line's end.
+        assert!(!world.told().contains("base64,iVBORw0K"));
+    }
+}
+
+/// Without tool calls by the operator's catalogue, with an edit that misses once.
+#[test]
+fn edits_as_text_where_the_configuration_says_so() {
+    let plain = Voice { profile: None, ..TEXT };
+    let world = world(&plain, scenario("trouble", Family::Text));
+    let world = configured(world, "models:\n  chat/some-model: {profile: text}\n");
+    let world = completes(world, &plain);
+    for request in world.model.requests() {
+        assert!(request.body.get("tools").is_none() && request.body.get("tool_choice").is_none());
+    }
+    let told = world.told();
+    assert!(told.contains("`calc.sh` was not changed: the 1 line of SEARCH is not in the file."));
+    assert!(told.contains("`calc.sh` was changed"), "{told}");
 }

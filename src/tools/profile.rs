@@ -257,7 +257,8 @@ pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDe
     let is_offered = |face: &Face| setting.images || face.tool != face::VIEW_IMAGE.tool;
     let offered = tools.iter().filter(|(face, _)| is_offered(face));
     // Families without a tool for pictures alone look at them with the one that shows files.
-    let is_mixed = setting.images && !tools.iter().any(|(face, _)| face.tool == face::VIEW_IMAGE.tool);
+    let is_mixed =
+        setting.images && !tools.iter().any(|(face, _)| face.tool == face::VIEW_IMAGE.tool);
     let all = offered.map(|(face, shape)| {
         let shows = is_mixed && face::powers(face.tool).contains(&Power::See);
         declaration(face, shape, setting.strict, shows)

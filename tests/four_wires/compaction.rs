@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{CHAT, GEMINI, MESSAGES, RESPONSES, TEXT, Voice, committed, world};
+use super::{CHAT, GEMINI, MESSAGES, RESPONSES, TEXT, Voice, committed, configured, world};
 use crate::resume::{kill_when, replies};
 use crate::support::model::{Recorded, Turn, call, overflow, overflow_in_stream};
 use crate::support::scenario::scenario;
@@ -51,12 +51,6 @@ fn long_world(voice: &Voice, how: How) -> TestWorld {
     configured(world, &format!("models:\n  {}: {{compact-at: {limit}}}\n", voice.model))
 }
 
-fn configured(world: TestWorld, config: &str) -> TestWorld {
-    let path = world.path("config.yml");
-    fs_err::write(&path, config).unwrap();
-    world.set("PATCHWRIGHT_CONFIG", path.display().to_string())
-}
-
 fn said(request: &Recorded) -> String {
     String::from_utf8_lossy(&request.raw).into_owned()
 }
@@ -100,7 +94,8 @@ fn ends_with_its_work(voice: &Voice) {
     let all = scenario("long", voice.family);
     for refusal in [overflow(), overflow_in_stream()] {
         // Notes, then the shortened conversation is refused as well.
-        let turns = [&[all[0].clone(), all[3].clone(), refusal.clone(), all[2].clone()], &[refusal][..]];
+        let turns =
+            [&[all[0].clone(), all[3].clone(), refusal.clone(), all[2].clone()], &[refusal][..]];
         let mut world = world(voice, turns.concat());
         world.model = world.model.allow_rewrites();
         let output = world.issue().expect(40);
@@ -142,10 +137,8 @@ fn survives_a_kill(voice: &Voice) {
 #[test]
 fn stored_replies_are_left_behind_when_the_conversation_is_shortened() {
     let world = long_world(&RESPONSES, How::Threshold);
-    let world = configured(
-        world,
-        "stateful: true\nmodels:\n  gpt-5.3-codex: {compact-at: 60000}\n",
-    );
+    let world =
+        configured(world, "stateful: true\nmodels:\n  gpt-5.3-codex: {compact-at: 60000}\n");
     world.issue().expect(0);
     let requests = world.model.requests();
     let named: Vec<Option<&str>> =

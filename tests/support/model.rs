@@ -36,7 +36,8 @@ use self::turn::{Ending, Shape};
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub use self::turn::{
     Turn, call, custom, cut, drip, error_event, fail, fail_raw, failed, html, incomplete, item,
-    limited, no_final, overflow, overflow_in_stream, overloaded, quota, raw_stream, refuse, say, stall, unauthorized,
+    limited, no_final, overflow, overflow_in_stream, overloaded, quota, raw_stream, refuse, say,
+    stall, unauthorized,
 };
 use self::validate::Validator;
 

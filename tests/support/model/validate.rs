@@ -85,11 +85,12 @@ impl Validator {
     /// Checks a request; the provider's refusal if it would refuse.
     pub(super) fn request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
         let Some(remembered) = self.remembered(&asked.body) else {
-            let words = "Previous response with id not found.";
-            return Some(Fault::new(400, "previous_response_not_found", words));
+            let id = text(&asked.body, "previous_response_id");
+            let words = format!("Previous response with id '{id}' not found.");
+            return Some(Fault::new(400, "previous_response_not_found", &words));
         };
         if asked.wire != Wire::Responses || asked.body["store"] != true {
-            return self.whole_request(asked, recorded);
+            return self.whole_request(asked, &asked.body, recorded);
         }
         // The rules are about the conversation as a whole.
         let mut body = asked.body.clone();
@@ -102,17 +103,18 @@ impl Validator {
         }
         let whole =
             Asked { wire: asked.wire, number: asked.number, model: asked.model.clone(), body };
-        self.whole_request(&whole, recorded)
+        self.whole_request(&whole, &asked.body, recorded)
     }
 
-    fn whole_request(&mut self, asked: &Asked, recorded: &Recorded) -> Option<Fault> {
+    /// `sent` is the body as it came; `asked` holds it with what the server remembers.
+    fn whole_request(&mut self, asked: &Asked, sent: &Value, recorded: &Recorded) -> Option<Fault> {
         let mut problems = Problems::default();
         let kind = recorded.header("content-type");
         problems.must(kind.starts_with("application/json"), || {
             "content-type is not application/json".to_owned()
         });
-        if asked.body.is_object() {
-            for complaint in schema::check(asked.wire, &asked.body) {
+        if sent.is_object() {
+            for complaint in schema::check(asked.wire, sent) {
                 problems.refuse(complaint);
             }
         } else {
