@@ -1152,5 +1152,92 @@ async fn tools_that_show_files_show_pictures() {
             }
         }
     }
-    expect![[r#""#]].assert_eq(&seen);
+    expect![[r#"
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        failed: cannot view `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot view `huge.png`: it is a picture of 4000024 bytes, of which 3750000 can be shown
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+        failed: cannot view `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot view `huge.png`: it is a picture of 4000024 bytes, of which 3750000 can be shown
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        failed: cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot read `huge.png`: the file is larger than 3750000 bytes
+        ok: --- README.md ---
+        # Demo
+        --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: --- README.md ---
+        # Demo
+        --- .gitignore ---
+        build/
+        --- dos.txt ---
+        one
+        two
+        three
+        --- src/main.py ---
+        import sys
+
+
+        def main():
+            print('hello')
+
+
+        main()
+        --- src/util.py ---
+        def twice(x):
+            return x * 2
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+        failed: cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot read `huge.png`: the file is larger than 3750000 bytes
+        ok: --- README.md ---
+        # Demo
+        --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        (only described: this model takes no pictures)
+        ok: --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        (only described: this model takes no pictures)
+        ok: --- README.md ---
+        # Demo
+        --- .gitignore ---
+        build/
+        --- dos.txt ---
+        one
+        two
+        three
+        --- src/main.py ---
+        import sys
+
+
+        def main():
+            print('hello')
+
+
+        main()
+        --- src/util.py ---
+        def twice(x):
+            return x * 2
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+    "#]].assert_eq(&seen);
 }

@@ -7,7 +7,11 @@ use crate::support::scenario::scenario;
 
 /// Begins with one model and ends with the other.
 fn hands_over(first: &Voice, second: &Voice) {
-    let world = world(first, scenario("parallel", first.family));
+    let mut world = world(first, scenario("parallel", first.family));
+    if first.model == second.model {
+        // Other tools and another system prompt; the words stay.
+        world.model = world.model.allow_rewrites();
+    }
     kill_when(&world, |journal| journal.matches("\"is\":\"replied\"").count() >= 2);
     let known = replies(&world);
     let before = world.model.requests().len();
