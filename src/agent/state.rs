@@ -15,9 +15,9 @@ use super::journal::Entry;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use super::text_calls;
-use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Item, StopReason, ToolCall};
+use crate::provider::{Reply, ToolDeclaration};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
@@ -103,22 +103,7 @@ impl State {
             Entry::Prompted { instructions, tools, items, profile } => {
                 self.prompted(instructions, tools, items, profile.as_ref());
             }
-            Entry::Replied { turn, reply, cost_usd } => {
-                let accepted = if self.has_no_tools() {
-                    text_calls::accept(reply, *turn)
-                } else {
-                    accept(reply, &self.history)
-                };
-                let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
-                self.spending.turns += 1;
-                self.spending.usage += reply.usage;
-                self.spending.cost_usd += cost_usd;
-                self.spending.cost_is_estimate |= reply.usage.estimated;
-                self.context = reply.usage.total();
-                self.compacted = None;
-                self.replied(accepted);
-                self.history.ends_with_reply(id);
-            }
+            Entry::Replied { turn, reply, cost_usd } => self.heard(*turn, reply, *cost_usd),
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
@@ -185,6 +170,23 @@ impl State {
             profile: profile.cloned(),
         });
         self.history.extend(items.iter().cloned());
+    }
+
+    fn heard(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
+        let accepted = if self.has_no_tools() {
+            text_calls::accept(reply, turn)
+        } else {
+            accept(reply, &self.history)
+        };
+        let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
+        self.spending.turns += 1;
+        self.spending.usage += reply.usage;
+        self.spending.cost_usd += cost_usd;
+        self.spending.cost_is_estimate |= reply.usage.estimated;
+        self.context = reply.usage.total();
+        self.compacted = None;
+        self.replied(accepted);
+        self.history.ends_with_reply(id);
     }
 
     /// Nothing was declared to the model: what it wants done is in its text.

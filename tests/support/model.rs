@@ -170,6 +170,14 @@ impl ModelServer {
         self
     }
 
+    /// For runs that have their replies stored: requests may add to a stored one, and the rules hold
+    /// for the conversation as a whole.
+    #[must_use]
+    pub fn allow_stored(self) -> ModelServer {
+        self.shared.validator.lock().unwrap().allow_stored();
+        self
+    }
+
     /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.
     pub fn take_violations(&self) -> Vec<String> {
         self.shared.validator.lock().unwrap().take()

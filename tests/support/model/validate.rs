@@ -28,6 +28,7 @@ use super::{Asked, Recorded};
 pub(super) struct Validator {
     violations: Vec<String>,
     may_rewrite: bool,
+    may_store: bool,
     heads: Heads,
     replies: Vec<Reply>,
     /// The conversations that Responses was asked to store, by the id of their last reply.
@@ -63,6 +64,10 @@ impl Validator {
         self.may_rewrite = true;
     }
 
+    pub(super) fn allow_stored(&mut self) {
+        self.may_store = true;
+    }
+
     pub(super) fn issued(&mut self, asked: &Asked, answer: &Answer, is_whole: bool) {
         let items = answer.items.clone();
         if asked.wire == Wire::Responses && asked.body["store"] == true && is_whole {
@@ -89,7 +94,7 @@ impl Validator {
             let words = format!("Previous response with id '{id}' not found.");
             return Some(Fault::new(400, "previous_response_not_found", &words));
         };
-        if asked.wire != Wire::Responses || asked.body["store"] != true {
+        if asked.wire != Wire::Responses || !self.may_store || asked.body["store"] != true {
             return self.whole_request(asked, &asked.body, recorded);
         }
         // The rules are about the conversation as a whole.
