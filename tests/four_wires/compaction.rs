@@ -136,7 +136,8 @@ fn survives_a_kill(voice: &Voice) {
 /// The provider stores the replies: what follows the shortened conversation starts anew.
 #[test]
 fn stored_replies_are_left_behind_when_the_conversation_is_shortened() {
-    let world = long_world(&RESPONSES, How::Threshold);
+    let mut world = long_world(&RESPONSES, How::Threshold);
+    world.model = world.model.allow_stored();
     let world =
         configured(world, "stateful: true\nmodels:\n  gpt-5.3-codex: {compact-at: 60000}\n");
     world.issue().expect(0);
