@@ -61,6 +61,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/glob.md",
     "tools/grep_files.md",
     "tools/list_dir.md",
+    "tools/pictures.md",
     "tools/read_file.md",
     "tools/read_lines.md",
     "tools/read_many_files.md",

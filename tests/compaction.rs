@@ -6,8 +6,8 @@ use patchwright::agent::compact::Trigger;
 use patchwright::agent::history::History;
 use patchwright::agent::journal::{Entry, Journal, Line};
 use patchwright::agent::reply::accept;
-use patchwright::provider::item::Wire;
 use patchwright::provider::Provider;
+use patchwright::provider::item::Wire;
 use patchwright::provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction};

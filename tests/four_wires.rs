@@ -2,7 +2,11 @@
 //! the model's own wire, tools and names. The model server checks every request by the provider's
 //! schema and rules.
 
+mod compaction;
+mod switched;
+
 use crate::support::git_repo::git;
+use crate::support::model::Turn;
 use crate::support::scenario::{Family, scenario};
 use crate::support::world::{KEY, TestWorld, github};
 
@@ -37,21 +41,39 @@ const TEXT: Voice = Voice {
     path: "/v1/chat/completions",
 };
 
-/// Runs a scenario from the issue to the pull request; the world afterwards.
-fn check(name: &str, voice: &Voice) -> TestWorld {
-    let turns = scenario(name, voice.family);
-    let asked = turns.len();
-    let mut world = TestWorld::new(github(), turns);
+/// A world in which a model speaks like this, by the environment alone.
+fn world(voice: &Voice, turns: Vec<Turn>) -> TestWorld {
+    let world = TestWorld::new(github(), turns);
     let root = world.model.root();
-    world = world
+    let world = world
         .set("PATCHWRIGHT_MODEL", voice.model)
         .set("ANTHROPIC_BASE_URL", &root)
         .set("ANTHROPIC_API_KEY", KEY)
         .set("GOOGLE_GEMINI_BASE_URL", &root)
         .set("GEMINI_API_KEY", KEY);
-    let mut args = vec!["issue", "acme/app#7"];
-    args.extend(voice.profile.into_iter().flat_map(|profile| ["--profile", profile]));
-    let output = world.run(&args).expect(0);
+    match voice.profile {
+        Some(profile) => world.set("PATCHWRIGHT_PROFILE", profile),
+        None => world,
+    }
+}
+
+/// The same with a configuration of its operator.
+fn configured(world: TestWorld, config: &str) -> TestWorld {
+    let path = world.path("config.yml");
+    fs_err::write(&path, config).unwrap();
+    world.set("PATCHWRIGHT_CONFIG", path.display().to_string())
+}
+
+/// Runs a scenario from the issue to the pull request; the world afterwards.
+fn check(name: &str, voice: &Voice) -> TestWorld {
+    let turns = scenario(name, voice.family);
+    completes(world(voice, turns), voice)
+}
+
+/// Works off all turns that the model has.
+fn completes(world: TestWorld, voice: &Voice) -> TestWorld {
+    let asked = world.model.unused();
+    let output = world.issue().expect(0);
     let requests = world.model.requests();
     assert_eq!((requests.len(), world.model.unused()), (asked, 0), "{}", output.text());
     for request in &requests {
@@ -93,10 +115,22 @@ fn survives_trouble(voice: &Voice) {
     check("trouble", voice);
 }
 
-/// With the one profile that has a tool for pictures, on every wire whose models take them.
+/// With the tool for pictures of the codex models, on every wire whose models take them.
 fn looks_at_a_picture(voice: &Voice, form: &str) {
     let voice = Voice { profile: Some("codex"), family: Family::Codex, ..*voice };
-    let world = check("picture", &voice);
+    shows(&check("picture", &voice), form);
+}
+
+/// With the family's own tool for files, which shows pictures too.
+fn looks_natively(voice: &Voice, images: bool) -> TestWorld {
+    let world = world(voice, scenario("picture", voice.family));
+    let config = format!("models:\n  {}: {{images: {images}}}\n", voice.model);
+    completes(configured(world, &config), voice)
+}
+
+/// The picture is there from the third request on.
+#[track_caller]
+fn shows(world: &TestWorld, form: &str) {
     let requests = world.model.requests();
     let shows = |index: usize| requests[index].body.to_string().contains(form);
     let seen = &requests[2].raw[requests[1].raw.len() - 2..];
@@ -192,4 +226,50 @@ fn looks_at_a_picture_over_messages() {
 #[test]
 fn looks_at_a_picture_over_gemini() {
     looks_at_a_picture(&GEMINI, "\"mimeType\":\"image/png\"");
+}
+
+#[test]
+fn looks_at_a_picture_with_the_text_editor_over_messages() {
+    let world = looks_natively(&MESSAGES, true);
+    shows(&world, "\"media_type\":\"image/png\"");
+    shows(&world, "shot.png: image/png, 1 × 1 pixels, ");
+}
+
+#[test]
+fn looks_at_a_picture_with_read_file_over_gemini() {
+    shows(&looks_natively(&GEMINI, true), "\"mimeType\":\"image/png\"");
+}
+
+#[test]
+fn looks_at_a_picture_with_read_file_over_chat() {
+    shows(&looks_natively(&CHAT, true), "\"url\":\"data:image/png;base64,iVBORw0K");
+}
+
+#[test]
+fn a_model_that_takes_no_pictures_is_told_what_they_are() {
+    for voice in [&CHAT, &MESSAGES, &GEMINI] {
+        let world = looks_natively(voice, false);
+        shows(&world, "shot.png: image/png, 1 × 1 pixels, ");
+        shows(&world, "this model takes no pictures");
+        let requests = world.model.requests();
+        let declared = requests[0].body["tools"].to_string();
+        assert!(!declared.contains("as a picture"), "{declared}");
+        // The command that made it has the same text, without the line's end.
+        assert!(!world.told().contains("base64,iVBORw0K"));
+    }
+}
+
+/// Without tool calls by the operator's catalogue, with an edit that misses once.
+#[test]
+fn edits_as_text_where_the_configuration_says_so() {
+    let plain = Voice { profile: None, ..TEXT };
+    let world = world(&plain, scenario("trouble", Family::Text));
+    let world = configured(world, "models:\n  chat/some-model: {profile: text}\n");
+    let world = completes(world, &plain);
+    for request in world.model.requests() {
+        assert!(request.body.get("tools").is_none() && request.body.get("tool_choice").is_none());
+    }
+    let told = world.told();
+    assert!(told.contains("`calc.sh` was not changed: the 1 line of SEARCH is not in the file."));
+    assert!(told.contains("`calc.sh` was changed"), "{told}");
 }

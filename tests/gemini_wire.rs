@@ -630,6 +630,7 @@ fn gemini_an_unreadable_call_is_told_and_bounded() {
         instructions: String::new(),
         tools: serde_json::to_value(tools()).unwrap(),
         items: vec![user("Fix it")],
+        profile: None,
     });
     for turn in 1..=3 {
         state.apply(&Entry::Replied { turn, reply: reply.clone(), cost_usd: 0.0 });

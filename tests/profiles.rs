@@ -1106,3 +1106,102 @@ async fn pictures_are_shown_or_described() {
     "#]]
     .assert_eq(&seen);
 }
+
+/// Families without a tool for pictures alone see them through the one that shows files.
+#[tokio::test]
+async fn tools_that_show_files_show_pictures() {
+    let png = |width: u32, height: u32| {
+        let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+        [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &size].concat()
+    };
+    let mut seen = String::new();
+    for (profile, calls) in [
+        (
+            Profile::Claude,
+            vec![
+                ("str_replace_based_edit_tool", json!({"command": "view", "path": "a.png"})),
+                ("view_image", json!({"path": "a.png"})),
+                ("str_replace_based_edit_tool", json!({"command": "view", "path": "wide.png"})),
+                ("str_replace_based_edit_tool", json!({"command": "view", "path": "huge.png"})),
+            ],
+        ),
+        (
+            Profile::Gemini,
+            vec![
+                ("read_file", json!({"file_path": "a.png"})),
+                ("read_file", json!({"file_path": "wide.png"})),
+                ("read_file", json!({"file_path": "huge.png"})),
+                ("read_many_files", json!({"include": ["README.md", "a.png", "wide.png"]})),
+                ("read_many_files", json!({"include": ["*.png"], "exclude": ["huge.png"]})),
+                ("read_many_files", json!({"include": ["a.*", "README.md"]})),
+            ],
+        ),
+        (Profile::Generic, vec![("read_file", json!({"absolute_path": "a.png"}))]),
+    ] {
+        for images in [true, false] {
+            let desk = Desk::with(Model { images, ..model(profile, Wire::Chat) }).await;
+            for (name, width) in [("a.png", 2), ("wide.png", 8001)] {
+                fs::write(desk.guest.workspace().join(name), png(width, 2)).unwrap();
+            }
+            let huge = [png(2, 2), vec![1; 4_000_000]].concat();
+            fs::write(desk.guest.workspace().join("huge.png"), huge).unwrap();
+            let declared = serde_json::to_string(desk.tools.declarations()).unwrap();
+            assert_eq!(declared.contains("is shown as a picture"), images, "{declared}");
+            for (name, args) in calls.iter().filter(|(name, _)| images || *name != "view_image") {
+                seen.push_str(&desk.call(name, args.clone()).await);
+            }
+        }
+    }
+    expect![[r#"
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        failed: cannot view `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot view `huge.png`: it is a picture of 4000024 bytes, of which 3750000 can be shown
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+        failed: cannot view `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot view `huge.png`: it is a picture of 4000024 bytes, of which 3750000 can be shown
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        failed: cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot read `huge.png`: the file is larger than 3750000 bytes
+        ok: --- README.md ---
+        # Demo
+        --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: --- README.md ---
+        # Demo
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+        failed: cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown
+        failed: cannot read `huge.png`: the file is larger than 3750000 bytes
+        ok: --- README.md ---
+        # Demo
+        --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        (only described: this model takes no pictures)
+        ok: --- a.png ---
+        a.png: image/png, 2 × 2 pixels, 24 bytes
+        (cannot read `wide.png`: it is a picture of 8001 × 2 pixels, and 8000 a side can be shown)
+
+        (only described: this model takes no pictures)
+        ok: --- README.md ---
+        # Demo
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        [image/png: iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC]
+        ok: a.png: image/png, 2 × 2 pixels, 24 bytes
+        (only described: this model takes no pictures)
+    "#]].assert_eq(&seen);
+}

@@ -213,6 +213,7 @@ fn asked() -> State {
         instructions: "Be brief.".to_owned(),
         tools: serde_json::json!([]),
         items: vec![message(Role::User, ["Fix it."])],
+        profile: None,
     });
     state
 }

@@ -60,11 +60,15 @@ pub enum Entry {
         #[serde(default)]
         repository: String,
     },
-    /// Instructions and declared tools: what the first request is made of besides items.
+    /// Instructions and declared tools: what the first request is made of besides items. Once more,
+    /// without items, when a run goes on with another model or other tools.
     Prompted {
         instructions: String,
         tools: Value,
         items: Vec<Item>,
+        /// The tool profile in which calls are understood from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<String>,
     },
     /// A reply arrived completely.
     Replied {

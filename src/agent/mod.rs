@@ -9,6 +9,7 @@ pub mod compact;
 pub mod doom_loop;
 pub mod history;
 pub mod journal;
+mod redo;
 pub mod reply;
 pub mod state;
 pub mod stop;
@@ -41,7 +42,7 @@ pub struct AgentSpec<'a> {
     pub model: &'a Model,
     /// One of the model's reasoning levels.
     pub effort: Option<&'a str>,
-    /// The system prompt. When a run is resumed, the recorded one is sent instead.
+    /// The system prompt. When a run is resumed with the same tools, the recorded one is sent instead.
     pub instructions: String,
     pub tools: ToolSet,
     pub limits: &'a Limits,

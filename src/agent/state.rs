@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::compact::{self, OpenFailure, Trigger};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
@@ -44,6 +46,8 @@ pub struct Remarks {
 pub struct Prompt {
     pub instructions: String,
     pub tools: Vec<ToolDeclaration>,
+    /// The tool profile, when it was recorded.
+    pub profile: Option<String>,
 }
 
 /// The state of a run between two steps.
@@ -104,14 +108,8 @@ impl State {
     /// Takes in one entry, written just now or recorded earlier.
     pub fn apply(&mut self, entry: &Entry) {
         match entry {
-            Entry::Prompted { instructions, tools, items } => {
-                self.fixed = compact::estimate_text(instructions)
-                    + compact::estimate_text(&tools.to_string());
-                self.context = self.fixed + compact::estimate(items);
-                self.opening = items.len();
-                let tools = serde_json::from_value(tools.clone()).unwrap_or_default();
-                self.prompt = Some(Prompt { instructions: instructions.clone(), tools });
-                self.history.extend(items.iter().cloned());
+            Entry::Prompted { instructions, tools, items, profile } => {
+                self.prompted(instructions, tools, items, profile.as_ref());
             }
             Entry::Replied { turn, reply, cost_usd } => self.answered(*turn, reply, *cost_usd),
             Entry::CallEnded { output, fault, exit_code, .. } => {
@@ -151,6 +149,30 @@ impl State {
             | Entry::RunEnded { .. }
             | Entry::Note { .. } => {}
         }
+    }
+
+    fn prompted(
+        &mut self,
+        instructions: &str,
+        tools: &Value,
+        items: &[Item],
+        profile: Option<&String>,
+    ) {
+        let before = self.fixed;
+        self.fixed =
+            compact::estimate_text(instructions) + compact::estimate_text(&tools.to_string());
+        self.context = (self.context + self.fixed).saturating_sub(before);
+        self.context += compact::estimate(items);
+        // What is said first stays; another prompt may follow, without items.
+        if self.prompt.is_none() {
+            self.opening = items.len();
+        }
+        self.prompt = Some(Prompt {
+            instructions: instructions.to_owned(),
+            tools: serde_json::from_value(tools.clone()).unwrap_or_default(),
+            profile: profile.cloned(),
+        });
+        self.history.extend(items.iter().cloned());
     }
 
     /// Nothing was declared to the model: what it wants done is in its text.

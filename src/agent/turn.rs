@@ -3,7 +3,7 @@
 //! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
 //! and what there is by then comes with it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -12,16 +12,19 @@ use super::budget::{self, Decision, Which};
 use super::compact::{self, Handover, Trigger};
 use super::history;
 use super::journal::{Entry, Line};
+use super::redo;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
 use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::guest::client::CollectLimits;
 use crate::prompt;
-use crate::provider::item::{Item, Role, ToolCall, Usage};
+use crate::provider::item::{Item, Role, ToolCall, Usage, Wire};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
+use crate::tools::profile::Profile;
+use crate::tools::registry::ToolSet;
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -34,6 +37,8 @@ pub struct Agent<'a> {
     touched: BTreeSet<String>,
     notes: Vec<String>,
     started: Instant,
+    /// Goes on with records of another process, and has not asked yet.
+    is_resumed: bool,
 }
 
 impl<'a> Agent<'a> {
@@ -55,6 +60,7 @@ impl<'a> Agent<'a> {
             touched: BTreeSet::new(),
             notes,
             started,
+            is_resumed: false,
         }
     }
 
@@ -83,6 +89,7 @@ impl<'a> Agent<'a> {
         for line in recorded {
             self.state.apply(&line.entry);
         }
+        self.is_resumed = true;
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
         let reason = match self.redo(recorded).await {
             Ok(()) => self.turns().await,
@@ -118,6 +125,9 @@ impl<'a> Agent<'a> {
     }
 
     async fn ask(&mut self) -> Result<(), StopKind> {
+        if std::mem::take(&mut self.is_resumed) {
+            self.reopen()?;
+        }
         self.check_budget()?;
         if self.state.is_too_long(self.spec.model) {
             self.compact(Trigger::Threshold).await?;
@@ -270,7 +280,10 @@ impl<'a> Agent<'a> {
     }
 
     async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
-        let dispatch = self.dispatch();
+        // Calls of a model that is asked no more are run as it meant them.
+        let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
+        let former = self.former(profile)?;
+        let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let done = self.bounded(dispatch.run_all(self.state.spending.turns, &calls)).await?;
         for done in done.map_err(stop_of)? {
             self.touched.extend(done.changed);
@@ -279,24 +292,35 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Runs recorded calls again for what they changed in the workspace.
+    /// Runs recorded calls again for what they changed in the workspace, as the tools of the model
+    /// that made them.
     async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for (call, recorded_success) in recorded_writes(recorded, self.state.written()) {
-            let dispatch = self.dispatch();
-            let redone = self.bounded(dispatch.redo(&call)).await?.map_err(stop_of)?;
+        for write in redo::writes(recorded, self.state.written()) {
+            let former = self.former(write.profile)?;
+            let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
+            let redone = self.bounded(dispatch.redo(write.call)).await?.map_err(stop_of)?;
             self.touched.extend(redone.changed);
-            if redone.success != recorded_success {
-                let name = &call.name;
-                self.note(format!("`{name}` ended differently when the run was resumed"));
+            if redone.success != write.success {
+                let name = &write.call.name;
+                self.notes.push(format!("`{name}` ended differently when the run was resumed"));
             }
         }
+        self.notes.dedup();
         Ok(())
     }
 
-    fn dispatch(&self) -> Dispatch<'_> {
+    /// The tools of a recorded profile; `None` when they are the run's own.
+    fn former(&self, profile: Option<&str>) -> Result<Option<ToolSet>, StopKind> {
+        let own = self.spec.tools.profile().name();
+        let Some(profile) = profile.filter(|profile| *profile != own) else { return Ok(None) };
+        let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+        tools.map(Some).map_err(StopKind::Machine)
+    }
+
+    fn dispatch_with<'t>(&'t self, tools: &'t ToolSet) -> Dispatch<'t> {
         let means = Means {
             client: &self.spec.client,
-            tools: &self.spec.tools,
+            tools,
             model: self.spec.model,
             limits: self.spec.limits,
             journal: self.spec.journal,
@@ -319,11 +343,29 @@ impl<'a> Agent<'a> {
     }
 
     fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
+        let entry = self.prompt(items)?;
+        self.record(&entry)
+    }
+
+    /// A run that goes on with other tools, mostly those of another model, goes on with their prompt;
+    /// otherwise what was sent before is sent again.
+    fn reopen(&mut self) -> Result<(), StopKind> {
+        let entry = self.prompt(Vec::new())?;
+        let Entry::Prompted { tools, profile, .. } = &entry else { return Ok(()) };
+        let is_same = self.state.prompt.as_ref().is_some_and(|prompt| {
+            (prompt.profile.is_none() || prompt.profile == *profile)
+                && serde_json::to_value(&prompt.tools).is_ok_and(|known| known == *tools)
+        });
+        if is_same { Ok(()) } else { self.record(&entry) }
+    }
+
+    fn prompt(&self, items: Vec<Item>) -> Result<Entry, StopKind> {
         let tools = serde_json::to_value(self.spec.tools.declarations()).map_err(|err| {
             StopKind::Machine(Failure::internal("a tool declaration is not JSON").caused_by(err))
         })?;
         let instructions = self.spec.instructions.clone();
-        self.record(&Entry::Prompted { instructions, tools, items })
+        let profile = Some(self.spec.tools.profile().name().to_owned());
+        Ok(Entry::Prompted { instructions, tools, items, profile })
     }
 
     fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
@@ -361,49 +403,6 @@ impl<'a> Agent<'a> {
             touched: self.touched.clone(),
             notes: self.notes.clone(),
         }
-    }
-}
-
-/// Calls that wrote and have ended, in the order in which they ran, with their recorded success.
-/// `written` holds the calls that were read out of texts.
-fn recorded_writes(recorded: &[Line], written: &[Item]) -> Vec<(ToolCall, bool)> {
-    let writes: HashSet<&str> = recorded.iter().filter_map(written_id).collect();
-    let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
-    for call in recorded.iter().flat_map(recorded_calls).chain(calls_of(written)) {
-        // A later call with the same id was never run.
-        calls.entry(&call.id).or_insert(call);
-    }
-    let ended = recorded.iter().filter_map(|line| match &line.entry {
-        Entry::CallEnded { output, .. } if writes.contains(output.id.as_str()) => Some(output),
-        _ => None,
-    });
-    ended
-        .filter_map(|output| {
-            let call = calls.get(output.id.as_str())?;
-            Some(((*call).clone(), output.success))
-        })
-        .collect()
-}
-
-fn recorded_calls(line: &Line) -> impl Iterator<Item = &ToolCall> {
-    let items = match &line.entry {
-        Entry::Replied { reply, .. } => reply.items.as_slice(),
-        _ => &[],
-    };
-    calls_of(items)
-}
-
-fn calls_of(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
-    items.iter().filter_map(|item| match item {
-        Item::Call(call) => Some(call),
-        _ => None,
-    })
-}
-
-fn written_id(line: &Line) -> Option<&str> {
-    match &line.entry {
-        Entry::CallStarted { id, writes: true, .. } => Some(id),
-        _ => None,
     }
 }
 

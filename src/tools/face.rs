@@ -220,7 +220,8 @@ pub fn powers(tool: &str) -> &'static [Power] {
     match tool {
         "shell_command" | "shell" | "bash" | "hosted_shell" => &[Power::Run],
         "apply_patch" | "hosted_patch" | "replace" | "write_file" | "text_edit" => &[Power::Edit],
-        "text_editor" => &[Power::Edit, Power::Read],
+        "text_editor" => &[Power::Edit, Power::Read, Power::See],
+        "read_file" | "read_many_files" => &[Power::Read, Power::See],
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
         _ => &[Power::Read],

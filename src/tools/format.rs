@@ -108,8 +108,8 @@ fn claude(command: &CommandOutput, tokens: u64) -> String {
     } else {
         String::new()
     };
-    let text = truncated.trim_end_matches('\n');
-    format!("Exit code {}\n{timeout}{text}", command.exit_code)
+    let text = format!("Exit code {}\n{timeout}{truncated}", command.exit_code);
+    text.trim_end_matches('\n').to_owned()
 }
 
 fn gemini(command: &CommandOutput, tokens: u64) -> String {

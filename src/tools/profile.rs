@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::face::{self, Face};
+use super::face::{self, Face, Power};
 use super::schema;
 use crate::error::{Failure, Result};
 use crate::prompt;
@@ -256,10 +256,22 @@ pub fn choose(model: &mut Model, profile: &str) {
 pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDeclaration>> {
     let is_offered = |face: &Face| setting.images || face.tool != face::VIEW_IMAGE.tool;
     let offered = tools.iter().filter(|(face, _)| is_offered(face));
-    offered.map(|(face, shape)| declaration(face, shape, setting.strict)).collect()
+    // Families without a tool for pictures alone look at them with the one that shows files.
+    let is_mixed =
+        setting.images && !tools.iter().any(|(face, _)| face.tool == face::VIEW_IMAGE.tool);
+    let all = offered.map(|(face, shape)| {
+        let shows = is_mixed && face::powers(face.tool).contains(&Power::See);
+        declaration(face, shape, setting.strict, shows)
+    });
+    all.collect()
 }
 
-fn declaration(face: &Face, shape: &Shape, strict: bool) -> Result<ToolDeclaration> {
+fn declaration(
+    face: &Face,
+    shape: &Shape,
+    strict: bool,
+    shows_pictures: bool,
+) -> Result<ToolDeclaration> {
     let file = match shape {
         Shape::Freeform => face.tool,
         Shape::Function | Shape::Native(_) => face.description,
@@ -277,6 +289,10 @@ fn declaration(face: &Face, shape: &Shape, strict: bool) -> Result<ToolDeclarati
         }
         Shape::Native(value) => ToolForm::Native { value: value.clone() },
     };
-    let description = face.in_their_words(prompt::text(&format!("tools/{file}.md"))?.trim());
+    let mut description = face.in_their_words(prompt::text(&format!("tools/{file}.md"))?.trim());
+    if shows_pictures {
+        description.push(' ');
+        description.push_str(prompt::text("tools/pictures.md")?.trim());
+    }
     Ok(ToolDeclaration { name: face.name.to_owned(), description, form })
 }

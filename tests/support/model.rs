@@ -36,8 +36,8 @@ use self::turn::{Ending, Shape};
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub use self::turn::{
     Turn, call, custom, cut, drip, error_event, fail, fail_raw, failed, html, incomplete, item,
-    limited, no_final, nothing, overflow, overloaded, quota, raw_stream, refuse, say, stall,
-    unauthorized,
+    limited, no_final, nothing, overflow, overflow_in_stream, overloaded, quota, raw_stream,
+    refuse, say, stall, unauthorized,
 };
 use self::validate::Validator;
 
@@ -181,6 +181,14 @@ impl ModelServer {
     /// the test looks at them itself.
     pub fn expect_a_proxy(&self) {
         self.shared.validator.lock().unwrap().expect_a_proxy();
+    }
+
+    /// For runs that have their replies stored: requests may add to a stored one, and the rules hold
+    /// for the conversation as a whole.
+    #[must_use]
+    pub fn allow_stored(self) -> ModelServer {
+        self.shared.validator.lock().unwrap().allow_stored();
+        self
     }
 
     /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.

@@ -179,7 +179,9 @@ fn gemini(action: &Action) -> Turn {
 fn generic(action: &Action) -> Turn {
     match action {
         Action::Run(command) => call("run_shell_command", json!({"command": command})),
-        Action::Read(path) => call("read_file", json!({"absolute_path": path})),
+        Action::Read(path) | Action::Look(path) => {
+            call("read_file", json!({"absolute_path": path}))
+        }
         Action::Edit { path, old, new } => {
             call("replace", json!({"file_path": path, "old_string": old, "new_string": new}))
         }
@@ -187,7 +189,6 @@ fn generic(action: &Action) -> Turn {
             call("write_file", json!({"file_path": path, "content": content}))
         }
         Action::Plan(steps) => call("update_plan", json!({"plan": plan(steps, "step")})),
-        Action::Look(path) => call("view_image", json!({"path": path})),
         Action::Unknown(_) => unreachable!("the same for all"),
     }
 }

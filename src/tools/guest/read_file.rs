@@ -1,4 +1,5 @@
-//! `read_file`: lines of one file with their numbers, as a slice or as the block around a line.
+//! `read_file`: lines of one file with their numbers, as a slice or as the block around a
+//! line; or a picture.
 //!
 //! Never waits and never takes a huge file into memory: FIFOs and devices are refused, a slice is
 //! streamed, long lines are cut. Writes nothing.
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const READ_FILE: GuestTool = GuestTool {
@@ -98,6 +99,9 @@ pub fn read_file(
     }
     let mut file = root.open_file(&target).map_err(|err| failed(err.to_string()))?;
     let start = sniff(&mut file).map_err(|err| failed(err.to_string()))?;
+    if let Some(picture) = picture::open(root, &target, &start).map_err(failed)? {
+        return Ok(picture);
+    }
     if start.contains(&0) {
         let size = file.metadata().map_or(0, |meta| meta.len());
         return Err(failed(format!("it is a binary file of {size} bytes")));

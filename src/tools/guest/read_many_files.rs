@@ -1,7 +1,7 @@
 //! `read_many_files`: the contents of several files in one answer, each behind a line with its path.
 //!
 //! Files are named, or found by folder or glob; what git ignores and what is binary is left out when
-//! it was not named. The answer is bounded: files share the room, and what did not fit is listed.
+//! it was not named. Pictures that were asked for come along. The answer is bounded: files share the room, and what did not fit is listed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,8 +12,9 @@ use serde::Deserialize;
 
 use super::glob::Pattern;
 use super::root::Root;
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args, walk};
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args, picture, walk};
 use crate::patch::tree::Entry;
+use crate::tools::Image;
 
 pub const READ_MANY_FILES: GuestTool = GuestTool {
     name: "read_many_files",
@@ -45,6 +46,10 @@ const MAX_SEEN: usize = 200_000;
 const MIN_SHARE: usize = 1_000;
 /// Most bytes of all files together.
 const MAX_BYTES: usize = 1 << 20;
+/// Most pictures of one call.
+const MAX_PICTURES: usize = 8;
+/// Most bytes of all pictures together, in Base64.
+const MAX_PICTURE_BYTES: usize = 5 << 20;
 /// Names that are listed when their files did not fit.
 const MAX_NAMES: usize = 50;
 
@@ -69,6 +74,13 @@ fn read_many_files(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError
 fn patterns(root: &Root, globs: Option<&[String]>) -> Result<Vec<Pattern>, ToolError> {
     let globs = globs.unwrap_or_default();
     globs.iter().map(|glob| Pattern::new(root, "", glob, true)).collect()
+}
+
+/// A name as pictures have it.
+fn is_picture_name(name: &str) -> bool {
+    let (_, extension) = name.rsplit_once('.').unwrap_or_default();
+    let known = ["png", "jpg", "jpeg", "gif", "webp"];
+    known.iter().any(|it| extension.eq_ignore_ascii_case(it))
 }
 
 struct Filter {
@@ -124,10 +136,12 @@ impl Found {
         };
         let before = self.files.len();
         let mut seen = 0;
+        // `*.png` asks for pictures, `*` does not.
+        let names_kind = is_picture_name(path);
         walk::files(root, &folder, &mut |path| {
             seen += 1;
             if pattern.as_ref().is_none_or(|it| it.matches(path)) && filter.takes(path) {
-                self.add(path.to_owned(), false);
+                self.add(path.to_owned(), names_kind && is_picture_name(path));
             }
             seen < MAX_SEEN && self.files.len() <= MAX_FILES && !cancelled.load(Ordering::Relaxed)
         });
@@ -144,6 +158,7 @@ impl Found {
 
     fn contents(mut self, root: &Root, cap: usize) -> ToolOutput {
         let mut text = String::new();
+        let mut pictures = Pictures::default();
         let mut left_out = Vec::new();
         let count = self.files.len();
         for (index, Wanted { path, is_named }) in self.files.iter().enumerate() {
@@ -152,6 +167,13 @@ impl Found {
             let share = (left / (count - index).max(1)).max(MIN_SHARE);
             if index >= MAX_FILES || left < MIN_SHARE.min(cap) {
                 left_out.push(format!("`{path}`"));
+                continue;
+            }
+            if *is_named && let Some(shown) = pictures.add(root, path) {
+                match shown {
+                    Ok(line) => text.push_str(&line),
+                    Err(why) => self.notes.push(format!("cannot read `{path}`: {why}")),
+                }
                 continue;
             }
             match start_of(root, path, share) {
@@ -180,7 +202,34 @@ impl Found {
         for note in &self.notes {
             let _ = writeln!(text, "({note})");
         }
-        ToolOutput { success, ..ToolOutput::text(text) }
+        ToolOutput { success, images: pictures.images, ..ToolOutput::text(text) }
+    }
+}
+
+/// The pictures of an answer.
+#[derive(Default)]
+struct Pictures {
+    images: Vec<Image>,
+    /// Base64 characters of all of them.
+    length: usize,
+}
+
+impl Pictures {
+    /// Adds a picture; what is said about it, or why it cannot be shown. `None` when it is none.
+    fn add(&mut self, root: &Root, path: &str) -> Option<Result<String, String>> {
+        let mut start = Vec::new();
+        root.open_file(path).ok()?.take(16).read_to_end(&mut start).ok()?;
+        let output = match picture::open(root, path, &start) {
+            Ok(output) => output?,
+            Err(why) => return Some(Err(why)),
+        };
+        let length: usize = output.images.iter().map(|image| image.data.len()).sum();
+        if self.images.len() >= MAX_PICTURES || self.length + length > MAX_PICTURE_BYTES {
+            return Some(Err("there are too many pictures for one answer".to_owned()));
+        }
+        self.length += length;
+        self.images.extend(output.images);
+        Some(Ok(format!("--- {path} ---\n{}\n", output.text)))
     }
 }
 

@@ -1,5 +1,5 @@
 //! `text_editor`: looks at files and edits them, the text editor that Claude models know
-//! (`str_replace_based_edit_tool`): `view`, `create`, `str_replace`, `insert`.
+//! (`str_replace_based_edit_tool`): `view`, also of pictures, `create`, `str_replace`, `insert`.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -10,7 +10,7 @@ use super::list_dir::{self, list_dir};
 use super::root::Root;
 use super::substitute::{self, Count};
 use super::write_file::{self, write_file};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const TEXT_EDITOR: GuestTool = GuestTool {
@@ -106,6 +106,9 @@ fn view(call: &Call<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput
         }
     }
     let content = call.root.read(&target, MAX_VIEW).map_err(|err| failed(err.to_string()))?;
+    if let Some(picture) = picture::shown(&target, &content).map_err(failed)? {
+        return Ok(picture);
+    }
     if memchr::memchr(0, &content).is_some() {
         return Err(failed(format!("it is a binary file of {} bytes", content.len())));
     }

@@ -81,6 +81,13 @@ impl Fault {
         Sent { status, headers, body: body.to_string() }
     }
 
+    /// OpenAI's code and the protocol's message, for an error inside a stream.
+    pub(super) fn said_in_stream(&self, wire: Wire) -> (String, String) {
+        let (_, code, message) = self.words(wire);
+        let code = if code.is_empty() { "invalid_request_error".to_owned() } else { code };
+        (code, message)
+    }
+
     /// Status, OpenAI's code, and message.
     #[expect(clippy::too_many_lines, reason = "a table")]
     fn words(&self, wire: Wire) -> (u16, String, String) {

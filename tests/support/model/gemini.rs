@@ -55,7 +55,8 @@ pub(super) fn events(turn: &Turn, asked: &Asked) -> Answer {
             writer.data(&json!({"error": error}));
         }
         Finale::Error(data) => writer.data(data),
-        Finale::None => {}
+        // Said as a failure by now.
+        Finale::Overflow | Finale::None => {}
     }
     Answer { chunks: writer.chunks, items: writer.parts }
 }

@@ -46,7 +46,8 @@ pub(super) fn events(turn: &Turn, asked: &Asked) -> Answer {
             writer.event("error", json!({"error": error, "request_id": request}));
         }
         Finale::Error(data) => writer.event("error", data.clone()),
-        Finale::None => {}
+        // Said as a failure by now.
+        Finale::Overflow | Finale::None => {}
     }
     Answer { chunks: writer.chunks, items: writer.blocks }
 }

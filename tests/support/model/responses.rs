@@ -43,7 +43,8 @@ pub(super) fn events(turn: &Turn, asked: &Asked) -> Answer {
             writer.event("response.failed", json!({"response": whole}));
         }
         Finale::Error(data) => writer.event("error", data.clone()),
-        Finale::None => {}
+        // Said as a failure by now.
+        Finale::Overflow | Finale::None => {}
     }
     Answer { chunks: writer.chunks, items }
 }

@@ -73,6 +73,8 @@ pub(super) enum Finale {
         message: String,
     },
     Error(Value),
+    /// The conversation turns out to be too long, in the protocol's own words.
+    Overflow,
     None,
 }
 
@@ -226,6 +228,11 @@ pub fn failed(code: &str, message: &str) -> Turn {
     Turn { finale, ..say("half") }
 }
 
+/// A request beyond the context window that is taken at first, and refused in the stream.
+pub fn overflow_in_stream() -> Turn {
+    Turn { finale: Finale::Overflow, ..say("half") }
+}
+
 /// A reply that ends in an `error` event with this data (Responses adds `type` and
 /// `sequence_number`).
 pub fn error_event(data: Value) -> Turn {
@@ -292,6 +299,11 @@ impl Turn {
 
     /// The events of the turn that answers a request.
     pub(super) fn events(&self, asked: &Asked) -> Answer {
+        if matches!(self.finale, Finale::Overflow) {
+            let (code, message) = Fault::overflow().said_in_stream(asked.wire);
+            let finale = Finale::Failed { code, message };
+            return Turn { finale, ..self.clone() }.events(asked);
+        }
         let answer = match asked.wire {
             Wire::Responses => responses::events(self, asked),
             Wire::Chat => chat::events(self, asked),

@@ -29,9 +29,10 @@ pub(super) struct Validator {
     violations: Vec<String>,
     may_rewrite: bool,
     is_proxied: bool,
+    may_store: bool,
     heads: Heads,
     replies: Vec<Reply>,
-    /// Of requests that let the server store: the whole conversation, by the id of the reply.
+    /// The conversations that Responses was asked to store, by the id of their last reply.
     stored: BTreeMap<String, Vec<Value>>,
 }
 
@@ -68,38 +69,27 @@ impl Validator {
         self.is_proxied = true;
     }
 
+    pub(super) fn allow_stored(&mut self) {
+        self.may_store = true;
+    }
+
     pub(super) fn issued(&mut self, asked: &Asked, answer: &Answer, is_whole: bool) {
         let items = answer.items.clone();
-        let id = format!("resp_{}", asked.number);
-        if let Some(conversation) = self.stored.get_mut(&id) {
-            conversation.extend(items.iter().cloned());
+        if asked.wire == Wire::Responses && asked.body["store"] == true && is_whole {
+            let mut all = self.remembered(&asked.body).unwrap_or_default().to_vec();
+            all.extend(list(&asked.body, "input").iter().chain(&items).cloned());
+            self.stored.insert(format!("resp_{}", asked.number), all);
         }
         self.replies.push(Reply { wire: asked.wire, number: asked.number, items, is_whole });
     }
 
-    /// A request as it would be without state on the server: what is stored under the id that it
-    /// names, with what it adds. A reply that is not stored is nobody's mistake: it may have expired.
-    fn whole(&mut self, asked: &Asked) -> Result<Asked, Fault> {
-        let mut whole = asked.clone();
-        if asked.wire != Wire::Responses || asked.body["store"] != true {
-            return Ok(whole);
+    /// What was said before this request, as far as the server has stored it; `None` when it does not
+    /// know the reply that the request names.
+    fn remembered(&self, body: &Value) -> Option<&[Value]> {
+        match body.get("previous_response_id").and_then(Value::as_str) {
+            None => Some(&[]),
+            Some(id) => self.stored.get(id).map(Vec::as_slice),
         }
-        let mut input = Vec::new();
-        if let Some(id) = asked.body["previous_response_id"].as_str() {
-            let Some(stored) = self.stored.get(id) else {
-                let words = format!("Previous response with id '{id}' not found.");
-                return Err(Fault::new(400, "previous_response_not_found", &words));
-            };
-            input.clone_from(stored);
-        }
-        input.extend_from_slice(list(&asked.body, "input"));
-        self.stored.insert(format!("resp_{}", asked.number), input.clone());
-        if let Some(fields) = whole.body.as_object_mut() {
-            fields.shift_remove("previous_response_id");
-            fields.insert("store".to_owned(), false.into());
-            fields.insert("input".to_owned(), input.into());
-        }
-        Ok(whole)
     }
 
     /// Checks a request; the provider's refusal if it would refuse.
@@ -107,18 +97,37 @@ impl Validator {
         if self.is_proxied {
             return None;
         }
-        let mut problems = Problems::default();
-        let whole = match self.whole(asked) {
-            Ok(whole) => whole,
-            Err(fault) => return Some(fault),
+        let Some(remembered) = self.remembered(&asked.body) else {
+            let id = text(&asked.body, "previous_response_id");
+            let words = format!("Previous response with id '{id}' not found.");
+            return Some(Fault::new(400, "previous_response_not_found", &words));
         };
-        let (sent, asked) = (asked, &whole);
+        if asked.wire != Wire::Responses || !self.may_store || asked.body["store"] != true {
+            return self.whole_request(asked, &asked.body, recorded);
+        }
+        // The rules are about the conversation as a whole.
+        let mut body = asked.body.clone();
+        let input: Vec<Value> =
+            remembered.iter().chain(list(&asked.body, "input")).cloned().collect();
+        body["input"] = Value::Array(input);
+        body["store"] = Value::Bool(false);
+        if let Some(fields) = body.as_object_mut() {
+            fields.shift_remove("previous_response_id");
+        }
+        let whole =
+            Asked { wire: asked.wire, number: asked.number, model: asked.model.clone(), body };
+        self.whole_request(&whole, &asked.body, recorded)
+    }
+
+    /// `sent` is the body as it came; `asked` holds it with what the server remembers.
+    fn whole_request(&mut self, asked: &Asked, sent: &Value, recorded: &Recorded) -> Option<Fault> {
+        let mut problems = Problems::default();
         let kind = recorded.header("content-type");
         problems.must(kind.starts_with("application/json"), || {
             "content-type is not application/json".to_owned()
         });
-        if sent.body.is_object() {
-            for complaint in schema::check(sent.wire, &sent.body) {
+        if sent.is_object() {
+            for complaint in schema::check(asked.wire, sent) {
                 problems.refuse(complaint);
             }
         } else {
