@@ -40,9 +40,12 @@ const GEMINI: Voice =
     Voice { wire: Wire::Gemini, model: "gemini-3.5-flash", shell: "run_shell_command" };
 const VOICES: [&Voice; 4] = [&RESPONSES, &CHAT, &MESSAGES, &GEMINI];
 
+/// A script as each protocol needs it.
+type Script = fn(Wire) -> Vec<Turn>;
+
 /// One turn against a script on each protocol: how it ends, and how many requests it takes.
 struct Row {
-    script: fn(Wire) -> Vec<Turn>,
+    script: Script,
     ends: &'static str,
     requests: usize,
     /// What the waits must be at least, in order, and are at most a tenth above.
@@ -236,7 +239,7 @@ fn faults_server_errors_are_tried_again_with_growing_waits() {
 
 #[test]
 fn faults_that_no_retry_can_mend_are_asked_once() {
-    let rows: [(fn(Wire) -> Vec<Turn>, &str); 6] = [
+    let rows: [(Script, &str); 6] = [
         (|_| vec![fail(400, "invalid_request_error", "Unknown parameter")], "Rejected 400"),
         (|_| vec![unauthorized()], "Authentication"),
         (|_| vec![fail(403, "permission_error", "Not for you")], "Authentication"),
@@ -340,7 +343,7 @@ fn faults_inside_a_stream_are_what_they_say() {
     for seen in check(&Row { script, ends: "Unavailable", requests: 8, waits: &[] }) {
         assert!(seen.lost.unwrap().input > 0, "an answer had begun each time");
     }
-    for script in [(|_| vec![overflow()]) as fn(Wire) -> _, |wire| vec![overflow_in_stream(wire)]] {
+    for script in [(|_| vec![overflow()]) as Script, |wire| vec![overflow_in_stream(wire)]] {
         check(&Row { script, ends: "ContextOverflow", requests: 1, waits: &[] });
     }
 }
