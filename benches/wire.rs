@@ -43,7 +43,7 @@ fn measure(slug: &str, effort: &str, stream: &[u8]) {
         cache_key: "bench",
         previous: None,
     };
-    let size = wire::encode(wire, &request).unwrap().len();
+    let size = wire::encode(wire, &request).len();
     let encoding = median(200, || {
         black_box(wire::encode(wire, black_box(&request)));
     });
@@ -51,7 +51,7 @@ fn measure(slug: &str, effort: &str, stream: &[u8]) {
     println!("{word}: encode, 100 turns, {} KB: {encoding:?}", size / 1024);
 
     let decoding = median(50, || {
-        let mut decoder = Stream::new(wire).unwrap();
+        let mut decoder = Stream::new(wire);
         for chunk in stream.chunks(16 << 10) {
             decoder.push(black_box(chunk), &|_| {}).unwrap();
         }

@@ -33,7 +33,7 @@ fn body(model: &Model, history: &[Item]) -> Value {
         cache_key: "run-1",
         previous: None,
     };
-    serde_json::from_slice(&wire::encode(Wire::Chat, &request).unwrap()).unwrap()
+    serde_json::from_slice(&wire::encode(Wire::Chat, &request)).unwrap()
 }
 
 /// The assistant message that a received reply goes back as, with its calls answered.

@@ -10,7 +10,6 @@ use patchwright::cli::{Cli, action};
 use patchwright::config::file;
 use patchwright::error::FailureKind;
 use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::Wire;
 use patchwright::provider::wire;
 use serde_json::Value;
 
@@ -314,30 +313,12 @@ fn the_table_of_models_is_the_catalogue() {
         that budgets hold.\n\n| `--model` | provider | wire | tools | context | output | price | effort |\n\
         |---|---|---|---|---|---|---|---|\n"
         .to_owned();
-    let (mut rows, mut unspoken) = (0, BTreeSet::new());
+    let mut rows = 0;
     for slug in catalogue.slugs() {
-        let model = catalogue.resolve(slug, None).unwrap();
-        if wire::SPOKEN.contains(&model.wire) {
-            text.push_str(&row(slug, &model));
-            rows += 1;
-        } else {
-            unspoken.insert(slug);
-        }
+        text.push_str(&row(slug, &catalogue.resolve(slug, None).unwrap()));
+        rows += 1;
     }
     assert!(rows > 10, "{rows}");
-    if !unspoken.is_empty() {
-        let names: Vec<String> = unspoken.iter().map(|slug| format!("`{slug}`")).collect();
-        let unspoken_wires = [Wire::Messages, Wire::Gemini].into_iter();
-        let unspoken_wires = unspoken_wires.filter(|wire| !wire::SPOKEN.contains(wire));
-        let wires = unspoken_wires.map(wire::word).collect::<Vec<_>>().join(" and ");
-        write!(
-            text,
-            "\nIn the catalogue, but asked on wires that this version does not speak ({wires}); reach them \
-             through a server that offers Chat Completions, as `chat/NAME`:\n{}.\n",
-            names.join(", ")
-        )
-        .unwrap();
-    }
     generated("docs/models.md", &text);
 }
 

@@ -68,7 +68,7 @@ fn encoded(model: &Model, effort: Option<&str>, choice: ToolChoice, history: &[I
         cache_key: "run-1",
         previous: None,
     };
-    wire::encode(Wire::Gemini, &request).unwrap()
+    wire::encode(Wire::Gemini, &request)
 }
 
 fn body(slug: &str, history: &[Item]) -> Value {

@@ -95,7 +95,7 @@ impl Proxy {
             .spawn()
             .unwrap();
         let mut proxy = Proxy { child, root: format!("http://127.0.0.1:{port}"), log };
-        let patience = Instant::now() + Duration::from_secs(240);
+        let patience = Instant::now() + Duration::from_mins(4);
         while !is_ready(port) {
             let has_ended = proxy.child.try_wait().unwrap().is_some();
             if has_ended || Instant::now() > patience {
@@ -209,8 +209,10 @@ fn run(world: TestWorld, model: &str, proxy: &Proxy) -> (TestWorld, String) {
     (world, output.stderr)
 }
 
+type Pairs = Vec<(String, String)>;
+
 /// Ids and names of the calls in a Chat request, and the outputs by the ids that they answer.
-fn calls_and_outputs(request: &Value) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn calls_and_outputs(request: &Value) -> (Pairs, Pairs) {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other[0]["text"].as_str().unwrap_or_default().to_owned(),

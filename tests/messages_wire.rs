@@ -93,7 +93,7 @@ impl Ask<'_> {
     }
 
     fn body(&self, history: &[Item]) -> Value {
-        let bytes = wire::encode(Wire::Messages, &self.request(history)).unwrap();
+        let bytes = wire::encode(Wire::Messages, &self.request(history));
         serde_json::from_slice(&bytes).unwrap()
     }
 }
@@ -568,8 +568,8 @@ fn messages_requests_extend_each_other_and_find_their_cache() {
     for length in 1..=turns.len() {
         let history = turns[..length].concat();
         let ask = ask("claude-sonnet-5");
-        let raw = wire::encode(Wire::Messages, &ask.request(&history)).unwrap();
-        assert_eq!(raw, wire::encode(Wire::Messages, &ask.request(&history)).unwrap());
+        let raw = wire::encode(Wire::Messages, &ask.request(&history));
+        assert_eq!(raw, wire::encode(Wire::Messages, &ask.request(&history)));
         let text = String::from_utf8(raw).unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
         check_rules(&body, "long");

@@ -861,7 +861,7 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
         cache_key: "",
         previous: None,
     };
-    let body = wire::encode(Wire::Responses, &request).unwrap();
+    let body = wire::encode(Wire::Responses, &request);
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(
         body["input"],

@@ -54,7 +54,7 @@ fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
         cache_key: "run-1",
         previous: None,
     };
-    wire::encode(Wire::Responses, &request).unwrap()
+    wire::encode(Wire::Responses, &request)
 }
 
 fn parsed(body: &[u8]) -> Value {
@@ -302,7 +302,7 @@ fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
         cache_key: "run-1",
         previous: None,
     };
-    wire::encode(Wire::Chat, &request).unwrap()
+    wire::encode(Wire::Chat, &request)
 }
 
 /// A conversation with everything that Chat has to say in its own way.

@@ -40,7 +40,7 @@ fn body(
         cache_key: "run-1",
         previous,
     };
-    serde_json::from_slice(&wire::encode(Wire::Responses, &request).unwrap()).unwrap()
+    serde_json::from_slice(&wire::encode(Wire::Responses, &request)).unwrap()
 }
 
 fn reply(fixture: &str) -> Reply {

@@ -27,7 +27,7 @@ pub fn check(wire: Wire, data: &[u8]) {
 }
 
 fn decode<'a>(wire: Wire, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, Fault> {
-    let mut stream = Stream::new(wire).expect("all wires are spoken");
+    let mut stream = Stream::new(wire);
     for piece in pieces {
         stream.push(piece, &|_| {})?;
     }
@@ -87,9 +87,8 @@ fn goes_back(wire: Wire, reply: Reply) {
             cache_key: "",
             previous: None,
         };
-        if let Some(body) = wire::encode(model.wire, &request) {
-            let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&body);
-            assert!(parsed.is_ok_and(|body| body.is_object()), "not JSON, from {wire:?}");
-        }
+        let body = wire::encode(model.wire, &request);
+        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&body);
+        assert!(parsed.is_ok_and(|body| body.is_object()), "not JSON, from {wire:?}");
     }
 }

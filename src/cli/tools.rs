@@ -95,8 +95,7 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
         cache_key: "",
         previous: None,
     };
-    let body = wire::encode(model.wire, &request)
-        .ok_or_else(|| Failure::internal("a wire that is spoken has no encoder"))?;
+    let body = wire::encode(model.wire, &request);
     let body: Body = serde_json::from_slice(&body)
         .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
     Ok(format!("{}\n", body.tools.as_deref().map_or("[]", RawValue::get)))

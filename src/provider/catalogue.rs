@@ -96,22 +96,11 @@ impl Model {
         self.slug.strip_prefix("scripted:").filter(|_| self.provider == "scripted").map(Path::new)
     }
 
-    /// Refuses what would fail at the first request: a wire that this build does not speak, a
-    /// reasoning effort that the model does not have.
+    /// Refuses what would fail at the first request: a reasoning effort that the model does not have.
     pub fn check(&self, effort: Option<&str>) -> Result<()> {
         let slug = &self.slug;
         if self.provider == "scripted" {
             return Ok(());
-        }
-        if !wire::SPOKEN.contains(&self.wire) {
-            let word = wire::word(self.wire);
-            let spoken = wire::SPOKEN.iter().map(|wire| format!("`{}`", wire::word(*wire)));
-            let failure = format!(
-                "`{slug}` is asked on the `{word}` wire, which this version does not speak"
-            );
-            return Err(Failure::usage(failure)
-                .hint(format!("`--wire` can be {}", spoken.collect::<Vec<_>>().join(", ")))
-                .hint("choose an OpenAI model, or `chat/NAME` with `--base-url`"));
         }
         let Some(effort) = effort else { return Ok(()) };
         // What an unknown model can do is the endpoint's to say.

@@ -306,11 +306,7 @@ impl HttpProvider {
     /// One request with its retries.
     async fn ask(&self, request: &Request<'_>, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         let wire = request.model.wire;
-        let Some(body) = wire::encode(wire, request) else {
-            let word = wire::word(wire);
-            let message = format!("this build does not speak the `{word}` wire");
-            return Err(Fault::new(FaultKind::Rejected(0), message));
-        };
+        let body = wire::encode(wire, request);
         let prepared = Prepared {
             url: self.endpoint.url(wire, &request.model.slug),
             headers: self.headers(request.model),

@@ -94,7 +94,7 @@ impl Provider for Recorder {
         request: &Request<'_>,
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError> {
-        let body = String::from_utf8(wire::encode(Wire::Responses, request).unwrap()).unwrap();
+        let body = String::from_utf8(wire::encode(Wire::Responses, request)).unwrap();
         let asked = (without_times(&body), request.history.to_vec());
         self.asked.lock().unwrap().push(asked);
         self.script.reply(request, progress).await

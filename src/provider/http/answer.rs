@@ -48,7 +48,7 @@ enum Shape {
 
 impl Reading {
     pub(super) fn new(wire: Wire, response: Response, idle: Duration) -> Reading {
-        Reading { wire, response, idle, stream: wire::Stream::new(wire), ended: None }
+        Reading { wire, response, idle, stream: Some(wire::Stream::new(wire)), ended: None }
     }
 
     /// True when events have arrived, so that the attempt may be billed.

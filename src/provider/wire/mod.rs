@@ -24,18 +24,17 @@ pub const MAX_STREAM: usize = 64 << 20;
 /// Items of one reply at most.
 pub const MAX_ITEMS: usize = 1024;
 
-/// The wires that this build speaks.
-pub const SPOKEN: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
+/// Every wire.
+pub const ALL: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
 /// The body of a request. The same request gives the same bytes, and the request of the next turn
-/// differs only by what is appended to the conversation. `None` for a wire that is not
-/// in [`SPOKEN`].
-pub fn encode(wire: Wire, request: &Request<'_>) -> Option<Vec<u8>> {
+/// differs only by what is appended to the conversation.
+pub fn encode(wire: Wire, request: &Request<'_>) -> Vec<u8> {
     match wire {
-        Wire::Responses => Some(responses::encode(request)),
-        Wire::Chat => Some(chat::encode(request)),
-        Wire::Gemini => Some(gemini::encode(request)),
-        Wire::Messages => Some(messages::encode(request)),
+        Wire::Responses => responses::encode(request),
+        Wire::Chat => chat::encode(request),
+        Wire::Gemini => gemini::encode(request),
+        Wire::Messages => messages::encode(request),
     }
 }
 
@@ -108,21 +107,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The decoder for an answer on this wire; `None` for a wire that is not in [`SPOKEN`].
-    pub fn new(wire: Wire) -> Option<Stream> {
+    /// The decoder for an answer on this wire.
+    pub fn new(wire: Wire) -> Stream {
         let decoder = match wire {
             Wire::Responses => Decoder::Responses(Box::default()),
             Wire::Chat => Decoder::Chat(Box::default()),
             Wire::Gemini => Decoder::Gemini(Box::default()),
             Wire::Messages => Decoder::Messages(Box::default()),
         };
-        Some(Stream {
+        Stream {
             parser: sse::Parser::default(),
             decoder,
             events: Vec::new(),
             received: 0,
             started: false,
-        })
+        }
     }
 
     /// Takes the next bytes. After an error the stream is of no further use.
