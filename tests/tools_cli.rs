@@ -1,7 +1,8 @@
 //! `patchwright tools`: the declarations are what the wire sends, and bad arguments are answered.
 
 use expect_test::{Expect, expect};
-use patchwright::cli::tools::{ToolsArgs, WireName, run};
+use patchwright::cli::common::WireName;
+use patchwright::cli::tools::{ToolsArgs, run};
 use serde_json::Value;
 
 fn args(model: &str) -> ToolsArgs {

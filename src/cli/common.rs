@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::tools::WireName;
+use clap::ValueEnum;
+
 use crate::config::file::parse_duration;
 use crate::config::merge::{self, take};
 use crate::config::{Config, SandboxChoice, Source};
 use crate::error::Result;
+use crate::provider::item::Wire;
 
 /// Flags shared by `issue`, `exec`, `action`, `demo` and `replay`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -143,4 +145,28 @@ fn commands(given: &[String]) -> Option<Vec<String>> {
     let commands: Vec<String> =
         given.iter().map(|command| command.trim().to_owned()).filter(|c| !c.is_empty()).collect();
     (!commands.is_empty()).then_some(commands)
+}
+
+/// A protocol by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WireName {
+    /// The Responses API of `OpenAI`
+    Responses,
+    /// Chat Completions, spoken by most servers
+    Chat,
+    /// The Messages API of Anthropic
+    Messages,
+    /// The Gemini API
+    Gemini,
+}
+
+impl WireName {
+    pub fn wire(self) -> Wire {
+        match self {
+            WireName::Responses => Wire::Responses,
+            WireName::Chat => Wire::Chat,
+            WireName::Messages => Wire::Messages,
+            WireName::Gemini => Wire::Gemini,
+        }
+    }
 }

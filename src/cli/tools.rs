@@ -3,15 +3,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::common::Common;
+use crate::cli::common::{Common, WireName};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
 use crate::provider::hosted;
-use crate::provider::item::Wire;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
 use crate::tools::registry::ToolSet;
@@ -36,30 +35,6 @@ pub struct ToolsArgs {
     /// Operator's configuration file: its `models` are known and its `hosted-tools` declared
     #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-}
-
-/// A protocol by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WireName {
-    /// The Responses API of `OpenAI`
-    Responses,
-    /// Chat Completions, spoken by most servers
-    Chat,
-    /// The Messages API of Anthropic
-    Messages,
-    /// The Gemini API
-    Gemini,
-}
-
-impl WireName {
-    pub fn wire(self) -> Wire {
-        match self {
-            WireName::Responses => Wire::Responses,
-            WireName::Chat => Wire::Chat,
-            WireName::Messages => Wire::Messages,
-            WireName::Gemini => Wire::Gemini,
-        }
-    }
 }
 
 /// The part of a request body that declares tools, as it was encoded; left out when there are none.
