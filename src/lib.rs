@@ -36,6 +36,8 @@ pub mod policy;
 #[cfg(feature = "host")]
 pub mod report;
 #[cfg(feature = "host")]
+pub mod review;
+#[cfg(feature = "host")]
 pub mod verify;
 
 pub mod edit_format;

@@ -166,7 +166,7 @@ fn edit_format(model: &Model) -> &'static str {
 /// What is said of the mode; nothing where the work is to be done, which system prompts expect.
 pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
     match mode {
-        Mode::Execute => Ok(None),
+        Mode::Execute | Mode::Review => Ok(None),
         Mode::Plan => text("mode/plan.md").map(Some),
     }
 }

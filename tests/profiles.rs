@@ -90,7 +90,7 @@ impl Desk {
             clock: clock(),
             progress: &|_: Happening<'_>| {},
         };
-        work(&Dispatch::new(means, &self.plan)).await
+        work(&Dispatch::new(means, &self.plan, &std::sync::Mutex::default())).await
     }
 
     async fn output(&self, call: &ToolCall) -> CallOutput {

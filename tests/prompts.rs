@@ -173,7 +173,7 @@ fn checks() -> Vec<String> {
 fn environment(mode: Mode) -> Environment {
     let writable = match mode {
         Mode::Execute => vec!["/workspace".to_owned(), "$TMPDIR (not kept)".to_owned()],
-        Mode::Plan => Vec::new(),
+        Mode::Plan | Mode::Review => Vec::new(),
     };
     Environment {
         cwd: "/workspace".to_owned(),

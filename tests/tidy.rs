@@ -85,7 +85,7 @@ fn only_the_places_that_may_read_the_environment_or_print_do() {
 const LAYERS: &[&[&str]] = &[
     &["cli", "doctor"],
     &["task"],
-    &["agent", "report", "policy", "verify", "context", "world", "telemetry"],
+    &["agent", "report", "review", "policy", "verify", "context", "world", "telemetry"],
     &["tools", "provider", "sandbox", "forge", "git"],
     &["patch", "edit_format", "prompt", "guest"],
     &["config", "event", "clock"],
@@ -127,6 +127,9 @@ const DATA: &[&str] = &[
     "sandbox::ContainerLimits",
     "forge::",
     "report::annotations",
+    "review::finding",
+    "event::mention",
+    "config::{",
     "report::text",
     "agent::journal",
     "cli::ui::Ui",

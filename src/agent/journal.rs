@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
 use crate::provider::item::{CallOutput, Item, Usage};
+use crate::review::finding::Finding;
 use crate::task::Task;
 use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
@@ -118,6 +119,10 @@ pub enum Entry {
     },
     PlanUpdated {
         plan: Plan,
+    },
+    /// The model reported a finding.
+    Found {
+        finding: Finding,
     },
     /// A check ran; `when` is `base`, `loop` or `head`.
     Checked {

@@ -18,6 +18,7 @@ use super::text_calls;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Item, StopReason, ToolCall, Usage};
 use crate::provider::{Reply, ToolDeclaration};
+use crate::review::finding::Finding;
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
@@ -56,6 +57,8 @@ pub struct State {
     pub prompt: Option<Prompt>,
     pub history: History,
     pub plan: Plan,
+    /// What a review has found.
+    pub findings: Vec<Finding>,
     pub spending: Spending,
     /// The last thing that the model said.
     pub final_message: String,
@@ -138,6 +141,7 @@ impl State {
             }
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
+            Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::CallStarted { .. }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::budget::Which;
 use crate::error::Failure;
 use crate::provider::ProviderError;
+use crate::review::finding::Finding;
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 
@@ -18,6 +19,8 @@ pub struct Stopped {
     /// What the model said last; empty when it never said anything.
     pub final_message: String,
     pub plan: Plan,
+    /// What a review has found.
+    pub findings: Vec<Finding>,
     pub spending: Spending,
     /// Paths that tools reported as changed. Shell commands change files without reporting them, so
     /// this is for progress, not for the change set.

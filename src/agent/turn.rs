@@ -21,6 +21,7 @@ use crate::guest::client::CollectLimits;
 use crate::prompt;
 use crate::provider::item::{Item, Role, ToolCall, Usage, Wire};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
+use crate::review::finding::Finding;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
 use crate::tools::profile::Profile;
@@ -32,6 +33,8 @@ pub struct Agent<'a> {
     state: State,
     /// The plan as the model keeps it, shared with the tool that does.
     plan: Mutex<Plan>,
+    /// What a review has found, shared with the tool that reports it.
+    findings: Mutex<Vec<Finding>>,
     /// What requests without a reply have cost and is not counted yet.
     lost: Mutex<Usage>,
     touched: BTreeSet<String>,
@@ -56,6 +59,7 @@ impl<'a> Agent<'a> {
             spec,
             state: State::default(),
             plan: Mutex::default(),
+            findings: Mutex::default(),
             lost: Mutex::default(),
             touched: BTreeSet::new(),
             notes,
@@ -91,6 +95,7 @@ impl<'a> Agent<'a> {
         }
         self.is_resumed = true;
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
+        *self.findings.lock().unwrap_or_else(PoisonError::into_inner) = self.state.findings.clone();
         let reason = match self.redo(recorded).await {
             Ok(()) => self.turns().await,
             Err(stop) => stop,
@@ -327,7 +332,7 @@ impl<'a> Agent<'a> {
             clock: self.spec.clock,
             progress: self.spec.progress,
         };
-        Dispatch::new(means, &self.plan)
+        Dispatch::new(means, &self.plan, &self.findings)
     }
 
     /// Every wait ends with the run's deadline, and when somebody wants to stop.
@@ -399,6 +404,7 @@ impl<'a> Agent<'a> {
             reason,
             final_message,
             plan: self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            findings: self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             spending,
             touched: self.touched.clone(),
             notes: self.notes.clone(),

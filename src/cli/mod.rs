@@ -9,6 +9,8 @@ pub mod doctor;
 pub mod exec;
 pub mod issue;
 pub mod replay;
+pub mod respond;
+pub mod review;
 pub mod tools;
 pub mod ui;
 
@@ -35,6 +37,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Issue(issue::Args),
+    Review(review::Args),
+    Respond(respond::Args),
     Exec(exec::Args),
     Action(action::Args),
     Replay(replay::Args),
@@ -49,6 +53,8 @@ impl Command {
     pub fn ui(&self, env: &Env, secrets: &'static Redactor) -> Ui {
         let common = match self {
             Command::Issue(args) => Some(&args.common),
+            Command::Review(args) => Some(&args.common),
+            Command::Respond(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
             Command::Demo(args) => Some(&args.common),
             Command::Action(_)
@@ -70,6 +76,8 @@ impl Command {
     pub fn log_level(&self) -> Option<&'static str> {
         let verbose = match self {
             Command::Issue(args) => args.common.verbose,
+            Command::Review(args) => args.common.verbose,
+            Command::Respond(args) => args.common.verbose,
             Command::Exec(args) => args.common.verbose,
             Command::Demo(args) => args.common.verbose,
             _ => 0,
@@ -82,6 +90,8 @@ impl Command {
 pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
     match command {
         Command::Issue(args) => issue::run(args, &env, ui).await.map(code),
+        Command::Review(args) => review::run(args, &env, ui).await.map(code),
+        Command::Respond(args) => respond::run(args, &env, ui).await.map(code),
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,

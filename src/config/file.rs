@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::review::{RespondFile, ReviewFile};
 use super::{Mode, Personality};
 use crate::error::{Failure, Result};
 use crate::provider::catalogue::Fields;
@@ -50,6 +51,8 @@ pub struct File {
     pub container: Container,
     pub policy: Policy,
     pub publish: Publish,
+    pub review: ReviewFile,
+    pub respond: RespondFile,
     /// Operator only.
     pub access: Access,
     /// Operator only.

@@ -51,6 +51,8 @@ pub fn defaults() -> Result<Config> {
         publish: Publish::default(),
         access: Access::default(),
         identity: Identity { name: String::new(), email: String::new() },
+        review: super::review::Review::default(),
+        respond: super::review::Respond::default(),
         personality: Personality::default(),
         mode: Mode::default(),
         dry_run: false,

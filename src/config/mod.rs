@@ -7,6 +7,7 @@
 pub mod env;
 pub mod file;
 pub mod merge;
+pub mod review;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,6 +56,10 @@ pub struct Config {
     pub publish: Publish,
     pub access: Access,
     pub identity: Identity,
+    #[serde(default)]
+    pub review: review::Review,
+    #[serde(default)]
+    pub respond: review::Respond,
     /// The tone of what people read.
     #[serde(default)]
     pub personality: Personality,
@@ -112,6 +117,9 @@ pub enum Mode {
     /// Do the work
     #[default]
     Execute,
+    /// Read, run checks, report findings; nothing is changed
+    #[value(skip)]
+    Review,
 }
 
 /// How the pull request is made.

@@ -5,6 +5,7 @@
 //! sees webhook JSON.
 
 pub mod access;
+pub mod mention;
 pub mod payload;
 
 use std::collections::BTreeMap;

@@ -21,8 +21,9 @@ use async_trait::async_trait;
 use self::store::{About, Store};
 use super::marker::{carries, marked};
 use super::{
-    Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
-    Repository, RepositoryId, Role, transfer,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
+    Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
+    ReviewPosted, Role, Thread, transfer,
 };
 use crate::clock::Clock;
 use crate::git::transport::Remote;
@@ -300,7 +301,15 @@ impl Forge for LocalForge {
             head_branch: draft.head_branch,
             head_sha: head.to_string(),
             base_branch: draft.base_branch,
+            base_sha: String::new(),
             author: ourselves(),
+            head_repository: Some(repository.clone()),
+            is_fork: false,
+            maintainer_can_modify: false,
+            locked: false,
+            labels: Vec::new(),
+            created_at: self.store.now(),
+            updated_at: self.store.now(),
         };
         self.store.write_pull(&pull)?;
         Ok((pull, Operation::Created))
@@ -367,7 +376,85 @@ impl Forge for LocalForge {
         transfer::push(remote, from, commit, branch, expected).await
     }
 
+    async fn pull_request(&self, _: &RepositoryId, _: u64) -> Result<PullRequest, ForgeError> {
+        Err(missing())
+    }
+    async fn pull_requests_at(
+        &self,
+        _: &RepositoryId,
+        _: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        Err(missing())
+    }
+    async fn set_draft(&self, _: &RepositoryId, _: u64, _: bool) -> Result<(), ForgeError> {
+        Err(missing())
+    }
+    async fn compare(&self, _: &RepositoryId, _: &str, _: &str) -> Result<Comparison, ForgeError> {
+        Err(missing())
+    }
+    async fn reviews(&self, _: &RepositoryId, _: u64) -> Result<Vec<Review>, ForgeError> {
+        Err(missing())
+    }
+    async fn threads(&self, _: &RepositoryId, _: u64) -> Result<Vec<Thread>, ForgeError> {
+        Err(missing())
+    }
+    async fn post_review(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: &ReviewDraft,
+        _: &str,
+    ) -> Result<ReviewPosted, ForgeError> {
+        Err(missing())
+    }
+    async fn resolve_thread(&self, _: &str) -> Result<bool, ForgeError> {
+        Err(missing())
+    }
+    async fn comment_at(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: CommentPlace,
+    ) -> Result<Comment, ForgeError> {
+        Err(missing())
+    }
+    async fn reply(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: CommentPlace,
+        _: &str,
+        _: &str,
+    ) -> Result<Comment, ForgeError> {
+        Err(missing())
+    }
+    async fn react_to(&self, _: &RepositoryId, _: CommentPlace, _: &str) -> Result<(), ForgeError> {
+        Err(missing())
+    }
+    async fn put_check(
+        &self,
+        _: &RepositoryId,
+        _: &CheckDraft,
+    ) -> Result<Option<String>, ForgeError> {
+        Err(missing())
+    }
+    async fn check_runs(&self, _: &RepositoryId, _: &str) -> Result<Vec<CheckRun>, ForgeError> {
+        Err(missing())
+    }
+    async fn check_log(
+        &self,
+        _: &RepositoryId,
+        _: &CheckRun,
+        _: usize,
+    ) -> Result<Option<String>, ForgeError> {
+        Err(missing())
+    }
+
     fn compare_url(&self, _repository: &Repository, base: &str, branch: &str) -> String {
         format!("git -C {} diff {base}...{branch}", self.repository_path().display())
     }
+}
+
+fn missing() -> ForgeError {
+    ForgeError::State { message: "not there yet".to_owned() }
 }

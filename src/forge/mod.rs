@@ -7,6 +7,7 @@
 pub mod github;
 pub mod local;
 mod marker;
+mod review;
 mod transfer;
 
 use std::fmt;
@@ -17,6 +18,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::git::{Oid, PushOutcome};
+
+pub use self::review::{
+    CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
+    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, Side, Thread,
+};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,7 +129,18 @@ pub struct PullRequest {
     pub head_branch: String,
     pub head_sha: String,
     pub base_branch: String,
+    pub base_sha: String,
     pub author: Account,
+    /// Where the head branch is; `None` when that fork has been deleted.
+    pub head_repository: Option<RepositoryId>,
+    /// The head is in another repository than the base.
+    pub is_fork: bool,
+    /// People with write access here may push to the fork's branch.
+    pub maintainer_can_modify: bool,
+    pub locked: bool,
+    pub labels: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
 }
 
 /// A pull request as it should be.
@@ -263,6 +280,112 @@ pub trait Forge: Send + Sync {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError>;
+
+    async fn pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<PullRequest, ForgeError>;
+
+    /// Open pull requests that have this commit as their head, whatever repository it is in.
+    async fn pull_requests_at(
+        &self,
+        repository: &RepositoryId,
+        head_sha: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError>;
+
+    /// Converts to a draft, or marks as ready.
+    async fn set_draft(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        draft: bool,
+    ) -> Result<(), ForgeError>;
+
+    /// How `head` relates to `base`.
+    async fn compare(
+        &self,
+        repository: &RepositoryId,
+        base: &str,
+        head: &str,
+    ) -> Result<Comparison, ForgeError>;
+
+    /// All submitted reviews and our own pending one, oldest first.
+    async fn reviews(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Review>, ForgeError>;
+
+    /// All threads on the diff with all their comments.
+    async fn threads(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Thread>, ForgeError>;
+
+    /// Posts a review whose body carries `marker`, exactly once: a lost answer is resolved by looking
+    /// for the marker, and a pending review of our own is removed first.
+    async fn post_review(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        draft: &ReviewDraft,
+        marker: &str,
+    ) -> Result<ReviewPosted, ForgeError>;
+
+    /// Resolves a thread; false when we may not.
+    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError>;
+
+    /// The comment behind a place: author, text, when.
+    async fn comment_at(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
+    ) -> Result<Comment, ForgeError>;
+
+    /// Answers where it was asked, once: the body carries `marker`. What was asked in a review's body
+    /// is answered in the conversation.
+    async fn reply(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
+        marker: &str,
+        body: &str,
+    ) -> Result<Comment, ForgeError>;
+
+    /// A reaction to a comment; adding it again is fine. A review's body takes none, which is fine too.
+    async fn react_to(
+        &self,
+        repository: &RepositoryId,
+        place: CommentPlace,
+        content: &str,
+    ) -> Result<(), ForgeError>;
+
+    /// Creates or replaces our check run of this name on this commit; a commit status where the token
+    /// may not write check runs. Returns its page.
+    async fn put_check(
+        &self,
+        repository: &RepositoryId,
+        check: &CheckDraft,
+    ) -> Result<Option<String>, ForgeError>;
+
+    /// The latest check runs on a commit, with their annotations.
+    async fn check_runs(
+        &self,
+        repository: &RepositoryId,
+        sha: &str,
+    ) -> Result<Vec<CheckRun>, ForgeError>;
+
+    /// The end of the log of a check run, at most `limit` bytes; `None` when it has none.
+    async fn check_log(
+        &self,
+        repository: &RepositoryId,
+        check: &CheckRun,
+        limit: usize,
+    ) -> Result<Option<String>, ForgeError>;
 
     /// The page that compares base and branch, for people who open the pull request by hand.
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String;

@@ -13,6 +13,7 @@ pub mod commit;
 pub mod diff;
 mod dotgit;
 mod http;
+pub mod hunks;
 mod names;
 pub mod push;
 pub mod repo;

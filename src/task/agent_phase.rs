@@ -53,6 +53,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         reason: StopKind::Finished,
         final_message: state.final_message,
         plan: state.plan,
+        findings: state.findings,
         spending: state.spending,
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
@@ -91,7 +92,7 @@ pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
     let enforced = sandbox.enforced.clone();
     let mut stopped = converse(phase, &sandbox, &brief).await?;
     let collected = match (&stopped.reason, run.config.mode) {
-        (StopKind::Sandbox(_), _) | (_, Mode::Plan) => Ok(None),
+        (StopKind::Sandbox(_), _) | (_, Mode::Plan | Mode::Review) => Ok(None),
         _ => collect(phase, &sandbox).await,
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
@@ -141,7 +142,7 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
     let rounds = match run.config.mode {
         Mode::Execute => run.config.limits.verify_rounds,
         // There is no change to check.
-        Mode::Plan => 0,
+        Mode::Plan | Mode::Review => 0,
     };
     for _ in rounds_given(&run.folder.recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {

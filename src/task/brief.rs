@@ -107,7 +107,7 @@ impl Brief {
     pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
         let writable = match self.mode {
             Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
-            Mode::Plan => Vec::new(),
+            Mode::Plan | Mode::Review => Vec::new(),
         };
         self.opening(&Environment {
             cwd: sandbox.workspace.clone(),
@@ -168,6 +168,9 @@ fn task_text(
             Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
         }
         (TaskKind::Issue { .. }, None) => Err(Failure::internal("an issue task was not admitted")),
+        (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {
+            Err(Failure::internal("this task has a flow of its own"))
+        }
     }
 }
 

@@ -79,6 +79,10 @@ impl RunFolder {
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
         (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
+        (TaskKind::Review { repository, number, .. }, _) => format!("review-{repository}-{number}"),
+        (TaskKind::Respond { repository, number, place, command, .. }, _) => {
+            format!("respond-{repository}-{number}-{place:?}-{command:?}")
+        }
         (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
         (TaskKind::Exec { repository, base, prompt }, None) => {
             let place = fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
@@ -157,6 +161,10 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             TaskKind::Issue { repository: a, number: m, .. },
             TaskKind::Issue { repository: b, number: n, .. },
         ) => a == b && m == n,
+        (
+            TaskKind::Review { repository: a, number: m, head: h, .. },
+            TaskKind::Review { repository: b, number: n, head: i, .. },
+        ) => a == b && m == n && h == i,
         (a, b) => a == b,
     }
 }

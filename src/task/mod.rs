@@ -15,6 +15,8 @@ pub mod plan;
 pub mod progress;
 pub mod publish;
 pub mod replay;
+pub mod respond;
+pub mod review;
 pub mod run;
 pub mod salvage;
 pub mod settle;
@@ -25,7 +27,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::forge::RepositoryId;
+use crate::event::mention::Command;
+use crate::forge::{CommentPlace, RepositoryId};
 
 /// A decided piece of work with its limits. Written to the journal when the run starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +45,28 @@ pub enum TaskKind {
         repository: RepositoryId,
         number: u64,
         /// Who asked for it, with what, and when; absent when a person ran the command.
+        trigger: Option<Trigger>,
+    },
+    /// Review a pull request.
+    Review {
+        repository: RepositoryId,
+        number: u64,
+        trigger: Option<Trigger>,
+        /// The commit that the event or the command named; the head of the moment when absent.
+        #[serde(default)]
+        head: Option<String>,
+        /// Everything again, whatever was reviewed before.
+        #[serde(default)]
+        full: bool,
+    },
+    /// Do what a comment asks for, or answer it.
+    Respond {
+        repository: RepositoryId,
+        /// Of the issue or pull request.
+        number: u64,
+        /// Where it was asked; absent when it was asked on the command line or by a failing check.
+        place: Option<CommentPlace>,
+        command: Command,
         trigger: Option<Trigger>,
     },
     /// Follow a prompt on a local repository or URL; no forge.

@@ -98,7 +98,7 @@ pub async fn run_task(
         TaskKind::Issue { repository, number, trigger } => {
             Some(admit::admit(world, &config, repository, *number, trigger.as_ref()).await?)
         }
-        TaskKind::Exec { .. } => None,
+        TaskKind::Review { .. } | TaskKind::Respond { .. } | TaskKind::Exec { .. } => None,
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
@@ -202,7 +202,9 @@ impl Run<'_> {
     /// What the run is about, for titles: `acme/web#7`, or the prompt's beginning.
     pub fn subject(&self) -> String {
         match &self.task.kind {
-            TaskKind::Issue { repository, number, .. } => format!("{repository}#{number}"),
+            TaskKind::Issue { repository, number, .. }
+            | TaskKind::Review { repository, number, .. }
+            | TaskKind::Respond { repository, number, .. } => format!("{repository}#{number}"),
             TaskKind::Exec { prompt, .. } => prompt.chars().take(60).collect(),
         }
     }
@@ -337,6 +339,9 @@ impl Run<'_> {
             }
             (TaskKind::Issue { .. }, None) => {
                 return Err(Failure::internal("an issue task was not admitted"));
+            }
+            (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {
+                return Err(Failure::internal("this task has a flow of its own"));
             }
         };
         let recorded = self.folder.find(|entry| match entry {

@@ -24,6 +24,7 @@ use crate::error::Failure;
 use crate::guest::client::Client;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Content, ToolCall};
+use crate::review::finding::Finding;
 use crate::task::Limits;
 use crate::task::plan::Plan;
 
@@ -92,6 +93,7 @@ pub struct Means<'a> {
 pub struct Dispatch<'a> {
     means: Means<'a>,
     plan: &'a Mutex<Plan>,
+    findings: &'a Mutex<Vec<Finding>>,
     /// Reads share it, a write has it alone. It is fair, so calls pass in the order in which they
     /// were made.
     gate: RwLock<()>,
@@ -111,8 +113,12 @@ struct Ran {
 }
 
 impl<'a> Dispatch<'a> {
-    pub fn new(means: Means<'a>, plan: &'a Mutex<Plan>) -> Dispatch<'a> {
-        Dispatch { means, plan, gate: RwLock::new(()) }
+    pub fn new(
+        means: Means<'a>,
+        plan: &'a Mutex<Plan>,
+        findings: &'a Mutex<Vec<Finding>>,
+    ) -> Dispatch<'a> {
+        Dispatch { means, plan, findings, gate: RwLock::new(()) }
     }
 
     /// Runs calls of one reply, given with their positions in it: reads together, writes alone and
@@ -192,7 +198,8 @@ impl<'a> Dispatch<'a> {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => {
                 let Means { journal, progress, .. } = self.means;
-                host.call(&HostCall { plan: self.plan, journal, progress }, args).await
+                let (plan, findings) = (self.plan, self.findings);
+                host.call(&HostCall { plan, findings, journal, progress }, args).await
             }
         };
         let elapsed = clock.instant().saturating_duration_since(started);

@@ -68,7 +68,7 @@ impl ToolSet {
                 return Err(Failure::usage("the mode `plan` needs a model with tool calls")
                     .hint("choose another model or profile, or leave out `--mode plan`"));
             }
-            Mode::Plan => match tools.read_only() {
+            Mode::Plan | Mode::Review => match tools.read_only() {
                 tools if tools.can_read_files() => tools,
                 _ => {
                     let plain = Setting { shell: None, patch: None, ..setting };
@@ -163,7 +163,7 @@ impl ToolSet {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let why = match self.mode {
             Mode::Execute => "",
-            Mode::Plan => " in this run, which only plans and changes nothing",
+            Mode::Plan | Mode::Review => " in this run, which only plans and changes nothing",
         };
         ToolError::tell(format!(
             "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",

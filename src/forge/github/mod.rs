@@ -29,8 +29,9 @@ pub use self::limits::Pace;
 use self::http::{Api, Call, segment};
 use self::limits::Limiter;
 use super::{
-    Account, Comment, Forge, ForgeError, Issue, Operation, PullRequest, PullRequestDraft,
-    Repository, RepositoryId, Role, transfer,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
+    Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
+    ReviewPosted, Role, Thread, transfer,
 };
 use crate::git::transport::{Credentials, Remote};
 use crate::git::{Oid, PushOutcome};
@@ -263,9 +264,87 @@ impl Forge for GitHubForge {
         transfer::push(remote, from, commit, branch, expected).await
     }
 
+    async fn pull_request(&self, _: &RepositoryId, _: u64) -> Result<PullRequest, ForgeError> {
+        Err(missing())
+    }
+    async fn pull_requests_at(
+        &self,
+        _: &RepositoryId,
+        _: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        Err(missing())
+    }
+    async fn set_draft(&self, _: &RepositoryId, _: u64, _: bool) -> Result<(), ForgeError> {
+        Err(missing())
+    }
+    async fn compare(&self, _: &RepositoryId, _: &str, _: &str) -> Result<Comparison, ForgeError> {
+        Err(missing())
+    }
+    async fn reviews(&self, _: &RepositoryId, _: u64) -> Result<Vec<Review>, ForgeError> {
+        Err(missing())
+    }
+    async fn threads(&self, _: &RepositoryId, _: u64) -> Result<Vec<Thread>, ForgeError> {
+        Err(missing())
+    }
+    async fn post_review(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: &ReviewDraft,
+        _: &str,
+    ) -> Result<ReviewPosted, ForgeError> {
+        Err(missing())
+    }
+    async fn resolve_thread(&self, _: &str) -> Result<bool, ForgeError> {
+        Err(missing())
+    }
+    async fn comment_at(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: CommentPlace,
+    ) -> Result<Comment, ForgeError> {
+        Err(missing())
+    }
+    async fn reply(
+        &self,
+        _: &RepositoryId,
+        _: u64,
+        _: CommentPlace,
+        _: &str,
+        _: &str,
+    ) -> Result<Comment, ForgeError> {
+        Err(missing())
+    }
+    async fn react_to(&self, _: &RepositoryId, _: CommentPlace, _: &str) -> Result<(), ForgeError> {
+        Err(missing())
+    }
+    async fn put_check(
+        &self,
+        _: &RepositoryId,
+        _: &CheckDraft,
+    ) -> Result<Option<String>, ForgeError> {
+        Err(missing())
+    }
+    async fn check_runs(&self, _: &RepositoryId, _: &str) -> Result<Vec<CheckRun>, ForgeError> {
+        Err(missing())
+    }
+    async fn check_log(
+        &self,
+        _: &RepositoryId,
+        _: &CheckRun,
+        _: usize,
+    ) -> Result<Option<String>, ForgeError> {
+        Err(missing())
+    }
+
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String {
         let path = |name: &str| name.split('/').map(segment).collect::<Vec<_>>().join("/");
         let page = repository.html_url.trim_end_matches('/');
         format!("{page}/compare/{}...{}?expand=1", path(base), path(branch))
     }
+}
+
+fn missing() -> ForgeError {
+    ForgeError::State { message: "not there yet".to_owned() }
 }

@@ -209,6 +209,16 @@ pub(super) struct PullJson {
     pub(super) base: Side,
     #[serde(default)]
     user: Option<User>,
+    #[serde(default, deserialize_with = "lenient")]
+    maintainer_can_modify: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    locked: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    labels: Vec<Label>,
+    #[serde(default)]
+    created_at: DateTime<Utc>,
+    #[serde(default)]
+    updated_at: Option<DateTime<Utc>>,
 }
 
 impl PullJson {
@@ -223,7 +233,21 @@ impl PullJson {
 
 impl From<PullJson> for PullRequest {
     fn from(json: PullJson) -> PullRequest {
+        let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        let is_fork = name(&json.head) != name(&json.base);
+        let labels = json.labels.into_iter().filter_map(|label| match label {
+            Label::Object { name } => name,
+            Label::Name(name) => Some(name),
+        });
         PullRequest {
+            head_repository: json.head.repo.and_then(|repo| repo.full_name.parse().ok()),
+            is_fork,
+            base_sha: json.base.sha,
+            maintainer_can_modify: json.maintainer_can_modify,
+            locked: json.locked,
+            labels: labels.collect(),
+            created_at: json.created_at,
+            updated_at: json.updated_at.unwrap_or(json.created_at),
             number: json.number,
             title: json.title,
             body: json.body,

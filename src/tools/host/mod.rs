@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::progress::AgentProgress;
 use super::{Effect, ToolError, ToolOutput};
 use crate::agent::journal::Journal;
+use crate::review::finding::Finding;
 use crate::task::plan::Plan;
 
 /// Every host tool.
@@ -36,6 +37,8 @@ pub trait Tool: Send + Sync {
 /// What a host tool may use.
 pub struct HostCall<'a> {
     pub plan: &'a Mutex<Plan>,
+    /// What a review has found so far.
+    pub findings: &'a Mutex<Vec<Finding>>,
     pub journal: &'a Journal,
     pub progress: &'a dyn AgentProgress,
 }

@@ -1,0 +1,184 @@
+//! Reviews, their threads, checks and comparisons, as plain data.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::Account;
+
+/// Which version of a file a line number counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The old one, of deleted lines.
+    Left,
+    /// The new one, of added lines and context.
+    Right,
+}
+
+/// A comment on lines of the diff.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InlineComment {
+    pub path: String,
+    pub side: Side,
+    /// The last line.
+    pub line: u32,
+    /// The first line, strictly before `line`, in the same hunk.
+    pub start_line: Option<u32>,
+    pub body: String,
+}
+
+/// What a review says about the pull request as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReviewEvent {
+    #[default]
+    Comment,
+    RequestChanges,
+    Approve,
+}
+
+/// A review as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewDraft {
+    /// The commit that was read.
+    pub commit: String,
+    /// Carries the marker in both forms.
+    pub body: String,
+    pub event: ReviewEvent,
+    pub comments: Vec<InlineComment>,
+}
+
+/// A submitted review.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    pub id: u64,
+    pub author: Account,
+    pub body: String,
+    pub commit: Option<String>,
+    /// `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED`, `DISMISSED`, `PENDING`.
+    pub state: String,
+    pub html_url: String,
+    pub submitted_at: Option<DateTime<Utc>>,
+}
+
+/// What became of an attempt to post a review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReviewPosted {
+    /// It is there, exactly once. `event` may be weaker than asked for, and why.
+    Yes { review: Review, weaker: Option<String> },
+    /// The forge does not take these comments (indices into the draft's; all of them when it does not
+    /// say which). Nothing was posted.
+    Refused { comments: Vec<usize>, message: String },
+    /// The commit is no longer part of the pull request. Nothing was posted.
+    HeadMoved,
+    /// We may not write here (a fork's token, a locked conversation). Nothing was posted.
+    MayNot { message: String },
+}
+
+/// A conversation on the diff.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// What resolves it; absent when the forge gave the comments only.
+    pub id: Option<String>,
+    pub resolved: bool,
+    /// Login of who resolved it.
+    pub resolved_by: Option<String>,
+    /// The lines have changed since.
+    pub outdated: bool,
+    pub may_resolve: bool,
+    pub path: String,
+    /// Where it is now; absent when outdated.
+    pub line: Option<u32>,
+    /// Oldest first; the first is the root, to which replies go.
+    pub comments: Vec<ReviewComment>,
+}
+
+/// A comment in a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewComment {
+    pub id: u64,
+    pub author: Account,
+    pub body: String,
+    pub html_url: String,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    pub path: String,
+    /// The root of its thread, when it is a reply.
+    pub in_reply_to: Option<u64>,
+    /// The review that it came with.
+    pub review: Option<u64>,
+    pub diff_hunk: String,
+}
+
+/// How one commit relates to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    Identical,
+    /// The second has the first in its history.
+    Ahead,
+    Behind,
+    Diverged,
+    /// One of them is gone (a force-push, garbage collection).
+    Unknown,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckConclusion {
+    Success,
+    Neutral,
+    Failure,
+}
+
+/// A check run as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckDraft {
+    /// What people see in the list of checks, and by which it is found again on the same commit.
+    pub name: String,
+    pub head_sha: String,
+    pub conclusion: CheckConclusion,
+    pub title: String,
+    pub summary: String,
+    pub annotations: Vec<CheckAnnotation>,
+    pub details_url: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckAnnotation {
+    pub path: String,
+    pub start_line: u32,
+    pub end_line: u32,
+    pub is_failure: bool,
+    pub title: String,
+    pub message: String,
+}
+
+/// A check that ran on a commit, of whatever app.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckRun {
+    pub id: u64,
+    pub name: String,
+    /// Slug of the app: `github-actions`.
+    pub app: String,
+    pub completed: bool,
+    /// `success`, `failure`, `timed_out`, …
+    pub conclusion: Option<String>,
+    pub html_url: String,
+    pub summary: String,
+    /// Path, line and message of its annotations.
+    pub annotations: Vec<CheckAnnotation>,
+}
+
+/// What a reaction or an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "in", rename_all = "snake_case")]
+pub enum CommentPlace {
+    /// The conversation of an issue or pull request.
+    Conversation { comment: u64 },
+    /// A thread on the diff; `root` is its first comment.
+    Thread { comment: u64, root: u64 },
+    /// The body of a review.
+    Review { review: u64 },
+}

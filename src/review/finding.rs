@@ -1,0 +1,110 @@
+//! A finding, as the model reports it with `report_finding`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One thing that is wrong, and the code that shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// File, relative to the root of the repository.
+    pub path: String,
+    /// The code that it is about, as it stands in the file: whole lines without diff signs.
+    pub quote: String,
+    /// Where the model believes the first quoted line to be; decides between several places only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub body: String,
+    pub priority: Priority,
+    /// From 0 to 1.
+    pub confidence: f64,
+    pub category: Category,
+    /// What the quoted lines should be instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<String>,
+}
+
+/// How much it matters; 0 is most.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct Priority(u8);
+
+impl Priority {
+    /// Must not be merged like this.
+    pub const P0: Priority = Priority(0);
+    /// Should be fixed in this pull request.
+    pub const P1: Priority = Priority(1);
+    /// Should be fixed some time.
+    pub const P2: Priority = Priority(2);
+    /// Nice to have.
+    pub const P3: Priority = Priority(3);
+
+    /// 0 to 3.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl TryFrom<u8> for Priority {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Priority, String> {
+        if number <= 3 {
+            Ok(Priority(number))
+        } else {
+            Err(format!("priority {number} does not exist; it is 0 (most important) to 3"))
+        }
+    }
+}
+
+impl From<Priority> for u8 {
+    fn from(priority: Priority) -> u8 {
+        priority.0
+    }
+}
+
+impl std::fmt::Display for Priority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "P{}", self.0)
+    }
+}
+
+/// What kind of trouble it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// It does the wrong thing.
+    Bug,
+    Security,
+    Performance,
+    /// Data can be lost or damaged.
+    Data,
+    /// A test is missing or does not test.
+    Tests,
+    /// An interface is broken or hard to use.
+    Api,
+    Documentation,
+    Maintainability,
+    Other,
+}
+
+impl Category {
+    /// The word in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Category::Bug => "bug",
+            Category::Security => "security",
+            Category::Performance => "performance",
+            Category::Data => "data",
+            Category::Tests => "tests",
+            Category::Api => "api",
+            Category::Documentation => "documentation",
+            Category::Maintainability => "maintainability",
+            Category::Other => "other",
+        }
+    }
+}
