@@ -99,9 +99,9 @@ fn the_first_mention_that_counts_wins() {
     check([
         ("@patchwright review\n\n@patchwright fix it", REVIEW),
         ("> @patchwright review\n\n@patchwright fix it", fix("it")),
-        ("`@patchwright review` is what I tried. @patchwright help", {
-            ask("`@patchwright review` is what I tried. help")
-        }),
+        ("`@patchwright review` is what I tried. @patchwright help", Some(Command::Help)),
+        ("@patchwright fix ci\n\nIt fails since Monday.", Some(Command::FixCi)),
+        ("@patchwright help\n\n-- \nAnn", Some(Command::Help)),
     ]);
 }
 

@@ -127,20 +127,22 @@ fn command(before: &str, after: &str) -> Option<Command> {
         after = rest;
         (first, rest) = first_word(after);
     }
+    // Commands without words of their own end with their line.
+    let (_, line) = first_word(after.trim_start().lines().next().unwrap_or_default());
     // The words of a command are what follows it, or else what was said before.
     let words = || bounded(if rest.is_empty() { said(before) } else { rest });
     match first.as_str() {
-        "fix" if is_ci(rest) => Some(Command::FixCi),
+        "fix" if is_ci(line) => Some(Command::FixCi),
         "fix" => Some(Command::Fix { words: words() }),
         "fix-ci" | "fixci" => Some(Command::FixCi),
         "plan" => Some(Command::Plan { words: words() }),
-        "approve" => approve(rest).or_else(|| ask(before, after)),
-        "review" | "re-review" if is_about_the_change(rest) => {
-            Some(Command::Review { full: is_full(rest) })
+        "approve" => approve(line).or_else(|| ask(before, after)),
+        "review" | "re-review" if is_about_the_change(line) => {
+            Some(Command::Review { full: is_full(line) })
         }
-        "full" if first_word(rest).0 == "review" => Some(Command::Review { full: true }),
+        "full" if first_word(line).0 == "review" => Some(Command::Review { full: true }),
         "stop" => Some(Command::Stop),
-        "help" if rest.is_empty() => Some(Command::Help),
+        "help" if line.is_empty() => Some(Command::Help),
         "ask" if !rest.is_empty() => Some(Command::Ask { words: bounded(rest) }),
         "ask" => ask(before, ""),
         "ignore" | "dismiss" => None,
