@@ -1,0 +1,56 @@
+//! A comment on lines of the diff: what is wrong, why, and what could stand there instead.
+
+use super::{ROOM, heading, words};
+use crate::report::text;
+use crate::review::anchor::Anchored;
+
+/// Longest replacement that is offered, in characters.
+const SUGGESTION: usize = 20_000;
+
+/// The line by which an inline comment's finding is known again.
+pub fn marker(fingerprint: &str) -> String {
+    format!("<!-- patchwright:finding fp={} v=1 -->", crate::report::plain(fingerprint))
+}
+
+/// The fingerprint in a comment of ours.
+pub fn fingerprint(body: &str) -> Option<&str> {
+    body.lines().rev().find_map(|line| {
+        let inside = line.trim().strip_prefix("<!-- patchwright:finding fp=")?;
+        let fingerprint = inside.strip_suffix(" v=1 -->")?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        (!fingerprint.is_empty() && fingerprint.chars().all(is_plain)).then_some(fingerprint)
+    })
+}
+
+/// The comment, with its marker.
+pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
+    let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
+    let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
+    let marker = marker(&anchored.fingerprint);
+    let mut out = String::new();
+    for (most, suggestion) in [(20_000, suggestion.as_str()), (8000, ""), (3000, "")] {
+        let body = words(&anchored.finding.body, most);
+        let parts = [heading(anchored).as_str(), body.trim(), suggestion.trim_end(), &marker]
+            .map(str::to_owned);
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        out = parts.join("\n\n");
+        if out.chars().count() <= ROOM {
+            break;
+        }
+    }
+    out
+}
+
+/// What GitHub offers to commit. The fence is longer than any inside. Text that would have to be
+/// changed to be shown is not offered: what people see must be what they commit.
+fn suggestion_block(replacement: &str) -> Option<String> {
+    let replacement = replacement.strip_suffix('\n').unwrap_or(replacement);
+    let replacement = replacement.strip_suffix('\r').unwrap_or(replacement);
+    let is_shown_as_it_is = text::visible(&text::without_ansi(replacement)) == replacement;
+    if !is_shown_as_it_is || replacement.chars().count() > SUGGESTION {
+        return None;
+    }
+    let fence = "`".repeat((text::longest_run(replacement, '`') + 1).max(3));
+    let end = if replacement.is_empty() { "" } else { "\n" };
+    Some(format!("{fence}suggestion\n{replacement}{end}{fence}\n"))
+}
