@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::admit::Admitted;
-use super::desk::{Desk, is_bot};
+use super::outbox::{Outbox, is_bot};
 use crate::context::answers::{self, Answered};
 use crate::context::hidden;
 use crate::error::{Failure, Result};
@@ -43,7 +43,7 @@ impl Earlier {
     /// # Errors
     /// When the forge does not answer.
     pub async fn load(run: &Run<'_>, admitted: &Admitted) -> Result<Earlier> {
-        let mut earlier = Earlier::read(&Desk::of(run, admitted)?).await?;
+        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?).await?;
         if let TaskKind::Review { trigger: Some(trigger), .. } = &run.task.kind {
             earlier.until = trigger.at;
         }
@@ -54,30 +54,30 @@ impl Earlier {
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn read(desk: &Desk<'_>) -> Result<Earlier> {
+    pub async fn read(outbox: &Outbox<'_>) -> Result<Earlier> {
         let mut earlier = Earlier::default();
-        let comments = desk.forge.comments(desk.repository, desk.number, SEARCHED);
-        earlier.remember(desk, &comments.await.map_err(Failure::from)?);
-        let threads = desk.forge.threads(desk.repository, desk.number);
+        let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
+        earlier.remember(outbox, &comments.await.map_err(Failure::from)?);
+        let threads = outbox.forge.threads(outbox.repository, outbox.number);
         earlier.threads = threads.await.map_err(Failure::from)?;
         earlier.ours = earlier
             .threads
             .iter()
             .enumerate()
             .filter_map(|(at, thread)| {
-                let root = thread.comments.first().filter(|root| desk.is_ours(&root.author))?;
+                let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
                 Some((at, inline::fingerprint(&root.body)?.to_owned()))
             })
             .collect();
         earlier.seen.posted = earlier.ours.iter().map(|(_, fp)| fp.clone()).collect();
-        earlier.judge(desk).await;
+        earlier.judge(outbox).await;
         Ok(earlier)
     }
 
     /// Our sticky comment: the oldest with the marker that we wrote ourselves.
-    fn remember(&mut self, desk: &Desk<'_>, comments: &[Comment]) {
+    fn remember(&mut self, outbox: &Outbox<'_>, comments: &[Comment]) {
         let marked = comments.iter().filter(|comment| marked_by(&comment.body).is_some());
-        let (ours, others): (Vec<_>, Vec<_>) = marked.partition(|c| desk.is_ours(&c.author));
+        let (ours, others): (Vec<_>, Vec<_>) = marked.partition(|c| outbox.is_ours(&c.author));
         if !others.is_empty() {
             self.notes.push(format!(
                 "{} with our marker was written by somebody else and is not believed",
@@ -97,19 +97,19 @@ impl Earlier {
 
     /// Which of our findings people said no to. Only those who work on the repository can: resolving
     /// one's own pull request's threads is no verdict.
-    async fn judge(&mut self, desk: &Desk<'_>) {
-        let mention = desk.config.respond.mention.as_str();
+    async fn judge(&mut self, outbox: &Outbox<'_>) {
+        let mention = outbox.config.respond.mention.as_str();
         let mut asked: Vec<(String, bool)> = Vec::new();
         let mut dismissed = Vec::new();
         for (at, fingerprint) in &self.ours {
             let Some(thread) = self.threads.get(*at) else { continue };
-            for login in judges(desk, thread, mention) {
+            for login in judges(outbox, thread, mention) {
                 let known = asked.iter().find(|(other, _)| *other == login).map(|(_, may)| *may);
                 let may = match known {
                     Some(may) => may,
                     None if asked.len() >= JUDGES => false,
                     None => {
-                        let role = desk.forge.role(desk.repository, &login).await;
+                        let role = outbox.forge.role(outbox.repository, &login).await;
                         let may = role.is_ok_and(|role| role >= Role::Triage);
                         asked.push((login, may));
                         may
@@ -200,11 +200,11 @@ fn marked_by(body: &str) -> Option<&str> {
 }
 
 /// People who resolved the thread, or answered that the finding is not wanted.
-fn judges(desk: &Desk<'_>, thread: &Thread, mention: &str) -> Vec<String> {
+fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
     let mut logins = Vec::new();
     if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
         let account = Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") };
-        let is_us = desk.viewer.is_some_and(|viewer| {
+        let is_us = outbox.viewer.is_some_and(|viewer| {
             viewer.login.trim_end_matches("[bot]").eq_ignore_ascii_case(login)
         });
         if !is_bot(&account) && !is_us {
@@ -212,7 +212,7 @@ fn judges(desk: &Desk<'_>, thread: &Thread, mention: &str) -> Vec<String> {
         }
     }
     for reply in thread.comments.iter().skip(1) {
-        let by_person = !is_bot(&reply.author) && !desk.is_ours(&reply.author);
+        let by_person = !is_bot(&reply.author) && !outbox.is_ours(&reply.author);
         if by_person && dismisses(&reply.body, mention) && !logins.contains(&reply.author.login) {
             logins.push(reply.author.login.clone());
         }
@@ -240,9 +240,9 @@ fn dismisses(body: &str, mention: &str) -> bool {
 }
 
 /// Fingerprints and addresses of our findings among threads.
-pub(super) fn links(desk: &Desk<'_>, threads: &[Thread]) -> Vec<(String, String)> {
+pub(super) fn links(outbox: &Outbox<'_>, threads: &[Thread]) -> Vec<(String, String)> {
     let ours = threads.iter().filter_map(|thread| {
-        let root = thread.comments.first().filter(|root| desk.is_ours(&root.author))?;
+        let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
         Some((inline::fingerprint(&root.body)?.to_owned(), root.html_url.clone()))
     });
     ours.collect()

@@ -11,10 +11,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::Desk;
 use super::earlier::Earlier;
+use super::outbox::Outbox;
 use super::outcome::Reviewed;
-use super::publish::{Origin, Published, Work, publish_at};
+use super::publish::{Found, Origin, Published, Work, publish_at};
 use crate::cli::ui::Ui;
 use crate::config::Config;
 use crate::error::{Failure, Result};
@@ -54,9 +54,9 @@ impl HandOver {
 
 /// Says what was found where people without a review see it: as annotations of the workflow run.
 pub(super) fn annotate(work: &Work<'_>, why: &str) {
-    let ui = work.desk.ui;
+    let ui = work.outbox.ui;
     ui.say(&format!("the review could not be posted: {why}"));
-    if let Some(folder) = work.desk.folder {
+    if let Some(folder) = work.outbox.folder {
         ui.say(&format!(
             "it is in `{}`; a workflow that may write posts it with `patchwright review --post-from`",
             folder.path.join(FILE).display()
@@ -136,7 +136,7 @@ pub async fn post_from(
             .hint("the review of its newest commit is posted when that has ended"));
         }
     }
-    let desk = Desk {
+    let outbox = Outbox {
         forge,
         config,
         redactor,
@@ -146,9 +146,14 @@ pub async fn post_from(
         viewer: viewer.as_ref(),
         folder: None,
     };
-    let earlier = Earlier::read(&desk).await?;
-    let published =
-        publish_at(desk, &earlier, &reviewed, &str::to_owned, Origin::HandedOver).await?;
+    let earlier = Earlier::read(&outbox).await?;
+    let found = Found {
+        reviewed: &reviewed,
+        placed_at: None,
+        now_at: &str::to_owned,
+        origin: Origin::HandedOver,
+    };
+    let published = publish_at(outbox, &earlier, &pull, &found).await?;
     Ok((reviewed, published))
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Posted {
 
 /// Posts the new findings; nothing when there are none.
 pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
-    if let Some(posted) = work.desk.recorded::<Posted>("review") {
+    if let Some(posted) = work.outbox.recorded::<Posted>("review") {
         return Ok(posted);
     }
     if let Some(own) = work.own {
@@ -46,13 +46,13 @@ pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
     }
     let mut plan = Plan::new(work, event);
     plan.follow(work).await;
-    work.desk.intends(
+    work.outbox.intends(
         "review",
         &json!({ "commit": plan.commit, "event": plan.event, "inline": plan.inline.len(),
                  "in_body": plan.listed.len() }),
     )?;
     let posted = plan.post(work).await?;
-    work.desk.did("review", &posted)?;
+    work.outbox.did("review", &posted)?;
     Ok(posted)
 }
 
@@ -70,7 +70,7 @@ fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
         may_not: None,
         remarks: remarks(work),
     };
-    work.desk.did("review", &posted)?;
+    work.outbox.did("review", &posted)?;
     Ok(posted)
 }
 
@@ -98,15 +98,15 @@ fn remarks(work: &Work<'_>) -> Vec<String> {
 
 /// What the review says as a whole.
 fn event(work: &Work<'_>) -> ReviewEvent {
-    let wanted = work.desk.config.review.event;
-    let threshold = work.desk.config.review.fail_on.unwrap_or(Priority::P1);
+    let wanted = work.outbox.config.review.event;
+    let threshold = work.outbox.config.review.fail_on.unwrap_or(Priority::P1);
     let open: Vec<Priority> =
         review::open(&work.settled.findings).map(|known| known.priority).collect();
     let fails = open.iter().any(|priority| *priority <= threshold);
     let standing = work.reviews.iter().rev().find_map(|review| {
         let decides =
             matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
-        (decides && work.desk.is_ours(&review.author)).then_some(review.state.as_str())
+        (decides && work.outbox.is_ours(&review.author)).then_some(review.state.as_str())
     });
     match wanted {
         ReviewEvent::Comment => ReviewEvent::Comment,
@@ -144,7 +144,7 @@ impl Plan {
     fn new(work: &Work<'_>, event: ReviewEvent) -> Plan {
         let mut found = work.settled.to_post.clone();
         found.sort_by_key(|found| found.finding.priority);
-        let most = work.desk.config.review.max_comments.min(MOST_COMMENTS);
+        let most = work.outbox.config.review.max_comments.min(MOST_COMMENTS);
         let mut plan = Plan {
             commit: work.reviewed.head.clone(),
             event,
@@ -173,8 +173,18 @@ impl Plan {
         if read == now {
             return;
         }
-        let forge = work.desk.forge;
-        match forge.compare(work.desk.repository, read, now).await {
+        if let Some(placed_at) = work.placed_at {
+            self.remarks.push(format!(
+                "The branch was rewritten while this review ran: it read `{}`, and what it found was \
+                 looked for again in `{}`.",
+                plain(read),
+                plain(placed_at)
+            ));
+            placed_at.clone_into(&mut self.commit);
+            return;
+        }
+        let forge = work.outbox.forge;
+        match forge.compare(work.outbox.repository, read, now).await {
             Ok(Comparison::Ahead | Comparison::Identical) => self.remarks.push(format!(
                 "Commits were pushed while this review ran; it read `{}`, not what came after.",
                 plain(read)
@@ -215,7 +225,7 @@ impl Plan {
     }
 
     async fn post(mut self, work: &Work<'_>) -> Result<Posted> {
-        let desk = &work.desk;
+        let outbox = &work.outbox;
         let marker = report::marker(review::PURPOSE, &work.reviewed.run);
         let mut moves = 0;
         for attempt in 1..=ATTEMPTS {
@@ -224,7 +234,7 @@ impl Plan {
             }
             let draft = self.draft(work);
             let answer =
-                desk.forge.post_review(desk.repository, desk.number, &draft, &marker).await;
+                outbox.forge.post_review(outbox.repository, outbox.number, &draft, &marker).await;
             match answer {
                 Ok(ReviewPosted::Yes { review, weaker }) => return Ok(self.done(review, weaker)),
                 Ok(ReviewPosted::MayNot { message }) => return Ok(self.may_not(message)),
@@ -232,7 +242,7 @@ impl Plan {
                     return Ok(self.may_not(err.to_string()));
                 }
                 Ok(ReviewPosted::Refused { comments, message }) => {
-                    desk.ui.say(&format!("GitHub refused comments of the review: {message}"));
+                    outbox.ui.say(&format!("GitHub refused comments of the review: {message}"));
                     if self.inline.is_empty() {
                         return Err(Failure::forge(format!("the review was refused: {message}"))
                             .hint("the findings are in `findings.json` in the run's folder"));
@@ -246,7 +256,7 @@ impl Plan {
                 }
                 Ok(ReviewPosted::HeadMoved) => {
                     moves += 1;
-                    let pull = desk.forge.pull_request(desk.repository, desk.number).await;
+                    let pull = outbox.forge.pull_request(outbox.repository, outbox.number).await;
                     let now = pull.map_err(Failure::from)?.head_sha;
                     if moves > 1 {
                         now.clone_into(&mut self.commit);
@@ -262,7 +272,7 @@ impl Plan {
     }
 
     fn draft(&self, work: &Work<'_>) -> ReviewDraft {
-        let redactor = work.desk.redactor;
+        let redactor = work.outbox.redactor;
         let body = body::body(&Body {
             reviewed: work.reviewed,
             known: &work.settled.findings,
@@ -270,7 +280,7 @@ impl Plan {
             listed: &self.listed,
             remarks: &self.remarks,
         });
-        let suggestions = work.desk.config.review.suggestions;
+        let suggestions = work.outbox.config.review.suggestions;
         let comment = |anchored: &Anchored| match &anchored.anchor {
             Anchor::Lines { path, side, line, start_line } => Some(InlineComment {
                 path: path.clone(),

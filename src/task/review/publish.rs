@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
-use super::desk::Desk;
 use super::earlier::{Earlier, OwnTraces};
+use super::outbox::Outbox;
 use super::outcome::{Reviewed, SkippedBecause};
-use super::{files, hand_over, post, sticky, threads, verdict, withhold};
+use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::error::{Failure, Result};
 use crate::forge::{CheckConclusion, PullRequest, Review};
 use crate::git::hunks::Diff;
@@ -51,7 +51,7 @@ pub(super) enum Origin {
 
 /// What all steps of publishing share.
 pub(super) struct Work<'a> {
-    pub(super) desk: Desk<'a>,
+    pub(super) outbox: Outbox<'a>,
     /// Without findings that hold one of our own secrets.
     pub(super) reviewed: &'a Reviewed,
     /// How many findings held one.
@@ -60,6 +60,8 @@ pub(super) struct Work<'a> {
     pub(super) settled: &'a Settled,
     /// As it is now.
     pub(super) pull: &'a PullRequest,
+    /// See [`Found::placed_at`].
+    pub(super) placed_at: Option<&'a str>,
     /// All reviews, oldest first.
     pub(super) reviews: &'a [Review],
     /// The review that a killed attempt of this run posted.
@@ -79,12 +81,12 @@ pub async fn publish(
     reviewed: &Reviewed,
     diff: &Diff,
 ) -> Result<Published> {
-    let desk = Desk::of(run, admitted)?;
+    let outbox = Outbox::of(run, admitted)?;
     // People may have answered while the model read.
     let newest = match Earlier::load(run, admitted).await {
         Ok(newest) => newest,
         Err(failure) => {
-            desk.ui.say(&format!("the threads could not be read again: {}", failure.message));
+            outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
             earlier.clone()
         }
     };
@@ -92,46 +94,76 @@ pub async fn publish(
         let renamed = diff.files.iter().find(|file| file.old_path.as_deref() == Some(path));
         renamed.map_or_else(|| path.to_owned(), |file| file.path.clone())
     };
-    publish_at(desk, &newest, reviewed, &now_at, Origin::Here).await
+    let forge = outbox.forge;
+    let pull = forge.pull_request(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    let moved = if moved::is_part(run, admitted, &pull).await {
+        None
+    } else {
+        match moved::again(run, admitted, &pull, reviewed).await {
+            Ok(moved) => Some(moved),
+            Err(failure) => {
+                outbox.ui.say(&format!("nothing can be placed anew: {}", failure.message));
+                None
+            }
+        }
+    };
+    let (reviewed, placed_at) = match &moved {
+        Some(moved) => (&moved.reviewed, Some(moved.head.as_str())),
+        None => (reviewed, None),
+    };
+    let found = Found { reviewed, placed_at, now_at: &now_at, origin: Origin::Here };
+    publish_at(outbox, &newest, &pull, &found).await
 }
 
-/// Publishes at a desk. `now_at` gives the path that a file has now.
+/// What is published.
+pub(super) struct Found<'a> {
+    pub(super) reviewed: &'a Reviewed,
+    /// The commit that findings are placed on, when that is not the one that was read.
+    pub(super) placed_at: Option<&'a str>,
+    /// The path that a file has now.
+    pub(super) now_at: &'a dyn Fn(&str) -> String,
+    pub(super) origin: Origin,
+}
+
+/// Publishes through an outbox. `pull` is the pull request as it is now.
 pub(super) async fn publish_at(
-    desk: Desk<'_>,
+    outbox: Outbox<'_>,
     earlier: &Earlier,
-    reviewed: &Reviewed,
-    now_at: &dyn Fn(&str) -> String,
-    origin: Origin,
+    pull: &PullRequest,
+    found: &Found<'_>,
 ) -> Result<Published> {
-    let pull =
-        desk.forge.pull_request(desk.repository, desk.number).await.map_err(Failure::from)?;
-    let reviews = desk.forge.reviews(desk.repository, desk.number).await.map_err(Failure::from)?;
+    let reviewed = found.reviewed;
+    let forge = outbox.forge;
+    let reviews = forge.reviews(outbox.repository, outbox.number).await.map_err(Failure::from)?;
     let own = reviews
         .iter()
-        .find(|review| desk.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
+        .find(|review| outbox.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
     let earlier = &earlier.before(&OwnTraces {
         head: &reviewed.head,
         review: own.map(|own| own.id),
         sticky: earlier.sticky_run.as_deref() == Some(reviewed.run.as_str()),
     });
-    let (reviewed, withheld) = &withhold::without_secrets(desk.redactor, reviewed);
-    let settled = &settled(earlier, reviewed, now_at);
-    files::write(&desk, reviewed, settled)?;
+    let (reviewed, withheld) = &withhold::without_secrets(outbox.redactor, reviewed);
+    let settled = &settled(earlier, reviewed, found.now_at);
+    if let Some(folder) = outbox.folder {
+        files::write(folder, outbox.redactor, reviewed, &settled.findings)?;
+    }
     let work = Work {
-        desk,
+        outbox,
         reviewed,
         withheld: *withheld,
         earlier,
         settled,
-        pull: &pull,
+        pull,
+        placed_at: found.placed_at,
         reviews: &reviews,
         own,
-        origin,
+        origin: found.origin,
     };
     let known = settled.findings.clone();
     let verdict = Some(verdict::of(&work));
     if !pull.open {
-        desk.ui.say(&format!(
+        outbox.ui.say(&format!(
             "pull request #{} was closed while it was reviewed; nothing was posted",
             pull.number
         ));

@@ -15,22 +15,22 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
     if let Some(why) = &posted.may_not {
         return Ok(Err(why.clone()));
     }
-    let desk = &work.desk;
-    if desk.recorded::<u64>("sticky").is_some() {
+    let outbox = &work.outbox;
+    if outbox.recorded::<u64>("sticky").is_some() {
         return Ok(Ok(()));
     }
     // The new comments have addresses now.
     let newest = match posted.inline {
         0 => None,
-        _ => desk.forge.threads(desk.repository, desk.number).await.ok(),
+        _ => outbox.forge.threads(outbox.repository, outbox.number).await.ok(),
     };
-    let newest = newest.map(|threads| links(desk, &threads)).unwrap_or_default();
+    let newest = newest.map(|threads| links(outbox, &threads)).unwrap_or_default();
     let link = |fingerprint: &str| {
         let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
     };
     let memory = memory(work);
-    let latest = work.reviews.iter().rev().find(|review| desk.is_ours(&review.author));
+    let latest = work.reviews.iter().rev().find(|review| outbox.is_ours(&review.author));
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
         known: &work.settled.findings,
@@ -38,24 +38,24 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         review_url: posted.url.as_deref().or(latest.map(|review| review.html_url.as_str())),
         remarks: &posted.remarks,
         memory: &memory,
-        mention: &desk.config.respond.mention,
+        mention: &outbox.config.respond.mention,
     });
     let marker = report::marker(review::PURPOSE, &work.reviewed.run);
-    desk.intends("sticky", &work.earlier.sticky)?;
-    let body = desk.redactor.redact(&body);
+    outbox.intends("sticky", &work.earlier.sticky)?;
+    let body = outbox.redactor.redact(&body);
     let known = work.earlier.sticky;
     let comment =
-        desk.forge.upsert_comment(desk.repository, desk.number, &marker, known, &body).await;
+        outbox.forge.upsert_comment(outbox.repository, outbox.number, &marker, known, &body).await;
     match comment {
-        Ok(comment) => desk.did("sticky", &comment.id)?,
+        Ok(comment) => outbox.did("sticky", &comment.id)?,
         Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
             // With the review posted, there is nothing to hand over.
             if posted.review.is_none() {
                 return Ok(Err(err.to_string()));
             }
-            desk.ui.say(&format!("no sticky comment: {err}"));
+            outbox.ui.say(&format!("no sticky comment: {err}"));
         }
-        Err(err) => desk.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
+        Err(err) => outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
     }
     Ok(Ok(()))
 }

@@ -1,7 +1,7 @@
 //! Our own threads, resolved when what they were about is gone. Never a thread that a person took
 //! part in, and never one whose lines are still there.
 
-use super::desk::is_bot;
+use super::outbox::is_bot;
 use super::publish::Work;
 use crate::error::Result;
 use crate::forge::Thread;
@@ -9,8 +9,8 @@ use crate::review::incremental::Fate;
 
 /// Resolves them; returns how many. Trouble is said, once.
 pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
-    let desk = &work.desk;
-    if !desk.config.review.resolve_threads {
+    let outbox = &work.outbox;
+    if !outbox.config.review.resolve_threads {
         return Ok(0);
     }
     let mut resolved = 0;
@@ -18,21 +18,21 @@ pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
         let Some(id) = thread.id.as_deref().filter(|_| is_done(work, thread, fingerprint)) else {
             continue;
         };
-        desk.intends("resolve", &id)?;
-        match desk.forge.resolve_thread(id).await {
+        outbox.intends("resolve", &id)?;
+        match outbox.forge.resolve_thread(id).await {
             Ok(true) => {
                 resolved += 1;
-                desk.did("resolve", &id)?;
+                outbox.did("resolve", &id)?;
             }
             Ok(false) => {
-                desk.ui.say(
+                outbox.ui.say(
                     "a thread of ours could not be resolved; an app's token needs `contents: write` \
                      for it",
                 );
                 break;
             }
             Err(err) => {
-                desk.ui.say(&format!("a thread of ours could not be resolved: {err}"));
+                outbox.ui.say(&format!("a thread of ours could not be resolved: {err}"));
                 break;
             }
         }
@@ -46,10 +46,10 @@ fn is_done(work: &Work<'_>, thread: &Thread, fingerprint: &str) -> bool {
         .findings
         .iter()
         .any(|known| known.fingerprint == fingerprint && known.fate == Fate::Fixed);
-    let desk = &work.desk;
+    let outbox = &work.outbox;
     let is_alone = thread
         .comments
         .iter()
-        .all(|comment| desk.is_ours(&comment.author) || is_bot(&comment.author));
+        .all(|comment| outbox.is_ours(&comment.author) || is_bot(&comment.author));
     is_fixed && is_alone && thread.outdated && !thread.resolved && thread.may_resolve
 }

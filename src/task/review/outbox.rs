@@ -19,7 +19,7 @@ use crate::task::run::Run;
 
 /// Where a review is written, and what it may use.
 #[derive(Clone, Copy)]
-pub struct Desk<'a> {
+pub struct Outbox<'a> {
     pub forge: &'a dyn Forge,
     pub config: &'a Config,
     pub redactor: &'a Redactor,
@@ -32,13 +32,13 @@ pub struct Desk<'a> {
     pub folder: Option<&'a RunFolder>,
 }
 
-impl<'a> Desk<'a> {
-    /// The desk of a run.
+impl<'a> Outbox<'a> {
+    /// The outbox of a run.
     ///
     /// # Errors
     /// In a world without a forge.
-    pub fn of(run: &'a Run<'_>, admitted: &'a Admitted) -> Result<Desk<'a>> {
-        Ok(Desk {
+    pub fn of(run: &'a Run<'_>, admitted: &'a Admitted) -> Result<Outbox<'a>> {
+        Ok(Outbox {
             forge: run.world.forge()?.as_ref(),
             config: &run.config,
             redactor: &run.world.redactor,
@@ -90,7 +90,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// See [`Desk::is_ours`].
+/// See [`Outbox::is_ours`].
 pub fn is_ours(viewer: Option<&Account>, author: &Account) -> bool {
     // REST writes `name[bot]`, GraphQL `name` and says that it is a bot.
     let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
