@@ -3,6 +3,7 @@
 use super::{ROOM, heading, words};
 use crate::report::text;
 use crate::review::anchor::Anchored;
+use crate::review::suggestion;
 
 /// Longest replacement that is offered, in characters.
 const SUGGESTION: usize = 20_000;
@@ -27,12 +28,13 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
     let marker = marker(&anchored.fingerprint);
+    let note = anchored.note().map(|note| format!("*{}*", text::inline(&note))).unwrap_or_default();
     let mut out = String::new();
     for (most, suggestion) in [(20_000, suggestion.as_str()), (8000, ""), (3000, "")] {
         let body = words(&anchored.finding.body, most);
-        let parts = [heading(anchored).as_str(), body.trim(), suggestion.trim_end(), &marker]
-            .map(str::to_owned);
-        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let heading = heading(anchored);
+        let parts = [&heading, &note, body.trim(), suggestion.trim_end(), &marker];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         out = parts.join("\n\n");
         if out.chars().count() <= ROOM {
             break;
@@ -41,16 +43,10 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     out
 }
 
-/// What GitHub offers to commit. The fence is longer than any inside. Text that would have to be
-/// changed to be shown is not offered: what people see must be what they commit.
+/// What GitHub offers to commit. Text that would have to be changed to be shown is not offered: what
+/// people see must be what they commit.
 fn suggestion_block(replacement: &str) -> Option<String> {
-    let replacement = replacement.strip_suffix('\n').unwrap_or(replacement);
-    let replacement = replacement.strip_suffix('\r').unwrap_or(replacement);
     let is_shown_as_it_is = text::visible(&text::without_ansi(replacement)) == replacement;
-    if !is_shown_as_it_is || replacement.chars().count() > SUGGESTION {
-        return None;
-    }
-    let fence = "`".repeat((text::longest_run(replacement, '`') + 1).max(3));
-    let end = if replacement.is_empty() { "" } else { "\n" };
-    Some(format!("{fence}suggestion\n{replacement}{end}{fence}\n"))
+    let fits = replacement.chars().count() <= SUGGESTION;
+    (is_shown_as_it_is && fits).then(|| suggestion::block(replacement))
 }

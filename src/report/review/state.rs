@@ -12,7 +12,7 @@ use crate::review::incremental::{Fate, Known, Memory};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
-const MAX_LINE: usize = 28 << 10;
+const MAX_LINE: usize = 36 << 10;
 /// Findings that are remembered.
 const MAX_FINDINGS: usize = 400;
 
@@ -23,8 +23,13 @@ struct Stored {
     b: String,
     #[serde(default)]
     p: bool,
-    f: Vec<(String, String, String, Priority, Fate, String)>,
+    /// Commits that findings point to.
+    s: Vec<String>,
+    f: Vec<Row>,
 }
+
+/// Fingerprint, path, title, priority, fate, which commit, sketch.
+type Row = (String, String, String, Priority, Fate, usize, String);
 
 /// The line. What does not fit is dropped: fixed findings first, then dismissed ones, then the least
 /// important.
@@ -47,17 +52,24 @@ pub fn line(memory: &Memory) -> String {
 }
 
 fn encoded(memory: &Memory, findings: &[&Known]) -> String {
-    let short = |known: &&Known| {
+    let mut commits: Vec<String> = Vec::new();
+    let mut rows = Vec::new();
+    for known in findings {
+        let since = commits.iter().position(|other| *other == known.since).unwrap_or_else(|| {
+            commits.push(known.since.clone());
+            commits.len() - 1
+        });
         let title = text::cut(&known.title, 100);
-        let since = super::plain_sha(&known.since);
-        let path = known.path.clone();
-        (known.fingerprint.clone(), path, title, known.priority, known.fate, since)
-    };
+        let (path, sketch) = (known.path.clone(), known.sketch.clone());
+        let fingerprint = known.fingerprint.clone();
+        rows.push((fingerprint, path, title, known.priority, known.fate, since, sketch));
+    }
     let stored = Stored {
         h: memory.head.clone(),
         b: memory.base.clone(),
         p: memory.paused,
-        f: findings.iter().map(short).collect(),
+        s: commits,
+        f: rows,
     };
     let json = serde_json::to_vec(&stored).unwrap_or_default();
     format!("{OPENING}{} -->", STANDARD.encode(json))
@@ -84,15 +96,18 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     if !is_commit(&stored.h) || !is_commit(&stored.b) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
-    let findings = stored.f.into_iter().filter(|row| !row.0.is_empty() && row.0.len() <= 64);
-    let known = |row: (String, String, String, Priority, Fate, String)| {
-        let (fingerprint, path, title, priority, fate, since) = row;
-        Known { fingerprint, path, title, priority, fate, since }
+    let commits = stored.s;
+    let known = |row: Row| {
+        let (fingerprint, path, title, priority, fate, since, sketch) = row;
+        let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
+        let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
+        let known = Known { fingerprint, path, title, priority, fate, since, sketch };
+        is_plain.then_some(known)
     };
     Ok(Some(Memory {
         head: stored.h,
         base: stored.b,
-        findings: findings.map(known).collect(),
+        findings: stored.f.into_iter().filter_map(known).collect(),
         paused: stored.p,
     }))
 }

@@ -8,8 +8,8 @@ use crate::context::answers::{self, Answered};
 use crate::context::hidden;
 use crate::error::{Failure, Result};
 use crate::forge::{Account, Comment, Role, Thread};
-use crate::report::review::{self, inline, state};
-use crate::review::incremental::{Fate, Memory, Seen};
+use crate::report::review::{PURPOSE, inline, state};
+use crate::review::incremental::{Memory, Seen};
 use crate::task::TaskKind;
 use crate::task::run::Run;
 
@@ -27,8 +27,6 @@ pub struct Earlier {
     /// All threads on the diff.
     pub threads: Vec<Thread>,
     pub seen: Seen,
-    /// The run that wrote it last.
-    pub sticky_run: Option<String>,
     /// For the report: what was found and not believed.
     pub notes: Vec<String>,
     /// Our threads: their index in `threads`, and the fingerprint.
@@ -69,7 +67,10 @@ impl Earlier {
                 Some((at, inline::fingerprint(&root.body)?.to_owned()))
             })
             .collect();
-        earlier.seen.posted = earlier.ours.iter().map(|(_, fp)| fp.clone()).collect();
+        // What we resolved as fixed ourselves is said again when it comes back.
+        let stands = |thread: &Thread| !thread.resolved || !resolved_by_us(outbox, thread);
+        let standing = earlier.ours().filter(|(thread, _)| stands(thread));
+        earlier.seen.posted = standing.map(|(_, fp)| fp.to_owned()).collect();
         earlier.judge(outbox).await;
         Ok(earlier)
     }
@@ -86,7 +87,6 @@ impl Earlier {
         }
         let Some(sticky) = ours.first() else { return };
         self.sticky = Some(sticky.id);
-        self.sticky_run = marked_by(&sticky.body).map(str::to_owned);
         match state::read(&sticky.body) {
             Ok(memory) => self.memory = memory.unwrap_or_default(),
             Err(why) => self.notes.push(format!(
@@ -148,54 +148,26 @@ impl Earlier {
         Some(thread.comments.first()?.html_url.clone())
     }
 
-    /// As it was before this run posted anything: a run that was killed and goes on takes what it left
-    /// itself for new.
-    pub fn before(&self, run: &OwnTraces<'_>) -> Earlier {
+    /// As it was before this run posted anything: a run that was killed and goes on takes what is in
+    /// its own review for new.
+    pub fn before(&self, review: Option<u64>) -> Earlier {
         let mut before = self.clone();
-        if let Some(review) = run.review {
-            let is_of_review = |thread: &Thread| {
-                thread.comments.first().is_some_and(|root| root.review == Some(review))
-            };
-            let own: Vec<&str> = self
-                .ours()
-                .filter(|(thread, _)| is_of_review(thread))
-                .map(|(_, fingerprint)| fingerprint)
-                .collect();
-            let other: Vec<&str> = self
-                .ours()
-                .filter(|(thread, _)| !is_of_review(thread))
-                .map(|(_, fingerprint)| fingerprint)
-                .collect();
-            before
-                .seen
-                .posted
-                .retain(|fp| !own.contains(&fp.as_str()) || other.contains(&fp.as_str()));
-        }
-        if run.sticky {
-            let short = review::short(run.head);
-            before
-                .memory
-                .findings
-                .retain(|known| known.fate != Fate::New || review::short(&known.since) != short);
-        }
+        let Some(review) = review else { return before };
+        let is_of_review = |thread: &Thread| {
+            thread.comments.first().is_some_and(|root| root.review == Some(review))
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.ours().partition(|(thread, _)| is_of_review(thread));
+        let is_among =
+            |all: &[(&Thread, &str)], fp: &str| all.iter().any(|(_, other)| *other == fp);
+        before.seen.posted.retain(|fp| !is_among(&own, fp) || is_among(&others, fp));
         before
     }
 }
 
-/// What an attempt of this run that was killed left on the forge.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnTraces<'a> {
-    /// The commit that it reviewed.
-    pub head: &'a str,
-    /// Its review.
-    pub review: Option<u64>,
-    /// The sticky comment is its work.
-    pub sticky: bool,
-}
-
 /// The run in the marker of a sticky comment.
 fn marked_by(body: &str) -> Option<&str> {
-    let opening = format!("<!-- patchwright:{} run=", review::PURPOSE);
+    let opening = format!("<!-- patchwright:{} run=", PURPOSE);
     body.lines().find_map(|line| line.trim().strip_prefix(&opening)?.strip_suffix(" v=1 -->"))
 }
 
@@ -204,10 +176,7 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
     let mut logins = Vec::new();
     if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
         let account = Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") };
-        let is_us = outbox.viewer.is_some_and(|viewer| {
-            viewer.login.trim_end_matches("[bot]").eq_ignore_ascii_case(login)
-        });
-        if !is_bot(&account) && !is_us {
+        if !is_bot(&account) && !resolved_by_us(outbox, thread) {
             logins.push(account.login);
         }
     }
@@ -218,6 +187,18 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
         }
     }
     logins
+}
+
+/// A thread that is resolved, and not by a person.
+fn resolved_by_us(outbox: &Outbox<'_>, thread: &Thread) -> bool {
+    let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
+    let by = thread.resolved_by.as_deref();
+    match (by, outbox.viewer) {
+        // GitHub names only people here.
+        (None, _) => true,
+        (Some(login), Some(viewer)) => bare(login) == bare(&viewer.login),
+        (Some(login), None) => login.ends_with("[bot]") || login == "github-actions",
+    }
 }
 
 /// A line that begins with `@name ignore` or `@name dismiss`, outside of quotes and hidden text.

@@ -18,12 +18,13 @@ use super::publish::{Found, Origin, Published, Work, publish_at};
 use crate::cli::ui::Ui;
 use crate::config::Config;
 use crate::error::{Failure, Result};
-use crate::forge::{Comparison, Forge, RepositoryId};
+use crate::forge::{Comparison, Forge, RepositoryId, Side};
 use crate::redact::Redactor;
 use crate::report::annotations::{self, Level, Lines};
 use crate::report::review::{check, state};
 use crate::review::anchor::{Anchor, Anchored};
 use crate::review::finding::Priority;
+use crate::review::suggestion;
 
 /// Name of the file in the run's folder.
 pub const FILE: &str = "review.json";
@@ -230,11 +231,18 @@ fn bound_finding(anchored: &mut Anchored) {
     cut(&mut finding.body, MAX_TEXT);
     cut(&mut finding.quote, MAX_TEXT);
     finding.confidence = if finding.confidence.is_finite() { finding.confidence } else { 0.0 };
-    if anchored.suggestion.as_ref().is_some_and(|text| text.len() > MAX_TEXT) {
+    let is_allowed = match &anchored.anchor {
+        Anchor::Lines { path, side, .. } => *side == Side::Right && suggestion::is_allowed(path),
+        Anchor::File { .. } | Anchor::Nowhere { .. } => false,
+    };
+    if !is_allowed || anchored.suggestion.as_ref().is_some_and(|text| text.len() > MAX_TEXT) {
         anchored.suggestion = None;
     }
     if !state::is_hex(&anchored.fingerprint, 16) {
         anchored.fingerprint = crate::review::fingerprint::of(finding);
+    }
+    if anchored.sketch.len() > 48 || !anchored.sketch.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        anchored.sketch = String::new();
     }
     let is_wrong = match &anchored.anchor {
         Anchor::Lines { path, line, start_line, .. } => {

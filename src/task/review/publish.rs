@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
-use super::earlier::{Earlier, OwnTraces};
+use super::earlier::Earlier;
 use super::outbox::Outbox;
 use super::outcome::{Reviewed, SkippedBecause};
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
@@ -138,11 +138,7 @@ pub(super) async fn publish_at(
     let own = reviews
         .iter()
         .find(|review| outbox.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
-    let earlier = &earlier.before(&OwnTraces {
-        head: &reviewed.head,
-        review: own.map(|own| own.id),
-        sticky: earlier.sticky_run.as_deref() == Some(reviewed.run.as_str()),
-    });
+    let earlier = &earlier.before(own.map(|own| own.id));
     let (reviewed, withheld) = &withhold::without_secrets(outbox.redactor, reviewed);
     let settled = &settled(earlier, reviewed, found.now_at);
     if let Some(folder) = outbox.folder {
