@@ -53,7 +53,8 @@ pub fn thread(thread: &Thread<'_>, nonce: &mut dyn FnMut() -> u64) -> ThreadCont
         None => (&issue.title, &issue.body),
     };
     writer.note_edits(thread);
-    writer.line(&format!("Issue #{} by {}", issue.number, login(&issue.author.login)));
+    let kind = if issue.is_pull_request { "Pull request" } else { "Issue" };
+    writer.line(&format!("{kind} #{} by {}", issue.number, login(&issue.author.login)));
     let title = writer.clean(title);
     let title = writer.title(&title);
     writer.line(&format!("Title: {title}"));

@@ -16,6 +16,7 @@ mod http;
 pub mod hunks;
 mod names;
 pub mod push;
+mod renames;
 pub mod repo;
 pub mod transport;
 pub mod tree;

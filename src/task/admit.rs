@@ -88,7 +88,7 @@ pub async fn check_actor(
     Ok(())
 }
 
-fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {
+pub(super) fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {
     let missing = matches!(err, ForgeError::NotFound { .. });
     let failure = Failure::from(err);
     if missing {

@@ -64,6 +64,26 @@ impl Brief {
         checks: &Checks,
     ) -> Result<Brief> {
         let (task, notes) = task_text(run, admitted, checks)?;
+        Brief::with(run, workspace, &task, notes, &checks.commands).await
+    }
+
+    /// The brief for a task that is in words already.
+    pub async fn of(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+    ) -> Result<Brief> {
+        Brief::with(run, workspace, task, notes, &[]).await
+    }
+
+    async fn with(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+        checks: &[String],
+    ) -> Result<Brief> {
         // Of the base commit: what a model or a contributor changes is not obeyed.
         let paths = workspace.paths(MAX_PATHS).await?;
         let mut brief = Brief::assemble(&Sources {
@@ -73,8 +93,8 @@ impl Brief {
             mode: run.config.mode,
             paths: &paths,
             read: &|path| workspace.file_now(path),
-            task: &task,
-            checks: &checks.commands,
+            task,
+            checks,
         })?;
         brief.notes.splice(0..0, notes);
         Ok(brief)
@@ -86,8 +106,12 @@ impl Brief {
         let files = instructions::instructions(paths.iter().map(String::as_str), read);
         let skills = skills::skills(paths.iter().map(String::as_str), read);
         let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
+        let system = SystemPrompt { model, tools, personality };
         Ok(Brief {
-            instructions: prompt::system(&SystemPrompt { model, tools, personality })?,
+            instructions: match mode {
+                Mode::Execute | Mode::Plan => prompt::system(&system)?,
+                Mode::Review => prompt::review_system(&system)?,
+            },
             files,
             skills,
             mode,

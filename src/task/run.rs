@@ -115,7 +115,7 @@ pub async fn run_task(
     };
     match ended {
         Ok(ended) => {
-            run.conclude(&ended);
+            run.conclude(&ended.outcome, &ended.hints);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
             run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
@@ -235,8 +235,8 @@ impl Run<'_> {
 
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
     /// whatever the verbosity.
-    fn conclude(&self, ended: &Ended) {
-        let (outcome, ui) = (&ended.outcome, self.around.ui);
+    pub(super) fn conclude(&self, outcome: &Outcome, hints: &[String]) {
+        let ui = self.around.ui;
         let Some(reason) = &outcome.reason else { return };
         let redact = |text: &str| self.world.redactor.redact(text);
         match outcome.conclusion {
@@ -249,18 +249,18 @@ impl Run<'_> {
             | Conclusion::Provider
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
-                failure.hints.extend(ended.hints.iter().cloned());
+                failure.hints.extend(hints.iter().cloned());
                 ui.failure(&redact(&failure.hint(self.kept()).to_string()));
             }
         }
     }
 
-    fn kept(&self) -> String {
+    pub(super) fn kept(&self) -> String {
         format!("what there is so far is in {}", self.folder.path.display())
     }
 
     /// Removes what an earlier, killed attempt left running.
-    async fn sweep(&self) {
+    pub(super) async fn sweep(&self) {
         let left = match self.world.sandbox.sweep(None).await {
             Ok(left) => left,
             // `start` reports a sandbox that does not answer, with its next step.
@@ -274,7 +274,7 @@ impl Run<'_> {
         }
     }
 
-    fn journal_start(&self) -> Result<()> {
+    pub(super) fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             self.around.ui.say(&format!("going on with run {}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
@@ -289,7 +289,7 @@ impl Run<'_> {
         })
     }
 
-    fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
+    pub(super) fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
         self.journal(&Entry::WorkspaceOpened {
             base: workspace.base.to_string(),
             branch: workspace.base_branch.clone(),
@@ -299,7 +299,7 @@ impl Run<'_> {
     }
 
     /// Lays the repository's own configuration, from the base commit, over the operator's.
-    async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
+    pub(super) async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
         let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? else { return Ok(()) };
         merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
         for note in &self.config.notes {
@@ -308,7 +308,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn prepare_image(&self, workspace: &Workspace, tree: &[u8]) -> Result<PreparedImage> {
+    pub(super) async fn prepare_image(
+        &self,
+        workspace: &Workspace,
+        tree: &[u8],
+    ) -> Result<PreparedImage> {
         let spec = ImageSpec {
             image: self.config.image.as_deref(),
             setup: &self.config.setup,
@@ -344,19 +348,24 @@ impl Run<'_> {
                 return Err(Failure::internal("this task has a flow of its own"));
             }
         };
+        Ok(self.pinned(workspace))
+    }
+
+    /// At the base commit that a killed attempt had pinned, when it is still there.
+    pub(super) fn pinned(&self, workspace: Workspace) -> Workspace {
         let recorded = self.folder.find(|entry| match entry {
             Entry::WorkspaceOpened { base, .. } => base.parse().ok(),
             _ => None,
         });
-        Ok(match recorded {
+        match recorded {
             Some(base) if workspace.has(base) => workspace.at(base),
             _ => workspace,
-        })
+        }
     }
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
     /// at its end: running the command again goes on with it.
-    fn end(&self, outcome: &Outcome) -> Result<()> {
+    pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
         if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
             || self.around.cancel.is_cancelled()
         {
