@@ -3,6 +3,7 @@
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
+pub mod log;
 pub mod skills;
 pub mod thread;
 

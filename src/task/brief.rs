@@ -32,6 +32,8 @@ pub struct Brief {
     pub files: Instructions,
     pub skills: Skills,
     pub mode: Mode,
+    /// Said of the mode, in place of what is said of it elsewhere.
+    mode_text: Option<&'static str>,
     /// The task in words.
     pub task: String,
     /// For the report: what was removed from or left out of the input.
@@ -64,15 +66,26 @@ impl Brief {
         checks: &Checks,
     ) -> Result<Brief> {
         let (task, notes) = task_text(run, admitted, checks)?;
-        // Of the base commit: what a model or a contributor changes is not obeyed.
-        let paths = workspace.paths(MAX_PATHS).await?;
+        Brief::of(run, task, notes, workspace, checks).await
+    }
+
+    /// The brief of a task in words. Instructions and skills come from `rules`: the base commit, because
+    /// what a model or a contributor changes is not obeyed.
+    pub async fn of(
+        run: &Run<'_>,
+        task: String,
+        notes: Vec<String>,
+        rules: &Workspace,
+        checks: &Checks,
+    ) -> Result<Brief> {
+        let paths = rules.paths(MAX_PATHS).await?;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
             tools: tools(run)?.declarations(),
             personality: run.config.personality,
             mode: run.config.mode,
             paths: &paths,
-            read: &|path| workspace.file_now(path),
+            read: &|path| rules.file_now(path),
             task: &task,
             checks: &checks.commands,
         })?;
@@ -91,10 +104,17 @@ impl Brief {
             files,
             skills,
             mode,
+            mode_text: None,
             task: task.to_owned(),
             notes,
             checks: checks.to_vec(),
         })
+    }
+
+    /// The same with other words about the mode.
+    #[must_use]
+    pub fn in_mode(self, text: Option<&'static str>) -> Brief {
+        Brief { mode_text: text, ..self }
     }
 
     /// The files of the repository whose text stands in the opening, for the report.
@@ -123,7 +143,10 @@ impl Brief {
 
     /// The opening of the conversation: all layers but the system prompt.
     pub fn opening(&self, environment: &Environment) -> Result<Vec<Item>> {
-        let mode = prompt::mode(self.mode)?.unwrap_or_default();
+        let mode = match self.mode_text {
+            Some(text) => text,
+            None => prompt::mode(self.mode)?.unwrap_or_default(),
+        };
         let layers = [
             (Role::Developer, environment::render(environment)),
             (Role::User, self.files.render(&environment.cwd)),
@@ -156,12 +179,15 @@ fn task_text(
     match (&run.task.kind, admitted) {
         (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
             let thread = thread_of(admitted, trigger.as_ref());
-            let text = prompt::issue_task(&prompt::IssueTask {
+            let mut text = prompt::issue_task(&prompt::IssueTask {
                 repository: &admitted.repository.id.to_string(),
                 number: admitted.issue.number,
                 thread: &thread.text,
                 checks: &checks.commands,
             })?;
+            if let Some(asked) = &run.around.asked {
+                text = format!("{text}\n\n{}", prompt::asked(asked)?);
+            }
             Ok((text, thread.notes))
         }
         (TaskKind::Exec { prompt: asked, .. }, _) => {

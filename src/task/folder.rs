@@ -165,6 +165,10 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             TaskKind::Review { repository: a, number: m, head: h, .. },
             TaskKind::Review { repository: b, number: n, head: i, .. },
         ) => a == b && m == n && h == i,
+        (
+            TaskKind::Respond { repository: a, number: m, place: p, command: c, .. },
+            TaskKind::Respond { repository: b, number: n, place: q, command: d, .. },
+        ) => a == b && m == n && p == q && c == d,
         (a, b) => a == b,
     }
 }
