@@ -7,6 +7,8 @@
 pub mod access;
 pub mod mention;
 pub mod payload;
+mod shown;
+mod spans;
 
 use std::collections::BTreeMap;
 
