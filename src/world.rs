@@ -59,6 +59,7 @@ impl World {
         })?;
         let forge = GitHubForge::new(GitHubOptions {
             api_url: url("GITHUB_API_URL", &env.github_api_url())?,
+            graphql_url: url("GITHUB_GRAPHQL_URL", &env.github_graphql_url())?,
             server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
             token,
             http: http.clone(),

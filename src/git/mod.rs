@@ -17,6 +17,7 @@ pub mod hunks;
 pub mod merge;
 mod names;
 pub mod push;
+mod renames;
 pub mod repo;
 pub mod transport;
 pub mod tree;
