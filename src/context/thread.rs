@@ -89,9 +89,9 @@ pub fn review_threads(
     let mut writer = Writer::default();
     let mut room = MAX_COMMENTS_BYTES;
     for thread in threads.iter().take(MAX_THREADS) {
-        let line = thread.line.map_or("lines that have changed since".to_owned(), |line| {
-            format!("line {line}")
-        });
+        let line = thread
+            .line
+            .map_or("lines that have changed since".to_owned(), |line| format!("line {line}"));
         let path = writer.clean(&thread.path);
         writer.line(&format!("Thread on {}, {line}", one_line(&path, 500)));
         let hunk = thread.comments.first().map(|root| root.diff_hunk.clone()).unwrap_or_default();
@@ -246,8 +246,7 @@ impl Writer {
             return;
         }
         let is_own = is_own(&as_comment, own_login);
-        let body =
-            if is_own { hidden::clean(&said.body).text } else { self.clean(&said.body) };
+        let body = if is_own { hidden::clean(&said.body).text } else { self.clean(&said.body) };
         let body = self.cut("a comment", body.trim(), MAX_COMMENT);
         if body.len() > *room {
             self.notes.push(format!("comment by {who} left out: 128 KB are the limit"));

@@ -61,7 +61,9 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         }
         LandedSeen::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
         LandedSeen::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
-        LandedSeen::Nothing => format!("**{}**{link}\n", capital(sections::state(outcome.conclusion))),
+        LandedSeen::Nothing => {
+            format!("**{}**{link}\n", capital(sections::state(outcome.conclusion)))
+        }
     };
     if let LandedSeen::Pushed { onto: Some(onto), .. } = fixed.landed {
         let _ = write!(

@@ -66,12 +66,12 @@ impl Brief {
         checks: &Checks,
     ) -> Result<Brief> {
         let (task, notes) = task_text(run, admitted, checks)?;
-        Brief::of(run, task, notes, workspace, checks).await
+        Brief::for_task(run, task, notes, workspace, checks).await
     }
 
     /// The brief of a task in words. Instructions and skills come from `rules`: the base commit, because
     /// what a model or a contributor changes is not obeyed.
-    pub async fn of(
+    pub async fn for_task(
         run: &Run<'_>,
         task: String,
         notes: Vec<String>,

@@ -166,9 +166,9 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             TaskKind::Review { repository: b, number: n, head: i, .. },
         ) => a == b && m == n && h == i,
         (
-            TaskKind::Respond { repository: a, number: m, place: p, command: c, .. },
-            TaskKind::Respond { repository: b, number: n, place: q, command: d, .. },
-        ) => a == b && m == n && p == q && c == d,
+            TaskKind::Respond { repository: a, number: m, place, command, .. },
+            TaskKind::Respond { repository: b, number: n, place: there, command: same, .. },
+        ) => a == b && m == n && place == there && command == same,
         (a, b) => a == b,
     }
 }

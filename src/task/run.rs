@@ -113,14 +113,14 @@ pub async fn run_task(
     let mut run = Run { world, config, task, folder, around, started, issue_title };
     run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
-    let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
     let ended = match interrupted(&run.around.cancel) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
     match ended {
         Ok(ended) => {
-            run.conclude(&ended);
+            run.conclude(&ended.outcome, &ended.hints);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
             run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
@@ -199,6 +199,14 @@ async fn work(
 }
 
 impl Run<'_> {
+    /// Goes on where a killed attempt was, or begins the journal.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        self.sweep().await;
+        let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
+        self.world.provider.resume_at(replies.sum());
+        self.journal_start()
+    }
+
     /// Appends to the journal.
     pub fn journal(&self, entry: &Entry) -> Result<()> {
         self.folder.journal.append(entry).map(drop)
@@ -240,8 +248,8 @@ impl Run<'_> {
 
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
     /// whatever the verbosity.
-    fn conclude(&self, ended: &Ended) {
-        let (outcome, ui) = (&ended.outcome, self.around.ui);
+    pub(super) fn conclude(&self, outcome: &Outcome, hints: &[String]) {
+        let ui = self.around.ui;
         let Some(reason) = &outcome.reason else { return };
         let redact = |text: &str| self.world.redactor.redact(text);
         match outcome.conclusion {
@@ -254,27 +262,18 @@ impl Run<'_> {
             | Conclusion::Provider
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
-                failure.hints.extend(ended.hints.iter().cloned());
+                failure.hints.extend(hints.iter().cloned());
                 ui.failure(&redact(&failure.hint(self.kept()).to_string()));
             }
         }
     }
 
-    /// Where the work is, for hints.
     pub(super) fn kept(&self) -> String {
         format!("what there is so far is in {}", self.folder.path.display())
     }
 
-    /// Goes on where a killed attempt was, or begins the journal.
-    pub(super) async fn catch_up(&self) -> Result<()> {
-        self.sweep().await;
-        let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
-        self.world.provider.resume_at(replies.sum());
-        self.journal_start()
-    }
-
     /// Removes what an earlier, killed attempt left running.
-    async fn sweep(&self) {
+    pub(super) async fn sweep(&self) {
         let left = match self.world.sandbox.sweep(None).await {
             Ok(left) => left,
             // `start` reports a sandbox that does not answer, with its next step.
@@ -288,7 +287,7 @@ impl Run<'_> {
         }
     }
 
-    fn journal_start(&self) -> Result<()> {
+    pub(super) fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             self.around.ui.say(&format!("going on with run {}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
@@ -322,7 +321,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) async fn prepare_image(&self, workspace: &Workspace, tree: &[u8]) -> Result<PreparedImage> {
+    pub(super) async fn prepare_image(
+        &self,
+        workspace: &Workspace,
+        tree: &[u8],
+    ) -> Result<PreparedImage> {
         let spec = ImageSpec {
             image: self.config.image.as_deref(),
             setup: &self.config.setup,

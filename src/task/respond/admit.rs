@@ -81,23 +81,12 @@ pub async fn admit(world: &World, config: &Config, task: &Task) -> Result<Admitt
     let comments =
         forge.comments(&repository.id, *number, MAX_COMMENTS).await.map_err(Failure::from)?;
     let threads = threads_of(forge, &repository.id, &request).await?;
-    let snapshot = request
-        .trigger
-        .as_ref()
-        .and_then(|trigger| trigger.snapshot.clone())
-        .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
+    let snapshot =
+        request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
+            || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
+        );
     let stopped = stop::state(&comments, viewer.as_ref());
-    Ok(Admitted {
-        request,
-        repository,
-        issue,
-        pull,
-        snapshot,
-        comments,
-        threads,
-        viewer,
-        stopped,
-    })
+    Ok(Admitted { request, repository, issue, pull, snapshot, comments, threads, viewer, stopped })
 }
 
 /// Who wrote the comment and who set this off have to be allowed; a person at the command line who
@@ -116,10 +105,8 @@ async fn may_ask(
         // Our own push made the check run. That the branch is ours, and how often, is checked later.
         return Ok(());
     }
-    let mut actors = vec![Account {
-        is_bot: trigger.actor.ends_with("[bot]"),
-        login: trigger.actor.clone(),
-    }];
+    let mut actors =
+        vec![Account { is_bot: trigger.actor.ends_with("[bot]"), login: trigger.actor.clone() }];
     if let Some(place) = request.place {
         let found = forge.comment_at(&repository.id, request.number, place).await;
         let comment = found.map_err(|err| match err {
@@ -189,7 +176,9 @@ impl Admitted {
 
     /// The line by which our answer to this comment is found again, whichever run wrote it.
     pub fn marker(&self, run: &Run<'_>) -> String {
-        report::marker_once(&self.answer_purpose().unwrap_or_else(|| format!("run-{}", run.folder.id)))
+        report::marker_once(
+            &self.answer_purpose().unwrap_or_else(|| format!("run-{}", run.folder.id)),
+        )
     }
 
     /// The same for what is said when something broke, which is not the answer yet.

@@ -12,14 +12,14 @@ use crate::task::outcome::Conclusion;
 use crate::task::run::Run;
 
 /// 👀: it was seen. Not worth ending a run for.
-pub async fn greet(run: &Run<'_>, admitted: &Admitted) {
+pub(super) async fn greet(run: &Run<'_>, admitted: &Admitted) {
     if !run.config.dry_run {
         react(run, admitted, "eyes").await;
     }
 }
 
 /// A reaction to the comment that asked.
-pub async fn react(run: &Run<'_>, admitted: &Admitted, content: &str) {
+pub(super) async fn react(run: &Run<'_>, admitted: &Admitted, content: &str) {
     let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else { return };
     if let Err(err) = forge.react_to(&admitted.repository.id, place, content).await {
         run.around.ui.say(&format!("no reaction: {err}"));
@@ -27,13 +27,18 @@ pub async fn react(run: &Run<'_>, admitted: &Admitted, content: &str) {
 }
 
 /// The commands.
-pub fn help(run: &Run<'_>) -> Ending {
+pub(super) fn help(run: &Run<'_>) -> Ending {
     Ending::said(Conclusion::Done, words::help(&run.config.respond.mention))
 }
 
 /// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
 /// has it.
-pub async fn post(run: &Run<'_>, admitted: &Admitted, marker: &str, body: &str) -> Result<()> {
+pub(super) async fn post(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    marker: &str,
+    body: &str,
+) -> Result<()> {
     if run.config.dry_run {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use crate::task::outcome::Conclusion;
 use crate::task::run::Run;
 
 /// Carries out an approved plan.
-pub async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) -> Result<Ending> {
+pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) -> Result<Ending> {
     let plans = plans(run, admitted).await?;
     let mention = run.config.respond.mention.clone();
     let proposed = match choose(&plans, hash) {

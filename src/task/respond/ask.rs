@@ -13,7 +13,7 @@ use crate::task::review;
 use crate::task::run::Run;
 
 /// Reads the code as it is on the head and answers.
-pub async fn ask(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
+pub(super) async fn ask(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
     let grounds = Grounds::of(run, admitted).await?;
     run.tighten(&grounds.rules).await?;
     let job = Job {
@@ -35,7 +35,7 @@ pub async fn ask(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<
 }
 
 /// The review is its own report; the thread gets a line about it.
-pub async fn review(run: &Run<'_>, admitted: &Admitted, full: bool) -> Result<Ending> {
+pub(super) async fn review(run: &Run<'_>, admitted: &Admitted, full: bool) -> Result<Ending> {
     let request = &admitted.request;
     if admitted.pull.is_none() {
         let body = words::only_for_pull_requests("reviewed");

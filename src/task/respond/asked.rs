@@ -33,7 +33,9 @@ impl std::str::FromStr for Reference {
 
     fn from_str(text: &str) -> Result<Reference, String> {
         let mistake = || {
-            format!("`{text}` is not a comment; give its web address, or `OWNER/REPO#N` and a command")
+            format!(
+                "`{text}` is not a comment; give its web address, or `OWNER/REPO#N` and a command"
+            )
         };
         let number = |digits: &str| digits.parse().ok().filter(|number: &u64| *number > 0);
         let Some((_, address)) = text.split_once("://") else {
@@ -122,7 +124,8 @@ pub async fn task_of_comment(
 async fn root(forge: &dyn Forge, reference: &Reference, comment: u64) -> Result<u64> {
     let threads = forge.threads(&reference.repository, reference.number).await;
     let threads = threads.map_err(Failure::from)?;
-    let thread = threads.iter().find(|thread| thread.comments.iter().any(|said| said.id == comment));
+    let thread =
+        threads.iter().find(|thread| thread.comments.iter().any(|said| said.id == comment));
     Ok(thread.and_then(|thread| thread.comments.first()).map_or(comment, |first| first.id))
 }
 

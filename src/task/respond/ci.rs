@@ -24,7 +24,7 @@ const MAX_CHECKS: usize = 10;
 const MAX_LOG: usize = 256 << 10;
 
 /// Repairs what fails.
-pub async fn fix_ci(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
+pub(super) async fn fix_ci(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
     let Some(pull) = &admitted.pull else {
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
@@ -84,8 +84,10 @@ async fn failing(run: &Run<'_>, admitted: &Admitted, head: &Workspace) -> Result
     let forge = run.world.forge()?;
     let sha = head.base.to_string();
     let checks = forge.check_runs(&admitted.repository.id, &sha).await.map_err(Failure::from)?;
-    let others: Vec<CheckRun> =
-        checks.into_iter().filter(|check| !check.name.to_lowercase().starts_with(OWN_CHECKS)).collect();
+    let others: Vec<CheckRun> = checks
+        .into_iter()
+        .filter(|check| !check.name.to_lowercase().starts_with(OWN_CHECKS))
+        .collect();
     let running = others.iter().filter(|check| !check.completed).count();
     if running > 0 {
         return Ok(State::Running(running));

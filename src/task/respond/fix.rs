@@ -13,10 +13,10 @@ use crate::task::publish::Published;
 use crate::task::run::{self, Run};
 
 /// The trailer that names the comment that a commit answers.
-pub const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
+pub(super) const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
 
 /// Does what was asked.
-pub async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
+pub(super) async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
     must_be_open(pull)?;
     let grounds = Grounds::of(run, admitted).await?;
@@ -31,7 +31,7 @@ pub async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<
 }
 
 /// Nothing is pushed to a branch that nobody will merge.
-pub fn must_be_open(pull: &PullRequest) -> Result<()> {
+pub(super) fn must_be_open(pull: &PullRequest) -> Result<()> {
     let state = match (pull.open, pull.merged) {
         (true, _) => return Ok(()),
         (false, true) => "merged",
@@ -42,12 +42,12 @@ pub fn must_be_open(pull: &PullRequest) -> Result<()> {
 }
 
 /// What our commits say below their message: the comment that they answer.
-pub fn trailers(admitted: &Admitted) -> Vec<String> {
+pub(super) fn trailers(admitted: &Admitted) -> Vec<String> {
     admitted.asked_in().map(|asked| format!("{ASKED_TRAILER}{asked}")).into_iter().collect()
 }
 
 /// Works on the head and pushes what came of it.
-pub async fn change(
+pub(super) async fn change(
     run: &mut Run<'_>,
     admitted: &Admitted,
     pull: &PullRequest,
@@ -107,7 +107,7 @@ fn published(pull: &PullRequest, landed: &Landed) -> Option<Published> {
 }
 
 /// The issue's own flow, with the words (or the plan) beside what the issue says.
-pub async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
+pub(super) async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
     let kind = TaskKind::Issue {
         repository: admitted.request.id.clone(),
         number: admitted.request.number,
@@ -125,7 +125,8 @@ pub async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Result<En
         Some(published) => words::LandedSeen::PullRequest { number: published.pull_request },
         None => words::LandedSeen::Nothing,
     };
-    let body = words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
+    let body =
+        words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
     Ok(Ending {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),

@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 3;
 const SEARCHED: usize = 50;
 
 /// What became of the change.
-pub enum Landed {
+pub(super) enum Landed {
     Pushed {
         commit: String,
         url: Option<String>,
@@ -44,14 +44,11 @@ pub enum Landed {
 }
 
 impl Landed {
-    pub fn seen(&self) -> LandedSeen<'_> {
+    pub(super) fn seen(&self) -> LandedSeen<'_> {
         match self {
-            Landed::Pushed { commit, url, branch, onto } => LandedSeen::Pushed {
-                commit,
-                url: url.as_deref(),
-                branch,
-                onto: onto.as_deref(),
-            },
+            Landed::Pushed { commit, url, branch, onto } => {
+                LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
+            }
             Landed::Patch { why } => LandedSeen::Patch { why },
             Landed::Nothing | Landed::Stopped => LandedSeen::Nothing,
         }
@@ -59,7 +56,7 @@ impl Landed {
 }
 
 /// Pushes what may be published.
-pub async fn land(
+pub(super) async fn land(
     run: &Run<'_>,
     admitted: &Admitted,
     pull: &PullRequest,
@@ -118,7 +115,9 @@ async fn target(
     if !pull.is_fork {
         let repository = admitted.repository.clone();
         if branch == repository.default_branch {
-            return Ok(Err(format!("`{branch}` is the default branch, and nothing is pushed to it")));
+            return Ok(Err(format!(
+                "`{branch}` is the default branch, and nothing is pushed to it"
+            )));
         }
         return Ok(Ok(Target { repository, branch }));
     }
@@ -138,12 +137,7 @@ async fn target(
 }
 
 /// Pushes the commit, or the same change on top of what is on the branch by now.
-async fn push(
-    run: &Run<'_>,
-    target: &Target,
-    grounds: &Grounds,
-    commit: Oid,
-) -> Result<Landed> {
+async fn push(run: &Run<'_>, target: &Target, grounds: &Grounds, commit: Oid) -> Result<Landed> {
     let workspace = &grounds.workspace;
     let forge = run.world.forge()?;
     for _ in 0..ATTEMPTS {
@@ -215,7 +209,7 @@ fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> Landed {
 }
 
 /// The page of a commit.
-pub fn commit_url(repository: &Repository, commit: &str) -> Option<String> {
+pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String> {
     let page = repository.html_url.trim_end_matches('/');
     page.starts_with("http").then(|| format!("{page}/commit/{commit}"))
 }
@@ -236,11 +230,8 @@ async fn rebased(
     tip: Oid,
 ) -> Result<Rebased> {
     let refs = [tip.to_string()];
-    let fetched = run
-        .world
-        .forge()?
-        .fetch(&target.repository, workspace.repo.path(), &refs, DEPTH)
-        .await;
+    let fetched =
+        run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
     fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
     if let Some(there) = find_ours(workspace, &run.config.identity.email, tip, &[line]) {
@@ -275,7 +266,7 @@ fn identity(run: &Run<'_>) -> commit::Identity {
 }
 
 /// A commit on the head that answers this very comment: a run that was killed had pushed already.
-pub fn landed_before(run: &Run<'_>, grounds: &Grounds, job: &Job<'_>) -> Option<Oid> {
+pub(super) fn landed_before(run: &Run<'_>, grounds: &Grounds, job: &Job<'_>) -> Option<Oid> {
     let asked: Vec<String> = job
         .trailers
         .iter()

@@ -89,7 +89,7 @@ pub async fn respond(
         Some(ending) => Ok(ending),
         None => {
             answer::greet(&run, &admitted).await;
-            carry_out(&mut run, &admitted).await
+            Box::pin(carry_out(&mut run, &admitted)).await
         }
     };
     let ended = match run::interrupted(&run.around.cancel) {

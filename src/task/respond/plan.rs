@@ -14,7 +14,7 @@ use crate::task::run::Run;
 const MAX_PLAN: usize = 30_000;
 
 /// Makes a plan and posts it.
-pub async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
+pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
     let grounds = Grounds::of(run, admitted).await?;
     run.tighten(&grounds.rules).await?;
     let job = Job {
@@ -46,16 +46,17 @@ pub async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result
         lines: plan_hash::marker_lines(&made, text.trim()),
         mention: &run.config.respond.mention,
     });
-    let message = format!(
-        "{}\n\nplan {}",
-        outcome.final_message.trim(),
-        plan_hash::hash(&made, text.trim())
-    );
+    let message =
+        format!("{}\n\nplan {}", outcome.final_message.trim(), plan_hash::hash(&made, text.trim()));
     Ok(Ending { conclusion: outcome.conclusion, message, body: Some(body), outcome: Some(outcome) })
 }
 
 /// What a plan made now would be made from.
-pub fn made_from<'a>(admitted: &'a Admitted, repository: &'a str, commit: &'a str) -> Made<'a> {
+pub(super) fn made_from<'a>(
+    admitted: &'a Admitted,
+    repository: &'a str,
+    commit: &'a str,
+) -> Made<'a> {
     Made {
         repository,
         number: admitted.request.number,

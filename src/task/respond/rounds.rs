@@ -5,8 +5,8 @@ use super::{Ending, answer};
 use crate::error::Result;
 use crate::event::mention::Command;
 use crate::forge::{Account, CommentPlace};
-use crate::report::answer as words;
 use crate::report;
+use crate::report::answer as words;
 use crate::task::admit::is_us;
 use crate::task::run::Run;
 
@@ -14,7 +14,7 @@ use crate::task::run::Run;
 const ANSWER: &str = "answer-";
 
 /// When the thread has had its answers: says so once, and then nothing.
-pub async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option<Ending>> {
+pub(super) async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option<Ending>> {
     let Some(place) = admitted.request.place else { return Ok(None) };
     let most = run.config.respond.max_rounds as usize;
     // Who says stop is heard.
@@ -36,7 +36,9 @@ pub async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option<Ending
         let marker = report::marker_once(&purpose);
         answer::post(run, admitted, &marker, &words::rounds_used_up(most)).await?;
     }
-    Ok(Some(Ending::silent(format!("this thread has had its {most} answers (`respond.max-rounds`)"))))
+    Ok(Some(Ending::silent(format!(
+        "this thread has had its {most} answers (`respond.max-rounds`)"
+    ))))
 }
 
 /// Everything said where it was asked.

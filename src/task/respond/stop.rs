@@ -11,8 +11,8 @@ use super::{Ending, answer};
 use crate::error::{Failure, Result};
 use crate::event::mention::Command;
 use crate::forge::{Account, Comment, CommentPlace, Forge, RepositoryId};
-use crate::report::answer as words;
 use crate::report;
+use crate::report::answer as words;
 use crate::task::admit::is_us;
 use crate::task::run::Run;
 
@@ -37,8 +37,7 @@ pub async fn is_stopped(
     number: u64,
     viewer: Option<&Account>,
 ) -> Result<bool> {
-    let comments =
-        forge.comments(repository, number, MAX_COMMENTS).await.map_err(Failure::from)?;
+    let comments = forge.comments(repository, number, MAX_COMMENTS).await.map_err(Failure::from)?;
     Ok(state(&comments, viewer).is_some_and(|state| state.stopped))
 }
 
@@ -96,22 +95,15 @@ pub(super) async fn stop(run: &Run<'_>, admitted: &Admitted) -> Result<Ending> {
         write(run, admitted, known, body).await?;
         answer::react(run, admitted, "+1").await;
     }
-    let mut ending = Ending::said(
-        crate::task::outcome::Conclusion::Done,
-        words::stopped_in_thread(mention),
-    );
+    let mut ending =
+        Ending::said(crate::task::outcome::Conclusion::Done, words::stopped_in_thread(mention));
     if !in_thread {
         ending.body = None;
     }
     Ok(ending)
 }
 
-async fn write(
-    run: &Run<'_>,
-    admitted: &Admitted,
-    known: Option<u64>,
-    body: String,
-) -> Result<()> {
+async fn write(run: &Run<'_>, admitted: &Admitted, known: Option<u64>, body: String) -> Result<()> {
     let marker = report::marker_once(PURPOSE);
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 
 use super::admit::Admitted;
-use crate::context::thread::{self, Thread, ThreadContext};
 use crate::config::Mode;
+use crate::context::thread::{self, Thread, ThreadContext};
 use crate::error::Result;
 use crate::forge::PullRequest;
 use crate::git::Oid;
@@ -21,7 +21,7 @@ use crate::task::settle::Settled;
 use crate::task::workspace::Workspace;
 
 /// What the work stands on.
-pub struct Grounds {
+pub(super) struct Grounds {
     /// Where configuration, instructions, skills and checks come from: the base branch. What a pull
     /// request changes about them is not obeyed.
     pub rules: Workspace,
@@ -34,7 +34,7 @@ pub struct Grounds {
 
 impl Grounds {
     /// Fetches and pins what the comment is about.
-    pub async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Grounds> {
+    pub(super) async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Grounds> {
         run.around.ui.say("cloning the repository");
         let opened = match &admitted.pull {
             Some(pull) => run.unless_interrupted(Grounds::of_pull(run, admitted, pull)).await?,
@@ -50,11 +50,7 @@ impl Grounds {
         Ok(Grounds { workspace, ..opened })
     }
 
-    async fn of_pull(
-        run: &Run<'_>,
-        admitted: &Admitted,
-        pull: &PullRequest,
-    ) -> Result<Grounds> {
+    async fn of_pull(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> Result<Grounds> {
         let base = &pull.base_branch;
         let rules = Workspace::open(run.world, &admitted.repository, base, DEPTH).await?;
         let head =
@@ -67,7 +63,7 @@ impl Grounds {
 }
 
 /// What the agent is asked.
-pub struct Job<'a> {
+pub(super) struct Job<'a> {
     /// The file in `prompts/`.
     pub template: &'static str,
     /// What was asked, in the words of who asked; may be empty.
@@ -81,19 +77,19 @@ pub struct Job<'a> {
 }
 
 /// What came of it.
-pub struct Done {
+pub(super) struct Done {
     pub outcome: Outcome,
     pub settled: Settled,
 }
 
 impl Done {
-    pub fn commit(&self) -> Option<Oid> {
+    pub(super) fn commit(&self) -> Option<Oid> {
         self.settled.commit
     }
 }
 
 /// Checks, agent, checks, judgement. The repository's configuration has been laid over ours before.
-pub async fn work(
+pub(super) async fn work(
     run: &Run<'_>,
     admitted: &Admitted,
     grounds: &Grounds,
@@ -118,7 +114,8 @@ pub async fn work(
         Vec::new()
     };
     let (text, notes) = task_text(admitted, job, &checks.commands)?;
-    let brief = Brief::of(run, text, notes, &grounds.rules, &checks).await?.in_mode(job.mode);
+    let brief = Brief::for_task(run, text, notes, &grounds.rules, &checks).await?;
+    let brief = brief.in_mode(job.mode);
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
         worked
