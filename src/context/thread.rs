@@ -206,10 +206,8 @@ impl Writer {
         for comment in kept[skip..].iter().rev() {
             let is_own = is_own(comment, thread.own_login);
             // Our markers are hidden text, and no news.
-            let body = match is_own {
-                true => hidden::clean(&comment.body).text,
-                false => self.clean(&comment.body),
-            };
+            let body =
+                if is_own { hidden::clean(&comment.body).text } else { self.clean(&comment.body) };
             let body = self.cut("a comment", body.trim(), MAX_COMMENT);
             if body.len() > room {
                 let left = kept.len() - skip - blocks.len();

@@ -74,9 +74,10 @@ pub async fn admit(world: &World, config: &Config, task: &Task) -> Result<Admitt
         .issue(&repository.id, *number)
         .await
         .map_err(|err| Failure::from(err).hint(format!("check the number: {subject}")))?;
-    let pull = match issue.is_pull_request {
-        true => Some(forge.pull_request(&repository.id, *number).await.map_err(Failure::from)?),
-        false => None,
+    let pull = if issue.is_pull_request {
+        Some(forge.pull_request(&repository.id, *number).await.map_err(Failure::from)?)
+    } else {
+        None
     };
     let comments =
         forge.comments(&repository.id, *number, MAX_COMMENTS).await.map_err(Failure::from)?;

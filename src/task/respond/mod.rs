@@ -85,12 +85,11 @@ pub async fn respond(
     let issue_title = Some(admitted.snapshot.title.clone());
     let mut run = Run { world, config, task, folder, around, started, issue_title };
     run.catch_up().await?;
-    let ended = match rounds::used_up(&run, &admitted).await? {
-        Some(ending) => Ok(ending),
-        None => {
-            answer::greet(&run, &admitted).await;
-            Box::pin(carry_out(&mut run, &admitted)).await
-        }
+    let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
+        Ok(ending)
+    } else {
+        answer::greet(&run, &admitted).await;
+        Box::pin(carry_out(&mut run, &admitted)).await
     };
     let ended = match run::interrupted(&run.around.cancel) {
         Some(failure) => Err(failure.hint(run.kept())),

@@ -95,5 +95,6 @@ fn digest(parts: &[String]) -> String {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part.as_bytes());
     }
-    digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let head = digest.finalize().iter().take(6).fold(0, |head, byte| head << 8 | u64::from(*byte));
+    format!("{head:012x}")
 }

@@ -36,15 +36,14 @@ impl Grounds {
     /// Fetches and pins what the comment is about.
     pub(super) async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Grounds> {
         run.around.ui.say("cloning the repository");
-        let opened = match &admitted.pull {
-            Some(pull) => run.unless_interrupted(Grounds::of_pull(run, admitted, pull)).await?,
-            None => {
-                let base = run.config.publish.base.as_deref();
-                let base = base.unwrap_or(&admitted.repository.default_branch);
-                let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
-                let rules = run.unless_interrupted(opening).await?;
-                Grounds { workspace: rules.clone(), setup: rules.clone(), rules }
-            }
+        let opened = if let Some(pull) = &admitted.pull {
+            run.unless_interrupted(Grounds::of_pull(run, admitted, pull)).await?
+        } else {
+            let base = run.config.publish.base.as_deref();
+            let base = base.unwrap_or(&admitted.repository.default_branch);
+            let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
+            let rules = run.unless_interrupted(opening).await?;
+            Grounds { workspace: rules.clone(), setup: rules.clone(), rules }
         };
         let workspace = run.pinned(opened.workspace);
         Ok(Grounds { workspace, ..opened })
