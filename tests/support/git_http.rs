@@ -23,7 +23,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[allow(unused_imports, reason = "whoever has the server also wants these")]
 pub(crate) use super::git_repo::{
-    Entry, command, commit, executable, file, git, git_with_input, submodule, symlink,
+    Entry, command, commit, deleted, executable, file, git, git_with_input, renamed, submodule,
+    symlink,
 };
 
 use super::git_repo::sealed;

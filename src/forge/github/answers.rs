@@ -8,7 +8,7 @@ use super::body::fit;
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written};
 use super::wire::CommentJson;
-use super::wire_reviews::{DiffCommentJson, ReviewJson, body_of, plain};
+use super::wire_reviews::{DiffCommentJson, ReviewJson};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
 use crate::forge::{Comment, CommentPlace, ForgeError, RepositoryId, Review, ReviewComment};
 
@@ -35,11 +35,11 @@ impl GitHubForge {
             CommentPlace::Thread { .. } => {
                 let json: DiffCommentJson = self.api.read_json(&call).await?;
                 let home = json.pull_request_url.clone();
-                (plain(ReviewComment::from(json)), home)
+                (ReviewComment::from(json).into_comment(), home)
             }
             CommentPlace::Review { .. } => {
                 let json: ReviewJson = self.api.read_json(&call).await?;
-                (body_of(Review::from(json)), None)
+                (Review::from(json).into_comment(), None)
             }
         };
         // Ids are the repository's, so one of another conversation would be found too.
@@ -97,7 +97,7 @@ impl GitHubForge {
             let reply = self.api.good(&call, reply)?;
             return if root.is_some() {
                 let json: DiffCommentJson = self.api.parse(&call, &reply)?;
-                Ok(plain(json.into()))
+                Ok(ReviewComment::from(json).into_comment())
             } else {
                 Ok(self.api.parse::<CommentJson>(&call, &reply)?.into())
             };
@@ -117,7 +117,8 @@ impl GitHubForge {
             CommentPlace::Thread { .. } => {
                 let comments = self.diff_comments(repository, number).await?.into_iter();
                 let comments = comments.map(ReviewComment::from);
-                comments.filter(|comment| comment.in_reply_to.is_some()).map(plain).collect()
+                let answers = comments.filter(|comment| comment.in_reply_to.is_some());
+                answers.map(ReviewComment::into_comment).collect()
             }
             CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {
                 self.list_comments(repository, number, usize::MAX).await?

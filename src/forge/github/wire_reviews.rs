@@ -5,9 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::{User, account, lenient};
-use crate::forge::{
-    Account, CheckAnnotation, CheckRun, Comment, Comparison, Review, ReviewComment,
-};
+use crate::forge::{Account, CheckAnnotation, CheckRun, Comparison, Review, ReviewComment};
 
 #[derive(Deserialize)]
 pub(super) struct ReviewJson {
@@ -37,19 +35,6 @@ impl From<ReviewJson> for Review {
             html_url: json.html_url,
             submitted_at: json.submitted_at,
         }
-    }
-}
-
-/// A review's body, as a comment. GitHub does not say when it was edited.
-pub(super) fn body_of(review: Review) -> Comment {
-    let when = review.submitted_at.unwrap_or_default();
-    Comment {
-        id: review.id,
-        author: review.author,
-        body: review.body,
-        html_url: review.html_url,
-        created_at: when,
-        updated_at: when,
     }
 }
 
@@ -97,18 +82,6 @@ impl From<DiffCommentJson> for ReviewComment {
             review: json.pull_request_review_id,
             diff_hunk: json.diff_hunk,
         }
-    }
-}
-
-/// A comment of a thread, as a plain one.
-pub(super) fn plain(comment: ReviewComment) -> Comment {
-    Comment {
-        id: comment.id,
-        author: comment.author,
-        body: comment.body,
-        html_url: comment.html_url,
-        created_at: comment.created_at,
-        updated_at: comment.updated_at,
     }
 }
 

@@ -39,6 +39,7 @@ impl Description {
     fn read() -> Description {
         let mut doc: Value = serde_json::from_str(TEXT).expect("the description is JSON");
         nullable_to_null_type(&mut doc);
+        outdated_comments_have_no_line(&mut doc);
         let mut routes: Vec<Route> = doc["paths"]
             .as_object()
             .expect("paths")
@@ -48,7 +49,11 @@ impl Description {
                 methods: methods.as_object().expect("methods").clone(),
             })
             .collect();
-        routes.sort_by_key(|route| route.segments.iter().filter(|s| s.starts_with('{')).count());
+        // `commits/{ref}/status` before `commits/{ref}`, which may have slashes in it.
+        routes.sort_by_key(|route| {
+            let open = route.segments.iter().filter(|s| s.starts_with('{')).count();
+            (open, std::cmp::Reverse(route.segments.len()))
+        });
         Description {
             components: doc["components"].take(),
             routes,
@@ -230,6 +235,17 @@ fn matches(template: &[String], segments: &[String]) -> bool {
     }
     template.len() == segments.len()
         && template.iter().zip(segments).all(|(one, other)| one.starts_with('{') || one == other)
+}
+
+/// GitHub sends `null` for the line and position of a comment whose line has changed, though its
+/// description has numbers there.
+fn outdated_comments_have_no_line(doc: &mut Value) {
+    for schema in ["review-comment", "pull-request-review-comment"] {
+        for field in ["line", "position", "original_line"] {
+            doc["components"]["schemas"][schema]["properties"][field] =
+                json!({"type": ["integer", "null"]});
+        }
+    }
 }
 
 /// `OpenAPI` 3.0 says `nullable: true` where JSON Schema has the type `null`.

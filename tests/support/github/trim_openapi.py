@@ -27,12 +27,13 @@ KEEP = re.compile(
         | pulls | pulls/\{pull_number\} | pulls/\{pull_number\}/(files|commits|merge|requested_reviewers
           |reviews|reviews/\{review_id\}|reviews/\{review_id\}/(comments|dismissals|events)
           |comments|comments/\{comment_id\}/replies|update-branch)
-        | pulls/comments/\{comment_id\}
+        | pulls/comments/\{comment_id\}(/reactions(/\{reaction_id\})?)?
         | branches | branches/\{branch\} | commits | commits/\{ref\} | commits/\{ref\}/(check-runs|status)
         | commits/\{commit_sha\}/pulls | compare/\{basehead\} | contents/\{path\}
         | git/(blobs|commits|refs|trees) | git/(blobs/\{file_sha\}|commits/\{commit_sha\}|ref/\{ref\}
           |refs/\{ref\}|matching-refs/\{ref\}|trees/\{tree_sha\})
-        | check-runs | check-runs/\{check_run_id\} | statuses/\{sha\}
+        | check-runs | check-runs/\{check_run_id\}(/annotations)? | statuses/\{sha\}
+        | actions/jobs/\{job_id\}(/logs)? | actions/runs/\{run_id\}/jobs
         | actions/runs | actions/runs/\{run_id\} | dispatches | forks
     ))$""",
     re.X,
