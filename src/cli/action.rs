@@ -119,9 +119,10 @@ async fn work(env: &Env, ui: Ui) -> Result<Worked> {
         return Err(Failure::usage("`allow-bots` takes exact logins, not patterns"));
     }
     let event = event(env)?;
-    let trigger = TriggerConfig { label: config.access.label.clone() };
+    let trigger = TriggerConfig::of(&config);
     let kind = match decide(&event, &trigger) {
         Decision::Run(kind) => kind,
+        Decision::ReviewAt { .. } => return Ok(Worked::Ignored("not yet".to_owned())),
         Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
     };
     let TaskKind::Issue { repository, number, trigger } = kind else {
