@@ -66,28 +66,49 @@ impl Brief {
         checks: &Checks,
     ) -> Result<Brief> {
         let (task, notes) = task_text(run, admitted, checks)?;
-        Brief::for_task(run, task, notes, workspace, checks).await
+        Brief::with(run, workspace, &task, notes, &checks.commands).await
     }
 
-    /// The brief of a task in words. Instructions and skills come from `rules`: the base commit, because
-    /// what a model or a contributor changes is not obeyed.
+    /// The brief for a task that is in words already.
+    pub async fn of(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+    ) -> Result<Brief> {
+        Brief::with(run, workspace, task, notes, &[]).await
+    }
+
+    /// The brief of a task in words with checks. Instructions and skills come from `rules`, the base
+    /// commit, whatever is worked on.
     pub async fn for_task(
         run: &Run<'_>,
-        task: String,
+        task: &str,
         notes: Vec<String>,
         rules: &Workspace,
         checks: &Checks,
     ) -> Result<Brief> {
-        let paths = rules.paths(MAX_PATHS).await?;
+        Brief::with(run, rules, task, notes, &checks.commands).await
+    }
+
+    async fn with(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+        checks: &[String],
+    ) -> Result<Brief> {
+        // Of the base commit: what a model or a contributor changes is not obeyed.
+        let paths = workspace.paths(MAX_PATHS).await?;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
             tools: tools(run)?.declarations(),
             personality: run.config.personality,
             mode: run.config.mode,
             paths: &paths,
-            read: &|path| rules.file_now(path),
-            task: &task,
-            checks: &checks.commands,
+            read: &|path| workspace.file_now(path),
+            task,
+            checks,
         })?;
         brief.notes.splice(0..0, notes);
         Ok(brief)
@@ -99,8 +120,12 @@ impl Brief {
         let files = instructions::instructions(paths.iter().map(String::as_str), read);
         let skills = skills::skills(paths.iter().map(String::as_str), read);
         let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
+        let system = SystemPrompt { model, tools, personality };
         Ok(Brief {
-            instructions: prompt::system(&SystemPrompt { model, tools, personality })?,
+            instructions: match mode {
+                Mode::Execute | Mode::Plan => prompt::system(&system)?,
+                Mode::Review => prompt::review_system(&system)?,
+            },
             files,
             skills,
             mode,

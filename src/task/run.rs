@@ -364,7 +364,7 @@ impl Run<'_> {
         Ok(self.pinned(workspace))
     }
 
-    /// The workspace at the commit that a killed attempt had pinned, when there was one.
+    /// At the base commit that a killed attempt had pinned, when it is still there.
     pub(super) fn pinned(&self, workspace: Workspace) -> Workspace {
         let recorded = self.folder.find(|entry| match entry {
             Entry::WorkspaceOpened { base, .. } => base.parse().ok(),
@@ -378,7 +378,7 @@ impl Run<'_> {
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
     /// at its end: running the command again goes on with it.
-    fn end(&self, outcome: &Outcome) -> Result<()> {
+    pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
         if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
             || self.around.cancel.is_cancelled()
         {

@@ -113,7 +113,7 @@ pub(super) async fn work(
         Vec::new()
     };
     let (text, notes) = task_text(admitted, job, &checks.commands)?;
-    let brief = Brief::for_task(run, text, notes, &grounds.rules, &checks).await?;
+    let brief = Brief::for_task(run, &text, notes, &grounds.rules, &checks).await?;
     let brief = brief.in_mode(job.mode);
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
