@@ -1,12 +1,17 @@
 //! `patchwright review`: pull request → one review.
 
+use std::path::PathBuf;
+
 use crate::cli::common::Common;
 use crate::cli::issue::Reference;
+use crate::cli::post_from;
 use crate::cli::ui::Ui;
-use crate::config::Config;
 use crate::config::env::Env;
+use crate::config::review::FailOn;
+use crate::config::{Config, Source};
 use crate::error::{Failure, Result};
 use crate::task::outcome::Conclusion;
+use crate::task::review::hand_over::Expected;
 use crate::task::review::run::{self, Ended};
 use crate::task::run::Surroundings;
 use crate::task::{Task, TaskKind, Trigger};
@@ -45,6 +50,14 @@ pub struct ReviewFlags {
     #[arg(long, env = "PATCHWRIGHT_HEAD", value_name = "SHA")]
     pub head: Option<String>,
 
+    /// Findings at least this important make the check fail: 0 to 3, or `never`
+    #[arg(long, env = "PATCHWRIGHT_FAIL_ON", value_name = "PRIORITY")]
+    pub fail_on: Option<FailOn>,
+
+    /// Post the review in this folder of another run, which was not allowed to, instead of reviewing
+    #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with = "full")]
+    pub post_from: Option<PathBuf>,
+
     /// Do everything but write to GitHub; the findings are kept in the run's folder
     #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
     pub dry_run: bool,
@@ -80,6 +93,16 @@ pub struct Order {
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
     config.dry_run |= args.review.dry_run;
+    if let Some(fail_on) = args.review.fail_on {
+        config.review.fail_on = fail_on.threshold();
+        config.sources.insert("review.fail-on".to_owned(), Source::Flag);
+    }
+    if let Some(folder) = &args.review.post_from {
+        let Reference { repository, number } = args.pull_request.0;
+        let expected = Expected { repository, number: Some(number), head: args.review.head };
+        let ended = post_from::run(&config, folder, &expected, env, ui).await?;
+        return Ok(ended.reviewed.conclusion);
+    }
     let order = Order {
         reference: args.pull_request.0,
         trigger: None,
