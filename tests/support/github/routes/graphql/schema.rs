@@ -225,7 +225,6 @@ impl Schema {
 
     /// Whether a condition can ever hold where this type stands.
     pub(super) fn may_be(&self, kind: &str, condition: &str) -> bool {
-        self.types.contains_key(condition)
-            && (self.is(kind, condition) || self.is(condition, kind))
+        self.types.contains_key(condition) && (self.is(kind, condition) || self.is(condition, kind))
     }
 }
