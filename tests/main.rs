@@ -55,6 +55,7 @@ mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod resume; // killed, interrupted and concurrent runs
+mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
