@@ -230,6 +230,8 @@ fn event_dispatch_names_the_issue() {
                         name: "app",
                     },
                     number: 7,
+                    is_pull_request: false,
+                    command: None,
                     actor: Account {
                         login: "alice",
                         is_bot: false,
@@ -257,6 +259,8 @@ fn event_dispatch_names_the_issue() {
                         name: "app",
                     },
                     number: 7,
+                    is_pull_request: false,
+                    command: None,
                     actor: Account {
                         login: "deploy-app[bot]",
                         is_bot: true,

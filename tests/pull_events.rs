@@ -280,7 +280,7 @@ fn payloads_that_cannot_be_are_failures() {
             with("completed", json!({"check_suite": {"head_sha": ""}})),
             "no commit id",
         ),
-        ("issue_comment", json!([]), "is not what GitHub sends"),
+        ("issue_comment", json!("x"), "is not what GitHub sends"),
     ] {
         let said = failure(name, payload);
         assert!(said.contains(expected), "{expected}: {said}");

@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&long, "must have 1 to 4000 bytes: 4001"),
         (&many, "more than 50 entries"),
         ("review: { colour: red }", "unknown field `colour`"),
-        ("respond: { mention: \"a b\" }", "`respond.mention` must be the name of an account"),
+        ("respond: { mention: \"a b\" }", "`respond.mention`: it must be the name of an account"),
         ("respond: { max-rounds: 0 }", "`respond.max-rounds` must be from 1 to 100: 0"),
         ("mode: review", "`mode` is `plan` or `execute`"),
     ];

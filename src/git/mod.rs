@@ -4,7 +4,6 @@
 //! ever opened as a repository; there is never a working tree; no `git` program is started; tokens
 //! travel in a request header of our own HTTP client, never in a URL, an argument or a file.
 
-pub mod ancestry;
 pub mod apply;
 mod archive;
 mod attributes;

@@ -6,6 +6,7 @@
 pub mod annotations;
 pub mod answer;
 pub mod commit_message;
+pub mod findings;
 pub mod html;
 pub mod job_summary;
 pub mod markdown;
@@ -13,6 +14,8 @@ pub mod outputs;
 pub mod plan_md;
 pub mod pr_body;
 pub mod progress;
+pub mod review;
+pub mod sarif;
 pub mod sections;
 pub mod template;
 pub mod text;

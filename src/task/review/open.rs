@@ -4,7 +4,7 @@
 use super::admit::Admitted;
 use crate::error::{Failure, Result};
 use crate::git::hunks::{self, Diff};
-use crate::git::{GitError, Oid, ancestry, blocking, clone, diff};
+use crate::git::{Oid, blocking, clone, diff};
 use crate::task::failures;
 use crate::task::workspace::{self, Workspace};
 use crate::world::World;
@@ -32,10 +32,18 @@ pub async fn open(world: &World, admitted: &Admitted, base: &Workspace) -> Resul
     for depth in DEPTHS {
         fetch_head(world, admitted, base, head, depth).await?;
         let (repo, tip) = (base.repo.clone(), base.base);
-        let common = blocking(move || ancestry::merge_base(&repo, tip, head));
-        met = common.await.map_err(|err| unreadable(err, admitted))?;
-        if met.is_some() {
-            break;
+        let common = blocking(move || hunks::merge_base(&repo, tip, head)).await;
+        match common {
+            Ok(None) => {}
+            Ok(found) => {
+                met = found;
+                break;
+            }
+            // Commits may be missing until all of them are here.
+            Err(_) if depth != 0 => {}
+            Err(err) => {
+                return Err(workspace::failure(err, "cannot read the pull request's history"));
+            }
         }
         fetch(world, admitted, base, &[base.base.to_string()], deeper(depth)).await?;
     }
@@ -121,8 +129,4 @@ fn gone(admitted: &Admitted) -> Failure {
         admitted.head, admitted.pull.number, admitted.pull.head_sha
     ))
     .hint("review the newest commit: leave out `--head`")
-}
-
-fn unreadable(err: GitError, admitted: &Admitted) -> Failure {
-    workspace::failure(err, &format!("cannot read the history of #{}", admitted.pull.number))
 }

@@ -1,8 +1,9 @@
-//! The files that every review leaves, however it ended: `findings.json`, `sarif.json`, `report.html`,
-//! `result.json`.
+//! The files that every review leaves, however it ended: `findings.json`, `findings.sarif`,
+//! `review.json`, `report.html`, `result.json`.
 
 use serde_json::{Value, json};
 
+use super::files;
 use super::outcome::Reviewed;
 use super::publish::Published;
 use crate::error::Result;
@@ -12,9 +13,7 @@ use crate::task::salvage;
 
 /// Writes the findings before anything is published, so that a failing forge loses nothing.
 pub fn write(run: &Run<'_>, reviewed: &Reviewed) -> Result<()> {
-    let findings = serde_json::to_string_pretty(&reviewed).unwrap_or_default();
-    run.folder.write("findings.json", run.world.redactor.redact(&findings).as_bytes())?;
-    Ok(())
+    files::write(&run.folder, &run.world.redactor, reviewed, &[])
 }
 
 /// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
