@@ -1,8 +1,10 @@
 //! What needs no program: addresses, plan hashes, logs.
 
 use chrono::{DateTime, Utc};
+use expect_test::expect;
 use patchwright::context::log::Logs;
 use patchwright::forge::{Account, CheckRun, Comment};
+use patchwright::prompt::{self, CommentTask};
 use patchwright::task::respond::asked::{Named, Reference};
 use patchwright::task::respond::plan_hash::{self, Made};
 use patchwright::task::respond::stop;
@@ -130,4 +132,29 @@ fn logs_are_bounded_and_cannot_leave_their_block() {
     assert!(text.len() < 200_000, "{}", text.len());
     assert!(text.ends_with("</checks-0000000000000002>"), "{}", &text[text.len() - 100..]);
     assert!(!text.contains('\u{1b}') && !text.contains('\r'));
+}
+
+#[test]
+fn what_the_model_is_told_about_a_comment() {
+    let checks = ["make test".to_owned()];
+    let task = CommentTask {
+        repository: "acme/app",
+        number: 8,
+        is_pull_request: true,
+        conversation: "<pull-request-1>CONVERSATION</pull-request-1>",
+        threads: "<thread-2>THREAD</thread-2>",
+        words: "Rename it.",
+        failures: "<checks-3>LOG</checks-3>",
+        checks: &checks,
+    };
+    let mut all = String::new();
+    for template in ["task/fix.md", "task/ask.md", "task/plan.md", "task/fix_ci.md"] {
+        all += &format!("=== {template}\n{}\n\n", prompt::comment_task(template, &task).unwrap());
+    }
+    let bare = CommentTask { is_pull_request: false, threads: "", words: "", checks: &[], ..task };
+    for template in ["task/fix.md", "task/ask.md", "task/plan.md"] {
+        all += &format!("=== {template}\n{}\n\n", prompt::comment_task(template, &bare).unwrap());
+    }
+    all += &format!("=== task/asked.md\n{}\n", prompt::asked("Rename it.").unwrap());
+    expect![[r#""#]].assert_eq(&all);
 }
