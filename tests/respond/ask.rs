@@ -79,7 +79,21 @@ fn earlier_answers_are_part_of_the_conversation() {
 fn help_lists_the_commands_without_a_model() {
     let world = TestWorld::new(with_pull(), Vec::new());
     say_on_pull(&world, "@patchwright help").expect(0);
-    check(&answers(&world, PULL)[0], &expect![[r#""#]]);
+    check(&answers(&world, PULL)[0], &expect![[r#"
+        What can be asked for, by people with write access here:
+
+        - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
+        - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
+        - `@patchwright review`: reviews what is new; `review full` reviews everything
+        - `@patchwright plan …`: posts a plan with a hash
+        - `@patchwright approve HASH`: carries out exactly that plan
+        - `@patchwright stop`: does nothing more here until somebody asks again
+        - `@patchwright help`: this list
+
+        Anything else is taken as a question and answered here.
+
+        <!-- patchwright:answer-comment-1009 v=1 -->
+    "#]]);
     assert_eq!(world.model.requests().len(), 0);
 }
 
