@@ -29,6 +29,7 @@ macro_rules! embedded {
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/skills.md",
+    "mode/answer.md",
     "mode/plan.md",
     "system/claude.md",
     "system/codex.md",
@@ -46,15 +47,22 @@ pub const FILES: &[(&str, &str)] = embedded![
     "system/part/tools.md",
     "system/part/verify.md",
     "system/part/work.md",
+    "system/review.md",
     "system/text.md",
+    "task/ask.md",
+    "task/asked.md",
     "task/check_failed.md",
     "task/compact.md",
     "task/cut_reply.md",
     "task/empty_reply.md",
     "task/exec.md",
+    "task/fix.md",
+    "task/fix_ci.md",
     "task/handover.md",
     "task/issue.md",
     "task/nudge.md",
+    "task/plan.md",
+    "task/review.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
     "tools/bash.md",
@@ -62,10 +70,13 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/grep_files.md",
     "tools/list_dir.md",
     "tools/pictures.md",
+    "tools/read_diff.md",
     "tools/read_file.md",
     "tools/read_lines.md",
     "tools/read_many_files.md",
     "tools/replace.md",
+    "tools/report_finding.md",
+    "tools/run_check.md",
     "tools/search_lines.md",
     "tools/shell_command.md",
     "tools/text_editor.md",
@@ -78,6 +89,8 @@ pub const FILES: &[(&str, &str)] = embedded![
 const DEFAULT_SYSTEM: &str = "generic";
 /// The system prompt for models without tool calls.
 const TEXT_SYSTEM: &str = "text";
+/// The system prompt for reviews.
+const REVIEW_SYSTEM: &str = "system/review.md";
 /// Where the parts are that system prompts share.
 const PARTS: &str = "system/part/";
 
@@ -129,6 +142,15 @@ pub fn text(name: &str) -> Result<&'static str> {
 
 /// The system prompt of a model's family, for the tools that it has.
 pub fn system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, &family_file(wanted.model, wanted.tools.is_empty()))
+}
+
+/// The system prompt of a reviewer, of whatever family.
+pub fn review_system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, REVIEW_SYSTEM)
+}
+
+fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
     let SystemPrompt { model, tools, personality } = *wanted;
     let names: Vec<Value> = tools.iter().map(|tool| Value::from(tool.name.as_str())).collect();
     let variables = context! { tools => names, personality => personality.word() };
@@ -139,14 +161,15 @@ pub fn system(wanted: &SystemPrompt<'_>) -> Result<String> {
         }
     }
     let edit = text(edit_format(model))?;
-    render(&family_file(model, tools.is_empty()), context! { part, edit })
+    render(file, context! { part, edit, ..variables })
 }
 
 /// The file of a model's family.
 fn family_file(model: &Model, is_without_tools: bool) -> String {
     let file = |family: &str| format!("system/{family}.md");
     let own = file(&model.prompt);
-    let is_known = FILES.iter().any(|(name, _)| *name == own) && model.prompt != TEXT_SYSTEM;
+    let is_other = own == REVIEW_SYSTEM || model.prompt == TEXT_SYSTEM;
+    let is_known = FILES.iter().any(|(name, _)| *name == own) && !is_other;
     match (is_without_tools, is_known) {
         (true, _) => file(TEXT_SYSTEM),
         (false, true) => own,
@@ -166,6 +189,7 @@ fn edit_format(model: &Model) -> &'static str {
 /// What is said of the mode; nothing where the work is to be done, which system prompts expect.
 pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
     match mode {
+        // A reviewer has a system prompt of their own.
         Mode::Execute | Mode::Review => Ok(None),
         Mode::Plan => text("mode/plan.md").map(Some),
     }
@@ -175,6 +199,44 @@ pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
     let IssueTask { repository, number, thread, checks } = *task;
     render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+}
+
+/// What the model is told about a comment that asks for something.
+#[derive(Clone, Copy, Debug)]
+pub struct CommentTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    pub is_pull_request: bool,
+    /// Title, body and comments, from `context::thread`.
+    pub conversation: &'a str,
+    /// The threads on the diff in which it was asked; empty when it was asked elsewhere.
+    pub threads: &'a str,
+    /// What was asked, clean; empty when the conversation says it.
+    pub words: &'a str,
+    /// Failing checks with their logs, from `context::log`; empty when it is not about them.
+    pub failures: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
+pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
+    let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
+    let CommentTask { words, failures, checks, .. } = *task;
+    let tag = tag_of(&[words]);
+    let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
+    render(
+        template,
+        context! {
+            repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag
+        },
+    )
+}
+
+/// What was asked for beside what an issue says.
+pub fn asked(words: &str) -> Result<String> {
+    render("task/asked.md", context! { words, tag => tag_of(&[words]) })
 }
 
 /// A skill in the words of the repository, for [`skills`].
@@ -215,6 +277,80 @@ pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
         }
     });
     render("task/check_failed.md", context! { checks => checks.collect::<Vec<Value>>(), tag })
+}
+
+/// What the model is told about a pull request. What comes from people and from the repository is
+/// sanitised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReviewTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    /// Commits, shortened.
+    pub base: &'a str,
+    pub head: &'a str,
+    /// The commit that was reviewed before; empty when all is new.
+    pub since: &'a str,
+    pub language: &'a str,
+    /// Globs and what to look at in the files that they match.
+    pub instructions: &'a [(String, String)],
+    /// Between tags of its own, as `context::thread` makes it.
+    pub thread: &'a str,
+    /// Earlier findings with their answers; empty when there are none.
+    pub earlier: &'a str,
+    pub checks: &'a [ReviewCheck<'a>],
+    /// Number of files under review, and of other changed files.
+    pub files: usize,
+    pub left_out: usize,
+    /// The files under review, a line each.
+    pub list: &'a str,
+    /// Files whose difference is in `diff`, and those whose is not.
+    pub shown: usize,
+    pub unread: usize,
+    pub diff: &'a str,
+}
+
+/// A check on both sides of a change, for a reviewer.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewCheck<'a> {
+    pub command: &'a str,
+    pub before: Option<&'a CheckRun>,
+    pub after: Option<&'a CheckRun>,
+}
+
+/// The task: review this pull request. `tag` is from [`tag_of`] or [`fresh_tag`], made for all texts
+/// that stand between tags here.
+pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
+    let went = |run: Option<&CheckRun>| match run {
+        Some(run) if run.passed() => "passed".to_owned(),
+        Some(run) => format!("failed ({})", verdict(run)),
+        None => "not run".to_owned(),
+    };
+    let checks = task.checks.iter().enumerate().map(|(at, check)| {
+        let failed = check.after.filter(|run| !run.passed());
+        context! {
+            number => at + 1,
+            command => check.command,
+            before => went(check.before),
+            after => went(check.after),
+            tail => failed.map_or("", |run| run.tail.as_str()),
+        }
+    });
+    let instructions = task
+        .instructions
+        .iter()
+        .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
+    let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
+    let ReviewTask { files, left_out, list, shown, unread, diff, .. } = *task;
+    let (checks, instructions): (Vec<Value>, Vec<Value>) =
+        (checks.collect(), instructions.collect());
+    render(
+        "task/review.md",
+        context! {
+            repository, number, base, head, since, language, thread, earlier, checks, instructions,
+            files, left_out, list, shown, unread, diff, tag,
+        },
+    )
 }
 
 fn list(texts: &[String]) -> Value {

@@ -51,20 +51,7 @@ impl World {
     /// The world of work on GitHub.
     pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
         let http = http::client()?;
-        let token = env.github_token().ok_or_else(|| {
-            Failure::forge("no GitHub token").hint(
-                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
-                 `pull-requests: write`",
-            )
-        })?;
-        let forge = GitHubForge::new(GitHubOptions {
-            api_url: url("GITHUB_API_URL", &env.github_api_url())?,
-            server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
-            token,
-            http: http.clone(),
-            pace: Pace { scale: env.time_scale(), ..Pace::default() },
-        })
-        .map_err(Failure::from)?;
+        let forge = github(env, &http)?;
         let model = model(config)?;
         let provider = endpoint::open(config, &model, env, &http)?;
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
@@ -145,6 +132,28 @@ impl World {
         Remote::http(&self.http, repository, credentials)
             .map_err(|err| Failure::usage(format!("`{repository}` cannot be read")).caused_by(err))
     }
+}
+
+/// GitHub as the environment names it.
+///
+/// # Errors
+/// Without a token, or when an address is none.
+pub fn github(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
+    let token = env.github_token().ok_or_else(|| {
+        Failure::forge("no GitHub token").hint(
+            "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+             `pull-requests: write`",
+        )
+    })?;
+    GitHubForge::new(GitHubOptions {
+        api_url: url("GITHUB_API_URL", &env.github_api_url())?,
+        graphql_url: url("GITHUB_GRAPHQL_URL", &env.github_graphql_url())?,
+        server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
+        token,
+        http: http.clone(),
+        pace: Pace { scale: env.time_scale(), ..Pace::default() },
+    })
+    .map_err(Failure::from)
 }
 
 /// The model that the configuration names, checked: it can be asked, with the configured effort and

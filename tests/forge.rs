@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use patchwright::clock::Clock;
+use patchwright::config::env::Env;
 use patchwright::forge::github::{GitHubForge, GitHubOptions, Pace};
 use patchwright::forge::local::{LocalForge, Seed};
 use patchwright::forge::{Forge, ForgeError, PullRequestDraft, RepositoryId, Role};
@@ -50,12 +51,17 @@ pub(crate) fn connect(github: &Server) -> GitHubForge {
 pub(crate) fn connect_to(github: &Server, api_url: &str) -> GitHubForge {
     let options = GitHubOptions {
         api_url: api_url.parse().unwrap(),
+        graphql_url: graphql_beside(api_url).parse().unwrap(),
         server_url: github.server_url().parse().unwrap(),
         token: github.token().into(),
         http: client(),
         pace: pace(),
     };
     GitHubForge::new(options).unwrap()
+}
+
+fn graphql_beside(api_url: &str) -> String {
+    Env::from_pairs([("GITHUB_API_URL", api_url)]).github_graphql_url()
 }
 
 fn app() -> RepositoryId {

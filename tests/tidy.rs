@@ -103,6 +103,8 @@ const DATA: &[&str] = &[
     "task::plan",
     "task::outcome",
     "task::publish::Published",
+    "task::review::outcome",
+    "task::review::publish::Published",
     "provider::item",
     "provider::Reply",
     "provider::Progress",

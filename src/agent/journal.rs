@@ -124,6 +124,13 @@ pub enum Entry {
     Found {
         finding: Finding,
     },
+    /// Lines of a changed file's difference were shown to the model; the first one is 0.
+    Shown {
+        path: String,
+        from: usize,
+        /// After the last one.
+        to: usize,
+    },
     /// A check ran; `when` is `base`, `loop` or `head`.
     Checked {
         when: String,

@@ -145,6 +145,7 @@ impl State {
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::CallStarted { .. }
+            | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }
             | Entry::Collected { .. }

@@ -26,6 +26,7 @@ use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
+use crate::tools::review::Desk;
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -35,6 +36,7 @@ pub struct Agent<'a> {
     plan: Mutex<Plan>,
     /// What a review has found, shared with the tool that reports it.
     findings: Mutex<Vec<Finding>>,
+    review: Option<&'a Desk<'a>>,
     /// What requests without a reply have cost and is not counted yet.
     lost: Mutex<Usage>,
     touched: BTreeSet<String>,
@@ -60,12 +62,20 @@ impl<'a> Agent<'a> {
             state: State::default(),
             plan: Mutex::default(),
             findings: Mutex::default(),
+            review: None,
             lost: Mutex::default(),
             touched: BTreeSet::new(),
             notes,
             started,
             is_resumed: false,
         }
+    }
+
+    /// With what is reviewed, for the tools that need it.
+    #[must_use]
+    pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Agent<'a> {
+        self.review = review;
+        self
     }
 
     /// Works on what `opening` asks for until the model is done or something ends the run.
@@ -332,7 +342,7 @@ impl<'a> Agent<'a> {
             clock: self.spec.clock,
             progress: self.spec.progress,
         };
-        Dispatch::new(means, &self.plan, &self.findings)
+        Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review)
     }
 
     /// Every wait ends with the run's deadline, and when somebody wants to stop.

@@ -99,28 +99,39 @@ impl PublishFlags {
 }
 
 /// `OWNER/REPO#N`, or the issue's web address.
+pub type IssueReference = Reference;
+
+/// A numbered thing of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IssueReference {
+pub struct Reference {
     pub repository: RepositoryId,
     pub number: u64,
 }
 
-impl FromStr for IssueReference {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<IssueReference, String> {
-        let mistake = || format!("`{text}` is not an issue; write it as `OWNER/REPO#N`");
+impl Reference {
+    /// Reads `OWNER/REPO#N`, or a web address with `kind` (`/issues/`, `/pull/`) between repository and
+    /// number; what follows the number (`/files`) is part of the page only.
+    pub fn parse(text: &str, kind: &str) -> Option<Reference> {
         let (repository, number) = match text.split_once('#') {
             Some(parts) if !text.contains("://") => parts,
             _ => {
-                let path = text.split_once("://").ok_or_else(mistake)?.1;
-                let path = path.split_once('/').ok_or_else(mistake)?.1;
+                let path = text.split_once("://")?.1.split_once('/')?.1;
                 let path = path.split(['#', '?']).next().unwrap_or(path);
-                path.trim_end_matches('/').split_once("/issues/").ok_or_else(mistake)?
+                let (repository, rest) = path.split_once(kind)?;
+                (repository, rest.split('/').next().unwrap_or(rest))
             }
         };
-        let number = number.parse().ok().filter(|n| *n > 0).ok_or_else(mistake)?;
-        Ok(IssueReference { repository: repository.parse().map_err(|_| mistake())?, number })
+        let number = number.parse().ok().filter(|n| *n > 0)?;
+        Some(Reference { repository: repository.parse().ok()?, number })
+    }
+}
+
+impl FromStr for Reference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Reference, String> {
+        Reference::parse(text, "/issues/")
+            .ok_or_else(|| format!("`{text}` is not an issue; write it as `OWNER/REPO#N`"))
     }
 }
 

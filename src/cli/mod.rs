@@ -7,6 +7,7 @@ pub mod common;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
+pub mod inputs;
 pub mod issue;
 pub mod replay;
 pub mod respond;

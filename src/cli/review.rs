@@ -1,26 +1,183 @@
 //! `patchwright review`: pull request → one review.
 
+use std::path::{Path, PathBuf};
+
 use crate::cli::common::Common;
+use crate::cli::issue::Reference;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
+use crate::config::review::FailOn;
+use crate::config::{Config, Source};
 use crate::error::{Failure, Result};
+use crate::provider::http;
+use crate::redact::Redactor;
 use crate::task::outcome::Conclusion;
+use crate::task::review::hand_over::{self, Expected, Poster};
+use crate::task::review::outcome::Reviewed;
+use crate::task::review::publish::Published;
+use crate::task::review::run::{self, Ended};
+use crate::task::run::Surroundings;
+use crate::task::{Task, TaskKind, Trigger};
+use crate::world::{self, World};
 
 /// Review a pull request
 ///
 /// Reads the change in a locked container on its pinned head, runs the repository's checks, and posts
-/// one review with comments on the lines that hold the quoted code.
+/// one review with comments on the lines that hold the quoted code. Run it again after a push, and only
+/// what is new is read and posted.
+///
+/// Needs `GITHUB_TOKEN` with `contents: read` and `pull-requests: write` (for the check run also
+/// `checks: write`), and the key of the model's provider (`OPENAI_API_KEY`, …).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The pull request, as `OWNER/REPO#N` or its web address
     #[arg(value_name = "OWNER/REPO#N")]
-    pub pull_request: String,
+    pub pull_request: PullRequestReference,
+
+    #[command(flatten)]
+    pub review: ReviewFlags,
 
     #[command(flatten)]
     pub common: Common,
 }
 
+/// Flags of reviews.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Review")]
+pub struct ReviewFlags {
+    /// Review everything again, whatever was reviewed before
+    #[arg(long, env = "PATCHWRIGHT_FULL")]
+    pub full: bool,
+
+    /// Review this commit of the pull request instead of its newest
+    #[arg(long, env = "PATCHWRIGHT_HEAD", value_name = "SHA")]
+    pub head: Option<String>,
+
+    /// Findings at least this important make the check fail: 0 to 3, or `never`
+    #[arg(long, env = "PATCHWRIGHT_FAIL_ON", value_name = "PRIORITY")]
+    pub fail_on: Option<FailOn>,
+
+    /// Post the review that another run handed over: the folder with its `review.json`. Asks no model
+    #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with_all = ["full", "dry_run"])]
+    pub post_from: Option<PathBuf>,
+
+    /// Do everything but write to GitHub; the findings are kept in the run's folder
+    #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
+    pub dry_run: bool,
+}
+
+/// `OWNER/REPO#N`, or the pull request's web address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequestReference(pub Reference);
+
+impl std::str::FromStr for PullRequestReference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PullRequestReference, String> {
+        Reference::parse(text, "/pull/")
+            .map(PullRequestReference)
+            .ok_or_else(|| format!("`{text}` is not a pull request; write it as `OWNER/REPO#N`"))
+    }
+}
+
+/// What is to be reviewed.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub reference: Reference,
+    /// Who set it off; absent when a person ran the command, or when the event needs no access of
+    /// anybody.
+    pub trigger: Option<Trigger>,
+    /// The commit; the newest when absent.
+    pub head: Option<String>,
+    /// Everything again.
+    pub full: bool,
+}
+
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let mut config = args.common.resolve()?;
+    config.dry_run |= args.review.dry_run;
+    if let Some(fail_on) = args.review.fail_on {
+        config.review.fail_on = fail_on.threshold();
+        config.sources.insert("review.fail-on".to_owned(), Source::Flag);
+    }
+    if let Some(folder) = &args.review.post_from {
+        let Reference { repository, number } = args.pull_request.0;
+        let expected = Expected { repository, number: Some(number), head: args.review.head };
+        let (reviewed, _) = post_from(&config, folder, &expected, env, ui).await?;
+        return Ok(reviewed.conclusion);
+    }
+    let order = Order {
+        reference: args.pull_request.0,
+        trigger: None,
+        head: args.review.head,
+        full: args.review.full,
+    };
+    let ended = start(config, &args.common, order, env, ui).await?;
+    Ok(ended.reviewed.conclusion)
+}
+
+/// Posts a review that a run without the right to do so handed over; shared with `action`.
+pub async fn post_from(
+    config: &Config,
+    folder: &Path,
+    expected: &Expected,
+    env: &Env,
+    ui: Ui,
+) -> Result<(Reviewed, Published)> {
+    let forge = world::github(env, &http::client()?)?;
+    let redactor = Redactor::new(env.secrets());
+    let poster = Poster { forge: &forge, config, redactor: &redactor, ui };
+    let (reviewed, published) = hand_over::post_from(poster, folder, expected).await?;
+    if let Some(url) = &published.url {
+        ui.say(&format!("review of #{}: {url}", reviewed.number));
+    }
+    Ok((reviewed, published))
+}
+
+/// Reviews a pull request; shared with `action`.
+pub async fn start(
+    config: Config,
+    common: &Common,
+    order: Order,
+    env: &Env,
+    ui: Ui,
+) -> Result<Ended> {
+    if env.github_token().is_none() {
+        return Err(Failure::forge("no GitHub token").hint(
+            "set `GITHUB_TOKEN` to a token with `contents: read` and `pull-requests: write`",
+        ));
+    }
+    let world = World::for_github(&config, common, env).await?;
+    let Order { reference, trigger, head, full } = order;
+    let Reference { repository, number } = reference;
+    let task = Task {
+        kind: TaskKind::Review { repository, number, trigger, head, full },
+        limits: config.limits.clone(),
+    };
+    let ended = run::review(&world, config, task, Surroundings::new(ui, env)).await?;
+    ui.data(&ended.reviewed.summary);
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PullRequestReference;
+
+    #[test]
+    fn pull_requests_are_named_as_people_paste_them() {
+        for text in [
+            "acme/app#7",
+            "https://github.com/acme/app/pull/7",
+            "https://ghe.example.com/acme/app/pull/7/files#diff-1",
+            "https://github.com/acme/app/pull/7/commits/0123abc",
+        ] {
+            let PullRequestReference(found) = text.parse().unwrap();
+            assert_eq!((found.repository.to_string().as_str(), found.number), ("acme/app", 7));
+        }
+        for text in
+            ["", "7", "#7", "acme/app", "acme/app#0", "https://github.com/acme/app/issues/7"]
+        {
+            assert!(text.parse::<PullRequestReference>().is_err(), "{text}");
+        }
+    }
 }

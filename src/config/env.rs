@@ -87,6 +87,16 @@ impl Env {
         trim(self.var("GITHUB_SERVER_URL").unwrap_or("https://github.com"))
     }
 
+    /// The GraphQL API: `GITHUB_GRAPHQL_URL`, else where the API's base URL says that it is
+    /// (`https://api.github.com/graphql`, `https://HOST/api/graphql` on Enterprise Server).
+    pub fn github_graphql_url(&self) -> String {
+        if let Some(url) = self.var("GITHUB_GRAPHQL_URL") {
+            return trim(url);
+        }
+        let api = self.github_api_url();
+        format!("{}/graphql", api.strip_suffix("/v3").unwrap_or(&api))
+    }
+
     /// Running inside GitHub Actions.
     pub fn is_actions(&self) -> bool {
         self.var("GITHUB_ACTIONS") == Some("true")
@@ -133,4 +143,27 @@ impl Env {
 
 fn trim(url: &str) -> String {
     url.trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Env;
+
+    #[test]
+    fn the_graphql_api_is_beside_the_api_unless_it_is_named() {
+        for (pairs, url) in [
+            (vec![], "https://api.github.com/graphql"),
+            (
+                vec![("GITHUB_API_URL", "https://ghe.example/api/v3/")],
+                "https://ghe.example/api/graphql",
+            ),
+            (vec![("GITHUB_API_URL", "http://localhost:1")], "http://localhost:1/graphql"),
+            (
+                vec![("GITHUB_API_URL", "http://a"), ("GITHUB_GRAPHQL_URL", "http://b/graphql/")],
+                "http://b/graphql",
+            ),
+        ] {
+            assert_eq!(Env::from_pairs(pairs).github_graphql_url(), url);
+        }
+    }
 }

@@ -146,11 +146,14 @@ pub fn parse(name: &str, text: &str) -> Result<File> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(File::default());
     }
-    serde_saphyr::from_str(text).map_err(|err| {
+    let invalid = |why: String| {
         Failure::usage(format!("configuration `{name}` is not valid"))
-            .caused_by(anyhow::anyhow!("{err}"))
+            .caused_by(anyhow::anyhow!(why))
             .hint("every key is described in `docs/configuration.md`")
-    })
+    };
+    let file = serde_saphyr::from_str(text).map_err(|err| invalid(err.to_string()))?;
+    super::check::check(&file).map_err(invalid)?;
+    Ok(file)
 }
 
 /// Parses `90s`, `5m`, `1h` (and `1h30m`).

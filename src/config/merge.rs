@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
-use super::{Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file};
+use super::{
+    Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file, merge_review,
+};
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
+use crate::forge::ReviewEvent;
 use crate::policy::{Policy, RepositoryPolicy};
 use crate::sandbox::ContainerLimits;
 use crate::task::Limits;
@@ -123,6 +126,7 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, access.allow_bots = file.access.allow_bots);
     take!(config, source, identity.name = file.identity.name);
     take!(config, source, identity.email = file.identity.email);
+    merge_review::overlay(config, file.review, file.respond);
 }
 
 /// Lays the repository's own file over an operator's configuration: what it may choose is taken
@@ -158,17 +162,18 @@ pub fn tighten(config: &mut Config, file: file::File) {
     if file.publish.draft == Some(true) {
         config.publish.draft = true;
     }
+    merge_review::tighten(config, file.review, file.respond);
 }
 
 fn lower_limits(config: &mut Config, wishes: &file::Limits) {
     let (limits, notes) = (&mut config.limits, &mut config.notes);
-    lower(notes, "max-turns", &mut limits.max_turns, wishes.max_turns);
-    lower(notes, "max-tokens", &mut limits.max_tokens, wishes.max_tokens);
-    lower(notes, "max-cost-usd", &mut limits.max_cost_usd, wishes.max_cost_usd);
-    lower(notes, "timeout", &mut limits.timeout, wishes.timeout);
-    lower(notes, "command-timeout", &mut limits.command_timeout, wishes.command_timeout);
-    lower(notes, "setup-timeout", &mut config.setup_timeout, wishes.setup_timeout);
-    lower(notes, "verify-rounds", &mut limits.verify_rounds, wishes.verify_rounds);
+    lower(notes, "limits.max-turns", &mut limits.max_turns, wishes.max_turns);
+    lower(notes, "limits.max-tokens", &mut limits.max_tokens, wishes.max_tokens);
+    lower(notes, "limits.max-cost-usd", &mut limits.max_cost_usd, wishes.max_cost_usd);
+    lower(notes, "limits.timeout", &mut limits.timeout, wishes.timeout);
+    lower(notes, "limits.command-timeout", &mut limits.command_timeout, wishes.command_timeout);
+    lower(notes, "limits.setup-timeout", &mut config.setup_timeout, wishes.setup_timeout);
+    lower(notes, "limits.verify-rounds", &mut limits.verify_rounds, wishes.verify_rounds);
 }
 
 /// Notes every key that only an operator may set.
@@ -192,6 +197,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("policy.allow-workflows", file.policy.allow_workflows == Some(true)),
         ("publish.base", file.publish.base.is_some()),
         ("publish.branch", file.publish.branch.is_some()),
+        ("review.event: approve", file.review.event == Some(ReviewEvent::Approve)),
+        ("respond.mention", file.respond.mention.is_some()),
         ("publish.draft: false", file.publish.draft == Some(false) && config.publish.draft),
     ];
     for (key, _) in asked.iter().filter(|(_, is_set)| *is_set) {
@@ -203,11 +210,16 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
 }
 
 /// Lowers a limit; a higher wish is refused and noted.
-fn lower<T: PartialOrd>(notes: &mut Vec<String>, key: &str, limit: &mut T, wish: Option<T>) {
+pub(super) fn lower<T: PartialOrd>(
+    notes: &mut Vec<String>,
+    key: &str,
+    limit: &mut T,
+    wish: Option<T>,
+) {
     match wish {
         Some(wish) if wish <= *limit => *limit = wish,
         Some(_) => notes.push(format!(
-            "`limits.{key}` in `{}` was refused: it is looser than the operator's limit",
+            "`{key}` in `{}` was refused: it is looser than the operator's limit",
             file::REPOSITORY_FILE
         )),
         None => {}

@@ -4,9 +4,11 @@
 //! Operators (flags, `PATCHWRIGHT_*`, `--config`) decide everything. The repository's own file is
 //! read from the base commit and can only tighten: see [`merge::tighten`].
 
+pub mod check;
 pub mod env;
 pub mod file;
 pub mod merge;
+mod merge_review;
 pub mod review;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,11 @@
 //! How pull requests are reviewed, and how far conversations go: the `review` and `respond` sections of
-//! a configuration file, and what becomes of them.
+//! a configuration file, and what becomes of them. What they may say is checked by [`super::check`].
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::forge::ReviewEvent;
 use crate::review::finding::Priority;
@@ -50,19 +54,62 @@ pub struct PathInstructions {
     pub text: String,
 }
 
-/// From which priority on a finding makes the check fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+/// From which priority on a finding makes the check fail: `0` to `3`, or `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailOn {
     At(Priority),
-    Never(Never),
+    Never,
 }
 
-/// The word `never`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Never {
-    Never,
+impl FailOn {
+    /// As [`Review::fail_on`] has it.
+    pub fn threshold(self) -> Option<Priority> {
+        match self {
+            FailOn::At(priority) => Some(priority),
+            FailOn::Never => None,
+        }
+    }
+}
+
+impl FromStr for FailOn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FailOn, String> {
+        if text == "never" {
+            return Ok(FailOn::Never);
+        }
+        let priority = text.parse::<u8>().ok().and_then(|number| Priority::try_from(number).ok());
+        priority
+            .map(FailOn::At)
+            .ok_or_else(|| format!("`{text}` is not a priority; it is `0` to `3`, or `never`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for FailOn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FailOn, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = FailOn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`0` to `3`, or `never`")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<FailOn, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<FailOn, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailOn, E> {
+                let text: String = text.chars().take(40).collect();
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// How pull requests are reviewed.
@@ -106,6 +153,72 @@ impl Default for Review {
             resolve_threads: true,
         }
     }
+}
+
+impl Review {
+    /// Whether the file at `path` is to be reviewed. For many paths, see [`Filter`].
+    pub fn reads(&self, path: &str) -> bool {
+        Filter::of(self).reads(path)
+    }
+
+    /// What to look at in these files: the texts of the instructions that name one of them, in their
+    /// order, each once.
+    pub fn instructions_for<P: AsRef<str>>(&self, paths: &[P]) -> Vec<&str> {
+        let concerned = |instructions: &&PathInstructions| {
+            let globs = glob_set(&instructions.paths);
+            paths.iter().any(|path| globs.is_match(path.as_ref()))
+        };
+        let mut texts: Vec<&str> = Vec::new();
+        for instructions in self.instructions.iter().filter(concerned) {
+            if !texts.contains(&instructions.text.as_str()) {
+                texts.push(&instructions.text);
+            }
+        }
+        texts
+    }
+}
+
+/// Which files are reviewed, compiled once for many of them.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// `None`: all.
+    only: Option<GlobSet>,
+    ignored: GlobSet,
+}
+
+impl Filter {
+    pub fn of(review: &Review) -> Filter {
+        Filter {
+            only: (!review.paths.is_empty()).then(|| glob_set(&review.paths)),
+            ignored: glob_set(&review.ignore_paths),
+        }
+    }
+
+    pub fn reads(&self, path: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(path)) && !self.ignored.is_match(path)
+    }
+}
+
+/// Compiles globs. Those that are none match nothing; [`super::check`] has refused them before.
+fn glob_set(globs: &[String]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs.iter().filter_map(|glob| glob_of(glob).ok()) {
+        set.add(glob);
+    }
+    set.build().unwrap_or_default()
+}
+
+/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
+pub(super) fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
+    let mut pattern = match glob.strip_prefix('/') {
+        Some(rest) => rest.to_owned(),
+        None if glob.trim_end_matches('/').contains('/') => glob.to_owned(),
+        None => format!("**/{glob}"),
+    };
+    if pattern.ends_with('/') {
+        pattern.push_str("**");
+    }
+    GlobBuilder::new(&pattern).literal_separator(true).build()
 }
 
 /// The section `respond`.

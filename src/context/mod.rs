@@ -1,8 +1,10 @@
 //! What the model is told besides the task.
 
+pub mod answers;
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
+pub mod log;
 pub mod skills;
 pub mod thread;
 

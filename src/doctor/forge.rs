@@ -19,16 +19,20 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
         }];
     };
     let parse = |url: &str| url::Url::parse(url).ok();
-    let (Some(api_url), Some(server_url), Ok(http)) =
-        (parse(&env.github_api_url()), parse(&env.github_server_url()), http::client())
-    else {
+    let (Some(api_url), Some(graphql_url), Some(server_url), Ok(http)) = (
+        parse(&env.github_api_url()),
+        parse(&env.github_graphql_url()),
+        parse(&env.github_server_url()),
+        http::client(),
+    ) else {
         return vec![Finding::broken(
             "github",
-            "`GITHUB_API_URL` or `GITHUB_SERVER_URL` is not a web address",
+            "`GITHUB_API_URL`, `GITHUB_GRAPHQL_URL` or `GITHUB_SERVER_URL` is not a web address",
             "correct or unset them",
         )];
     };
-    let options = GitHubOptions { api_url, server_url, token, http, pace: Pace::default() };
+    let pace = Pace::default();
+    let options = GitHubOptions { api_url, graphql_url, server_url, token, http, pace };
     let forge: Arc<dyn Forge> = match GitHubForge::new(options) {
         Ok(forge) => Arc::new(forge),
         Err(err) => return vec![Finding::broken("github", err.to_string(), "correct the address")],

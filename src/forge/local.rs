@@ -6,11 +6,16 @@
 //! repository.git/     bare
 //! issues/7.json       the issue;        issues/7.md  the same with its comments, to read
 //! comments/7.json     its comments, oldest first;  reactions/7.json
-//! pull-requests/8.json                  pull-requests/8.md
+//! pull-requests/8.json                  pull-requests/8.md, with all that was said about it
+//! reviews/8.json, threads/8.json        its reviews and their threads
+//! checks/<sha>.json                     checks/<sha>.md
 //! ```
 //! Issues and pull requests share their numbers, as on GitHub. There is no access control beyond the
 //! table in `repository.json`: whoever can write to the folder can do everything.
 
+mod checks;
+mod history;
+mod reviews;
 mod store;
 
 use std::collections::BTreeMap;
@@ -208,7 +213,7 @@ impl Forge for LocalForge {
     ) -> Result<u64, ForgeError> {
         let _guard = self.store.lock();
         self.open_conversation(repository, issue, "react")?;
-        self.store.react(issue, content)
+        self.store.react(issue, &issue.to_string(), content)
     }
 
     async fn remove_label(
@@ -281,7 +286,7 @@ impl Forge for LocalForge {
         self.writable(repository, "open a pull request")?;
         let draft = PullRequestDraft { body: marked(&draft.body, marker), ..draft.clone() };
         let path = self.repository_path();
-        let head = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
+        let (base, head) = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
         let open = self.store.pulls()?.into_iter();
         let open = open
             .filter(|pull| pull.open && pull.head_branch == draft.head_branch)
@@ -301,7 +306,7 @@ impl Forge for LocalForge {
             head_branch: draft.head_branch,
             head_sha: head.to_string(),
             base_branch: draft.base_branch,
-            base_sha: String::new(),
+            base_sha: base.to_string(),
             author: ourselves(),
             head_repository: Some(repository.clone()),
             is_fork: false,
@@ -376,85 +381,148 @@ impl Forge for LocalForge {
         transfer::push(remote, from, commit, branch, expected).await
     }
 
-    async fn pull_request(&self, _: &RepositoryId, _: u64) -> Result<PullRequest, ForgeError> {
-        Err(missing())
+    async fn pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<PullRequest, ForgeError> {
+        self.about(repository)?;
+        self.store.pull(number)
     }
+
     async fn pull_requests_at(
         &self,
-        _: &RepositoryId,
-        _: &str,
+        repository: &RepositoryId,
+        head_sha: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        Err(missing())
+        self.about(repository)?;
+        let mut pulls = self.store.pulls()?;
+        pulls.retain(|pull| pull.open && pull.head_sha == head_sha);
+        Ok(pulls)
     }
-    async fn set_draft(&self, _: &RepositoryId, _: u64, _: bool) -> Result<(), ForgeError> {
-        Err(missing())
+
+    async fn set_draft(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        draft: bool,
+    ) -> Result<(), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "change a pull request")?;
+        let mut pull = self.store.pull(number)?;
+        if pull.draft == draft {
+            return Ok(());
+        }
+        if !pull.open {
+            let message = format!("pull request #{number} is closed");
+            return Err(ForgeError::State { message });
+        }
+        pull.draft = draft;
+        self.store.write_pull(&pull)
     }
-    async fn compare(&self, _: &RepositoryId, _: &str, _: &str) -> Result<Comparison, ForgeError> {
-        Err(missing())
+
+    async fn compare(
+        &self,
+        repository: &RepositoryId,
+        base: &str,
+        head: &str,
+    ) -> Result<Comparison, ForgeError> {
+        self.about(repository)?;
+        history::compare(&self.repository_path(), base, head)
     }
-    async fn reviews(&self, _: &RepositoryId, _: u64) -> Result<Vec<Review>, ForgeError> {
-        Err(missing())
+
+    async fn reviews(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Review>, ForgeError> {
+        self.about(repository)?;
+        self.store.pull(number)?;
+        self.store.reviews(number)
     }
-    async fn threads(&self, _: &RepositoryId, _: u64) -> Result<Vec<Thread>, ForgeError> {
-        Err(missing())
+
+    async fn threads(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Thread>, ForgeError> {
+        self.about(repository)?;
+        self.threads_now(number)
     }
+
     async fn post_review(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: &ReviewDraft,
-        _: &str,
+        repository: &RepositoryId,
+        number: u64,
+        draft: &ReviewDraft,
+        marker: &str,
     ) -> Result<ReviewPosted, ForgeError> {
-        Err(missing())
+        self.submit_review(repository, number, draft, marker)
     }
-    async fn resolve_thread(&self, _: &str) -> Result<bool, ForgeError> {
-        Err(missing())
+
+    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError> {
+        self.mark_resolved(thread)
     }
+
     async fn comment_at(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: CommentPlace,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
     ) -> Result<Comment, ForgeError> {
-        Err(missing())
+        self.about(repository)?;
+        self.read_comment(number, place)
     }
+
     async fn reply(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: CommentPlace,
-        _: &str,
-        _: &str,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
+        marker: &str,
+        body: &str,
     ) -> Result<Comment, ForgeError> {
-        Err(missing())
+        self.answer(repository, number, place, marker, body)
     }
-    async fn react_to(&self, _: &RepositoryId, _: CommentPlace, _: &str) -> Result<(), ForgeError> {
-        Err(missing())
+
+    async fn react_to(
+        &self,
+        repository: &RepositoryId,
+        place: CommentPlace,
+        content: &str,
+    ) -> Result<(), ForgeError> {
+        self.react_at(repository, place, content)
     }
+
     async fn put_check(
         &self,
-        _: &RepositoryId,
-        _: &CheckDraft,
+        repository: &RepositoryId,
+        check: &CheckDraft,
     ) -> Result<Option<String>, ForgeError> {
-        Err(missing())
+        let _guard = self.store.lock();
+        self.writable(repository, "write a check")?;
+        self.write_check(check).map(Some)
     }
-    async fn check_runs(&self, _: &RepositoryId, _: &str) -> Result<Vec<CheckRun>, ForgeError> {
-        Err(missing())
+
+    async fn check_runs(
+        &self,
+        repository: &RepositoryId,
+        sha: &str,
+    ) -> Result<Vec<CheckRun>, ForgeError> {
+        self.about(repository)?;
+        self.checks_on(sha)
     }
+
     async fn check_log(
         &self,
-        _: &RepositoryId,
-        _: &CheckRun,
-        _: usize,
+        _repository: &RepositoryId,
+        _check: &CheckRun,
+        _limit: usize,
     ) -> Result<Option<String>, ForgeError> {
-        Err(missing())
+        Ok(None)
     }
 
     fn compare_url(&self, _repository: &Repository, base: &str, branch: &str) -> String {
         format!("git -C {} diff {base}...{branch}", self.repository_path().display())
     }
-}
-
-fn missing() -> ForgeError {
-    ForgeError::State { message: "not there yet".to_owned() }
 }

@@ -6,7 +6,7 @@
 
 pub mod github;
 pub mod local;
-mod marker;
+pub mod marker;
 mod review;
 mod transfer;
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::Account;
+use super::{Account, Comment};
 
 /// Which version of a file a line number counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,6 +61,21 @@ pub struct Review {
     pub submitted_at: Option<DateTime<Utc>>,
 }
 
+impl Review {
+    /// Its body as a comment. When it was edited is not known.
+    pub fn into_comment(self) -> Comment {
+        let when = self.submitted_at.unwrap_or_default();
+        Comment {
+            id: self.id,
+            author: self.author,
+            body: self.body,
+            html_url: self.html_url,
+            created_at: when,
+            updated_at: when,
+        }
+    }
+}
+
 /// What became of an attempt to post a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewPosted {
@@ -108,6 +123,20 @@ pub struct ReviewComment {
     /// The review that it came with.
     pub review: Option<u64>,
     pub diff_hunk: String,
+}
+
+impl ReviewComment {
+    /// The same without its place on the diff.
+    pub fn into_comment(self) -> Comment {
+        Comment {
+            id: self.id,
+            author: self.author,
+            body: self.body,
+            html_url: self.html_url,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
 }
 
 /// How one commit relates to another.

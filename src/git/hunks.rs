@@ -1,12 +1,38 @@
-//! The difference of two trees as a pull request shows it: files, hunks, numbered lines. Renames are
-//! found as git does it by default; no diff driver of the repository is ever consulted.
+//! The difference of two trees as a pull request shows it: files, hunks, numbered lines. It is what
+//! `git diff --find-renames -U3` prints with git's defaults, because that is where a forge accepts
+//! comments: the indentation heuristic included, renames found by [`super::renames`]. No diff driver
+//! and no attribute of the repository is ever consulted.
 
+use std::path::Path;
+
+use git2::{Delta, DiffOptions, Odb, Patch, Repository, Tree};
 use serde::{Deserialize, Serialize};
 
+use super::renames;
 use super::repo::Repo;
 use super::{GitError, Oid};
 
-/// All files that differ, in git's order.
+/// Larger files are not compared, bytes.
+const MAX_FILE: usize = 16 << 20;
+/// Files with more lines are not compared.
+const MAX_FILE_LINES: usize = 500_000;
+/// A file whose difference has more lines, context included, is too large to be shown; GitHub's own
+/// limit for one file.
+const MAX_SHOWN_LINES: usize = 20_000;
+/// Bytes of the lines of one file; GitHub's limit for a whole difference.
+const MAX_SHOWN_BYTES: usize = 1 << 20;
+/// Bytes that are compared in all files together; later files are not compared.
+const MAX_COMPARED: usize = 512 << 20;
+/// Bytes of the lines of all files together.
+const MAX_KEPT: usize = 64 << 20;
+/// So far git looks for a NUL that makes a file binary.
+const BINARY_WITHIN: usize = 8000;
+
+const TYPE: i32 = 0o170_000;
+const REGULAR: i32 = 0o100_000;
+const GITLINK: i32 = 0o160_000;
+
+/// All files that differ, ordered by the bytes of their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
     pub files: Vec<FileDiff>,
@@ -21,7 +47,7 @@ pub enum FileStatus {
     Deleted,
     /// At another path, perhaps changed too.
     Renamed,
-    /// Only the mode, or a file became a link.
+    /// Only the mode, or a file became a link or a submodule (then it is opaque).
     ModeChanged,
 }
 
@@ -33,10 +59,11 @@ pub struct FileDiff {
     /// The old path of a renamed file.
     pub old_path: Option<String>,
     pub status: FileStatus,
-    /// Binary, a submodule, or too large to be shown: there are no hunks.
+    /// Binary, a submodule, of another kind than before, too large to be shown, or with a path that is
+    /// not UTF-8: there are no hunks.
     pub opaque: bool,
     pub hunks: Vec<Hunk>,
-    /// Lines.
+    /// Lines; also of a file that is too large to be shown, when it was compared.
     pub added: u32,
     pub deleted: u32,
 }
@@ -54,17 +81,270 @@ pub struct Line {
     pub old: Option<u32>,
     /// Its number in the new file; `None` when it was deleted.
     pub new: Option<u32>,
-    /// Without the line end.
+    /// Without the line end (`\n` or `\r\n`); bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
 /// What differs from the tree `old` to the tree `new`.
 ///
 /// # Errors
-/// When one of the trees cannot be read.
+/// When one of the trees, or a file that differs, cannot be read.
 pub fn hunks(repo: &Repo, old: Oid, new: Oid) -> Result<Diff, GitError> {
     let git = repo.git()?;
-    git.find_tree(old.0)?;
-    git.find_tree(new.0)?;
-    Ok(Diff::default())
+    let (old, new) = (git.find_tree(old.0)?, git.find_tree(new.0)?);
+    let odb = git.odb()?;
+    let pairs = renames::pair_up(&odb, pairs(&git, &old, &new)?)?;
+    let mut budget = Budget { compared: MAX_COMPARED, kept: MAX_KEPT };
+    let files = pairs.iter().map(|pair| file(&odb, pair, &mut budget));
+    Ok(Diff { files: files.collect::<Result<_, _>>()? })
+}
+
+/// The commit at which two histories parted, which a pull request is compared with; `None` when they
+/// have nothing in common.
+///
+/// # Errors
+/// When a commit on the way cannot be read, as in a shallow clone.
+pub fn merge_base(repo: &Repo, a: Oid, b: Oid) -> Result<Option<Oid>, GitError> {
+    match repo.git()?.merge_base(a.0, b.0) {
+        Ok(base) => Ok(Some(Oid(base))),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One side of a file that differs.
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    pub(super) path: Vec<u8>,
+    pub(super) id: git2::Oid,
+    /// The bits of a tree entry.
+    pub(super) mode: i32,
+}
+
+impl Version {
+    /// Neither a link nor a submodule.
+    pub(super) fn is_regular(&self) -> bool {
+        self.mode & TYPE == REGULAR
+    }
+}
+
+/// A file that differs; at least one side is there.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) old: Option<Version>,
+    pub(super) new: Option<Version>,
+}
+
+impl Pair {
+    /// What orders files: the new path, of a deleted file the old one.
+    pub(super) fn path(&self) -> &[u8] {
+        self.new.as_ref().or(self.old.as_ref()).map_or(&[], |version| &version.path)
+    }
+}
+
+/// What differs, without renames.
+fn pairs(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<Pair>, GitError> {
+    let mut options = DiffOptions::new();
+    options.include_typechange(true).ignore_submodules(false);
+    let diff = git.diff_tree_to_tree(Some(old), Some(new), Some(&mut options))?;
+    let mut pairs: Vec<Pair> = diff
+        .deltas()
+        .map(|delta| {
+            let version = |file: git2::DiffFile<'_>| Version {
+                path: file.path_bytes().unwrap_or_default().to_vec(),
+                id: file.id(),
+                mode: canonical(u32::from(file.mode())),
+            };
+            let old = (delta.status() != Delta::Added).then(|| version(delta.old_file()));
+            let new = (delta.status() != Delta::Deleted).then(|| version(delta.new_file()));
+            Pair { old, new }
+        })
+        .filter(|pair| match (&pair.old, &pair.new) {
+            (Some(old), Some(new)) => (old.id, old.mode) != (new.id, new.mode),
+            _ => true,
+        })
+        .collect();
+    pairs.sort_by(|a, b| a.path().cmp(b.path()));
+    Ok(pairs)
+}
+
+/// The mode as git takes it: of a file's permissions only the owner's `x` counts.
+fn canonical(mode: u32) -> i32 {
+    match mode & 0o170_000 {
+        0o100_000 if mode & 0o100 != 0 => 0o100_755,
+        0o100_000 => 0o100_644,
+        0o120_000 => 0o120_000,
+        _ => GITLINK,
+    }
+}
+
+/// What may still be done for the whole difference.
+struct Budget {
+    compared: usize,
+    kept: usize,
+}
+
+/// What a pair looks like.
+fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, GitError> {
+    let path = String::from_utf8_lossy(pair.path()).into_owned();
+    let is_text = std::str::from_utf8(pair.path()).is_ok();
+    let mut file = FileDiff {
+        path,
+        old_path: None,
+        status: FileStatus::Modified,
+        opaque: false,
+        hunks: Vec::new(),
+        added: 0,
+        deleted: 0,
+    };
+    match (&pair.old, &pair.new) {
+        (Some(old), Some(new)) if old.path != new.path => {
+            file.status = FileStatus::Renamed;
+            file.old_path = Some(String::from_utf8_lossy(&old.path).into_owned());
+        }
+        (Some(old), Some(new)) if old.mode & TYPE != new.mode & TYPE => {
+            file.status = FileStatus::ModeChanged;
+            file.opaque = true;
+            return Ok(file);
+        }
+        (Some(old), Some(new)) if old.id == new.id => file.status = FileStatus::ModeChanged,
+        (Some(_), Some(_)) => {}
+        (Some(_), None) => file.status = FileStatus::Deleted,
+        (None, _) => file.status = FileStatus::Added,
+    }
+    match shown(odb, pair, budget)? {
+        Shown::Lines { hunks, added, deleted } => {
+            (file.added, file.deleted) = (added, deleted);
+            file.hunks = hunks;
+        }
+        Shown::TooLarge { added, deleted } => {
+            (file.opaque, file.added, file.deleted) = (true, added, deleted);
+        }
+        Shown::NotText => file.opaque = true,
+    }
+    if !is_text {
+        file.opaque = true;
+        file.hunks.clear();
+    }
+    Ok(file)
+}
+
+/// What there is to see of a file.
+enum Shown {
+    Lines { hunks: Vec<Hunk>, added: u32, deleted: u32 },
+    TooLarge { added: u32, deleted: u32 },
+    NotText,
+}
+
+fn shown(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<Shown, GitError> {
+    let sides = [&pair.old, &pair.new];
+    if sides.iter().any(|side| side.as_ref().is_some_and(|version| version.mode == GITLINK)) {
+        return Ok(Shown::NotText);
+    }
+    if let (Some(old), Some(new)) = (&pair.old, &pair.new)
+        && old.id == new.id
+    {
+        return Ok(Shown::Lines { hunks: Vec::new(), added: 0, deleted: 0 });
+    }
+    let mut contents = [Vec::new(), Vec::new()];
+    for (version, content) in sides.into_iter().zip(&mut contents) {
+        let Some(version) = version else { continue };
+        let (size, _) = odb.read_header(version.id)?;
+        if size > MAX_FILE || size > budget.compared {
+            return Ok(Shown::TooLarge { added: 0, deleted: 0 });
+        }
+        budget.compared -= size;
+        *content = odb.read(version.id)?.data().to_vec();
+    }
+    if contents.iter().any(|content| is_binary(content)) {
+        return Ok(Shown::NotText);
+    }
+    let [old, new] = &contents;
+    if old.is_empty() || new.is_empty() {
+        return Ok(whole(old, new, budget));
+    }
+    compare(old, new, budget)
+}
+
+/// As git sees it: a NUL near the beginning.
+pub(super) fn is_binary(content: &[u8]) -> bool {
+    memchr::memchr(0, &content[..content.len().min(BINARY_WITHIN)]).is_some()
+}
+
+/// A file that had nothing, or has nothing now: one hunk without context.
+fn whole(old: &[u8], new: &[u8], budget: &mut Budget) -> Shown {
+    let (added, deleted) = (count_lines(new), count_lines(old));
+    let too_large = Shown::TooLarge { added: to_number(added), deleted: to_number(deleted) };
+    let bytes = old.len() + new.len();
+    if added + deleted > MAX_SHOWN_LINES || bytes > MAX_SHOWN_BYTES || bytes > budget.kept {
+        return too_large;
+    }
+    budget.kept -= bytes;
+    let mut lines = Vec::with_capacity(added + deleted);
+    for (at, line) in old.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        lines.push(Line { old: Some(to_number(at + 1)), new: None, text: text(line) });
+    }
+    for (at, line) in new.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        lines.push(Line { old: None, new: Some(to_number(at + 1)), text: text(line) });
+    }
+    let hunks = if lines.is_empty() { Vec::new() } else { vec![Hunk { lines }] };
+    Shown::Lines { hunks, added: to_number(added), deleted: to_number(deleted) }
+}
+
+fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<Shown, GitError> {
+    if count_lines(old).max(count_lines(new)) > MAX_FILE_LINES {
+        return Ok(Shown::TooLarge { added: 0, deleted: 0 });
+    }
+    // Without a path and a repository no attribute can be found; NULs were looked for already.
+    let mut options = DiffOptions::new();
+    options.context_lines(3).interhunk_lines(0).indent_heuristic(true).force_text(true);
+    let patch = Patch::from_buffers(old, None::<&Path>, new, None, Some(&mut options))?;
+    let (context, added, deleted) = patch.line_stats()?;
+    let (added_lines, deleted_lines) = (to_number(added), to_number(deleted));
+    let too_large = Shown::TooLarge { added: added_lines, deleted: deleted_lines };
+    if context + added + deleted > MAX_SHOWN_LINES {
+        return Ok(too_large);
+    }
+    let mut bytes = 0;
+    let mut hunks = Vec::with_capacity(patch.num_hunks());
+    for at in 0..patch.num_hunks() {
+        let count = patch.num_lines_in_hunk(at)?;
+        let mut lines = Vec::with_capacity(count);
+        for within in 0..count {
+            let line = patch.line_in_hunk(at, within)?;
+            // The others say that there is no newline at the end of the file.
+            if !matches!(line.origin(), ' ' | '+' | '-') {
+                continue;
+            }
+            bytes += line.content().len();
+            if bytes > MAX_SHOWN_BYTES || bytes > budget.kept {
+                return Ok(too_large);
+            }
+            lines.push(Line {
+                old: line.old_lineno(),
+                new: line.new_lineno(),
+                text: text(line.content()),
+            });
+        }
+        hunks.push(Hunk { lines });
+    }
+    budget.kept -= bytes;
+    Ok(Shown::Lines { hunks, added: added_lines, deleted: deleted_lines })
+}
+
+fn text(line: &[u8]) -> String {
+    let line = match line.strip_suffix(b"\n") {
+        Some(ended) => ended.strip_suffix(b"\r").unwrap_or(ended),
+        None => line,
+    };
+    String::from_utf8_lossy(line).into_owned()
+}
+
+fn count_lines(content: &[u8]) -> usize {
+    let unfinished = usize::from(content.last().is_some_and(|byte| *byte != b'\n'));
+    memchr::memchr_iter(b'\n', content).count() + unfinished
+}
+
+fn to_number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -231,6 +231,21 @@ impl Lists {
     }
 }
 
+/// Patterns of paths as in `.gitignore`, without regard to case. One that is none matches nothing;
+/// the configuration is checked before.
+#[derive(Clone, Debug)]
+pub struct Globs(GlobSet);
+
+impl Globs {
+    pub fn new(globs: &[String]) -> Globs {
+        Globs(glob_set(globs, "?/"))
+    }
+
+    pub fn matches(&self, path: &str) -> bool {
+        self.0.is_match(paths::folded(path))
+    }
+}
+
 /// Compiles globs for folded paths. `instead` stands in for one that is invalid.
 fn glob_set(globs: &[String], instead: &str) -> GlobSet {
     let mut set = GlobSetBuilder::new();

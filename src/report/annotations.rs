@@ -22,6 +22,24 @@ pub fn annotation(level: Level, title: &str, message: &str) -> String {
     format!("::{command} title={}::{}", property(&text::line(title)), data(&message))
 }
 
+/// Lines of a file that an annotation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines<'a> {
+    /// Relative to the root of the repository.
+    pub path: &'a str,
+    pub first: u32,
+    pub last: u32,
+}
+
+/// `::warning file=…,line=…,endLine=…,title=…::message`; as [`annotation`], on lines of a file.
+pub fn on_lines(level: Level, lines: Lines<'_>, title: &str, message: &str) -> String {
+    let whole = annotation(level, title, message);
+    let Lines { path, first, last } = lines;
+    let file = property(&text::line(path));
+    let place = format!(" file={file},line={first},endLine={last},title=");
+    whole.replacen(" title=", &place, 1)
+}
+
 /// `::error …` as [`annotation`] makes it.
 pub fn error(title: &str, message: &str) -> String {
     annotation(Level::Error, title, message)

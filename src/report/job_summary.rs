@@ -4,8 +4,12 @@
 use std::fmt::Write as _;
 
 use super::pr_body::is_plain_url;
+use super::review::body::{self, Body, Listed};
+use super::review::{self, sticky};
 use super::{markdown, sections, text};
 use crate::task::outcome::Outcome;
+use crate::task::review::outcome::Reviewed;
+use crate::task::review::publish::Published;
 
 /// GitHub refuses summaries over 1 MiB; people stop long before.
 const MAX_SUMMARY: usize = 256 << 10;
@@ -46,4 +50,37 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         }
     }
     text::head(&out, MAX_SUMMARY)
+}
+
+/// The summary of a review. All findings stand here, whatever became of the review on the forge.
+pub fn of_review(reviewed: &Reviewed, published: Option<&Published>) -> String {
+    let known = published.map(|published| published.known.as_slice()).unwrap_or_default();
+    let subject = format!("{}#{}", reviewed.repository, reviewed.number);
+    let mut out = format!(
+        "## Patchwright: review of {} — {}\n\n",
+        text::inline(&subject),
+        sections::state(reviewed.conclusion)
+    );
+    let url = published.and_then(|published| published.url.as_deref());
+    if let Some(url) = url.filter(|url| is_plain_url(url)) {
+        let _ = writeln!(out, "Review: {url}\n");
+    }
+    if published.is_some_and(|published| published.handed_over) {
+        out.push_str(
+            "The token of this run may not write to the pull request, so the findings are annotations \
+             here, and `review.json` among the run's files is for a workflow that may.\n\n",
+        );
+    }
+    let table = sticky::table(reviewed, known, &|_| None);
+    if !table.is_empty() {
+        let _ = writeln!(out, "{table}");
+    }
+    let listed: Vec<Listed> = reviewed
+        .findings
+        .iter()
+        .map(|anchored| Listed { anchored: anchored.clone(), why: body::Why::NoLine })
+        .collect();
+    let whole = Body { reviewed, known, inline: 0, listed: &listed, remarks: &[] };
+    out.push_str(&body::for_summary(&whole));
+    review::cut(&out, MAX_SUMMARY)
 }

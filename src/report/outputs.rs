@@ -4,8 +4,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::review::check;
 use crate::task::outcome::Outcome;
 use crate::task::publish::Published;
+use crate::task::review::outcome::Reviewed;
+use crate::task::review::publish::Published as PublishedReview;
 
 /// Longest value; GitHub takes 1 MB for all outputs of a job together.
 const LONGEST: usize = 64 << 10;
@@ -44,6 +47,48 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
         ("plan-file", &file("plan.md")),
         ("patch-file", &file("change.patch")),
         ("held-back-file", &file("held-back.patch")),
+        ("journal-file", &file("journal.jsonl")),
+        ("report-file", &file("report.html")),
+        ("cost-usd", &cost),
+    ])
+}
+
+/// All outputs of a review that came to an end. `coverage` is the part of the changed lines that was
+/// read, in percent; 100 only when nothing was left out that should have been read.
+pub fn of_review(
+    reviewed: &Reviewed,
+    published: Option<&PublishedReview>,
+    folder: &Path,
+) -> String {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        if path.exists() { path.display().to_string() } else { String::new() }
+    };
+    let coverage = &reviewed.coverage;
+    let percent = match (coverage.is_complete(), coverage.lines) {
+        (true, _) => 100,
+        (false, 0) => 0,
+        (false, lines) => (coverage.read_lines.saturating_mul(100) / lines).min(99),
+    };
+    let review = published.and_then(|published| published.review);
+    let verdict = published.and_then(|published| published.verdict);
+    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let handed_over = published.is_some_and(|published| published.handed_over);
+    let cost = format!("{:.4}", reviewed.spending.cost_usd);
+    block(&[
+        ("conclusion", reviewed.conclusion.word()),
+        ("final-message", &reviewed.summary),
+        ("pull-request-number", &reviewed.number.to_string()),
+        ("pull-request-head-sha", &reviewed.head),
+        ("review-id", &number(review)),
+        ("review-url", published.and_then(|p| p.url.as_deref()).unwrap_or_default()),
+        ("review-verdict", verdict.map(check::word).unwrap_or_default()),
+        ("coverage", &percent.to_string()),
+        ("findings", &reviewed.findings.len().to_string()),
+        ("findings-file", &file("findings.json")),
+        ("sarif-file", &file("findings.sarif")),
+        ("review-file", &file("review.json")),
+        ("handed-over", if handed_over { "true" } else { "false" }),
         ("journal-file", &file("journal.jsonl")),
         ("report-file", &file("report.html")),
         ("cost-usd", &cost),

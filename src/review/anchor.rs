@@ -1,11 +1,29 @@
 //! Where a finding stands on the diff: decided from the quoted code, never from a number that a
 //! model wrote.
+//!
+//! A place is only ever one that a forge accepts: lines of one hunk, on the right side context and
+//! added lines, on the left side context and deleted ones. Whole lines are looked for first, then
+//! text within lines, then quotes that leave lines out, then parts of the quote.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::code::Fit;
 use super::finding::Finding;
+use super::fingerprint;
+use super::lines::{Lines, Place, Row, Span, Wish};
+use super::part;
+use super::path::Paths;
+use super::quote::Reading;
+use super::suggestion;
 use crate::forge::Side;
-use crate::git::hunks::Diff;
+use crate::git::hunks::{Diff, FileDiff};
+use crate::git::shown;
+
+/// Code that is looked for in other files than the named one has at least this many bytes that are not
+/// white space.
+const MIN_ELSEWHERE: usize = 20;
 
 /// Where a comment may be put so that GitHub accepts it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,28 +48,216 @@ pub enum Anchor {
 /// A finding and its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anchored {
+    /// Its path is that of a file of the pull request, when it could be understood as one.
     pub finding: Finding,
     pub anchor: Anchor,
     /// The replacement can be offered as a suggestion: all lines stand on the right side of one hunk.
     pub suggestion: Option<String>,
     /// See [`super::fingerprint`].
     pub fingerprint: String,
+    /// A short form of the code, to see how much of it another finding is about.
+    #[serde(default)]
+    pub sketch: String,
+}
+
+impl Anchored {
+    /// What a reader should know about the place: the code stands in another file than the finding
+    /// names.
+    pub fn note(&self) -> Option<String> {
+        match &self.anchor {
+            Anchor::Lines { path, .. } if *path != self.finding.path => Some(format!(
+                "Reported for `{}`, which is not part of this pull request; the quoted code is only here.",
+                shown(&self.finding.path)
+            )),
+            Anchor::Lines { .. } | Anchor::File { .. } | Anchor::Nowhere { .. } => None,
+        }
+    }
 }
 
 /// A diff, prepared for many questions.
 pub struct Index<'a> {
     diff: &'a Diff,
+    paths: Paths<'a>,
+    lines: Lines<'a>,
+}
+
+/// A quote that was found.
+struct Found<'q> {
+    place: Place,
+    fit: Fit,
+    reading: Reading<'q>,
 }
 
 impl<'a> Index<'a> {
+    /// Linear in the diff.
     pub fn new(diff: &'a Diff) -> Index<'a> {
-        Index { diff }
+        Index { diff, paths: Paths::new(diff), lines: Lines::new(diff) }
     }
 
-    /// The place of a finding.
-    pub fn anchor(&self, finding: Finding) -> Anchored {
-        let why = format!("`{}` is not one of {} files", finding.path, self.diff.files.len());
-        let fingerprint = super::fingerprint::of(&finding);
-        Anchored { finding, anchor: Anchor::Nowhere { why }, suggestion: None, fingerprint }
+    /// The place of a finding. Linear in its quote and the file.
+    pub fn anchor(&self, mut finding: Finding) -> Anchored {
+        let meant = self.paths.meant(&finding.path);
+        let quote = std::mem::take(&mut finding.quote);
+        let readings = readings(&quote);
+        let line = finding.line.or(meant.line);
+        for file in &meant.files {
+            if let Some(found) = self.find(*file, &readings, line)
+                && let Some(span) = self.lines.span(&found.place)
+            {
+                finding.path.clone_from(&self.diff.files[*file].path);
+                finding.quote.clone_from(&quote);
+                return self.on_lines(finding, *file, &found, &span);
+            }
+        }
+        let file =
+            meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
+        if meant.files.is_empty()
+            && let Some((file, found)) = self.elsewhere(&readings)
+            && let Some(span) = self.lines.span(&found.place)
+        {
+            finding.quote.clone_from(&quote);
+            return self.on_lines(finding, file, &found, &span);
+        }
+        finding.quote = quote.clone();
+        let sketch = fingerprint::sketch_of(&quote);
+        let (anchor, fingerprint) = match file {
+            Some(file) => {
+                finding.path.clone_from(&file.path);
+                let why = why_not(file, readings.is_empty()).to_owned();
+                let prints = fingerprint::fingerprints(&finding, file.old_path.as_deref());
+                let print = prints.into_iter().next_back().unwrap_or_default();
+                (Anchor::File { path: file.path.clone(), why }, print)
+            }
+            None => {
+                let path = shown(&finding.path);
+                let why = format!("`{path}` is not one of the changed files");
+                (Anchor::Nowhere { why }, fingerprint::of(&finding))
+            }
+        };
+        Anchored { finding, anchor, suggestion: None, fingerprint, sketch }
+    }
+
+    fn on_lines(
+        &self,
+        finding: Finding,
+        file: usize,
+        found: &Found<'_>,
+        span: &Span<'_>,
+    ) -> Anchored {
+        let file = &self.diff.files[file];
+        let print_path = file.old_path.as_ref().unwrap_or(&file.path);
+        let fingerprint = fingerprint::of_code(print_path, &span.code, finding.category);
+        let may_suggest = found.place.row == Row::Right
+            && !found.reading.is_cut
+            && finding.path == file.path
+            && suggestion::is_allowed(&file.path);
+        let suggestion = finding
+            .replacement
+            .as_deref()
+            .filter(|_| may_suggest)
+            .and_then(|text| suggestion::fitted(text, &found.reading, &found.fit, &span.code));
+        let anchor = Anchor::Lines {
+            path: file.path.clone(),
+            side: span.side,
+            line: span.end,
+            start_line: (span.start < span.end).then_some(span.start),
+        };
+        let sketch = fingerprint::sketch(span.code.iter().copied());
+        Anchored { finding, anchor, suggestion, fingerprint, sketch }
+    }
+
+    /// The quote in a file, from strict to tolerant.
+    fn find<'q>(
+        &self,
+        file: usize,
+        readings: &[Reading<'q>],
+        line: Option<u32>,
+    ) -> Option<Found<'q>> {
+        let within = self.lines.of_file(file);
+        if within.is_empty() {
+            return None;
+        }
+        let steps: [&dyn Fn(&Reading<'q>) -> Vec<Place>; 5] = [
+            &|reading| self.whole(reading, &within),
+            &|reading| self.lines.whole(Row::Mixed, &reading.hashes, &within),
+            &|reading| self.text(reading, file),
+            &|reading| part::elided(&self.lines, reading, &within),
+            &|reading| part::longest(&self.lines, reading, &within, line.or(reading.number)),
+        ];
+        for (step, places) in steps.iter().enumerate() {
+            for reading in readings {
+                let wish = Wish { line: line.or(reading.number), side: reading.side };
+                let fit = |place: &Place| match step {
+                    0 => self.lines.fit(place, reading),
+                    1 | 4 => Fit::Part,
+                    _ => Fit::Loose,
+                };
+                if let Some((place, fit)) = self.lines.best(places(reading), wish, fit) {
+                    return Some(Found { place, fit, reading: reading.clone() });
+                }
+            }
+        }
+        None
+    }
+
+    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<Place> {
+        let mut places = self.lines.whole(Row::Right, &reading.hashes, within);
+        places.extend(self.lines.whole(Row::Left, &reading.hashes, within));
+        places
+    }
+
+    /// Text within lines or over their ends; dots at both ends of it stand for the rest of the line.
+    fn text(&self, reading: &Reading<'_>, file: usize) -> Vec<Place> {
+        let text = reading.keys.concat();
+        let find = |text: &str| {
+            let mut places = self.lines.text(Row::Right, text, file);
+            places.extend(self.lines.text(Row::Left, text, file));
+            places
+        };
+        let places = find(&text);
+        let without_dots = text.trim_matches(['.', '…']);
+        if places.is_empty() && without_dots.len() < text.len() {
+            return find(without_dots);
+        }
+        places
+    }
+
+    /// The quote in a file that was not named, when it stands in one place only.
+    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, Found<'q>)> {
+        for reading in readings {
+            if reading.keys.iter().map(String::len).sum::<usize>() < MIN_ELSEWHERE {
+                continue;
+            }
+            let mut places = self.whole(reading, &self.lines.all());
+            if let (Some(place), true) = (places.pop(), places.is_empty()) {
+                let fit = self.lines.fit(&place, reading);
+                let file = self.lines.file_of(&place);
+                return Some((file, Found { place, fit, reading: reading.clone() }));
+            }
+        }
+        None
+    }
+}
+
+/// The quote as it is, and without what is around it; nothing when there is no code in it.
+fn readings(quote: &str) -> Vec<Reading<'_>> {
+    let mut readings = Vec::new();
+    let mut next = Some(Reading::new(quote)).filter(|reading| !reading.is_empty());
+    while let Some(reading) = next {
+        next = reading.peeled();
+        readings.push(reading);
+    }
+    readings
+}
+
+fn why_not(file: &FileDiff, has_no_code: bool) -> &'static str {
+    if file.opaque {
+        "no lines of this file are shown in the pull request"
+    } else if file.hunks.is_empty() {
+        "no lines of this file have changed"
+    } else if has_no_code {
+        "no code was quoted"
+    } else {
+        "the quoted code is not among the lines that are shown of this file"
     }
 }

@@ -1,11 +1,153 @@
-//! What makes a finding the same one after a push: its file and the code it quotes, not its line.
+//! What makes a finding the same one after a push: its file, the code it is about without white space
+//! and signs, and its category; neither lines nor words of the model.
 
 use sha2::{Digest, Sha256};
 
-use super::finding::Finding;
+use super::code;
+use super::finding::{Category, Finding};
+use super::quote::Reading;
 
-/// 16 hexadecimal digits.
+/// Lines of which a [`sketch`] consists at most.
+const SKETCHED: usize = 12;
+/// Lines that say too little to be sketched, bytes of their key.
+const MIN_SKETCHED: usize = 4;
+/// Hexadecimal digits of a line in a sketch.
+const DIGITS: usize = 4;
+
+/// 16 hexadecimal digits, from the finding alone: when its code is not in the diff.
 pub fn of(finding: &Finding) -> String {
-    let digest = Sha256::digest(finding.quote.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest(&finding.path, &quoted(&finding.quote).concat(), finding.category)
+}
+
+/// All fingerprints that count as this finding: by its own path first, then by the path that the file
+/// had before.
+pub fn fingerprints(finding: &Finding, old_path: Option<&str>) -> Vec<String> {
+    let key = quoted(&finding.quote).concat();
+    let paths = [Some(finding.path.as_str()), old_path];
+    let mut all: Vec<String> = Vec::new();
+    for path in paths.into_iter().flatten() {
+        let one = digest(path, &key, finding.category);
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// The fingerprint of code that stands in the diff; of a renamed file with its old path, so that it
+/// stays the same when the file is renamed later.
+pub(super) fn of_code(path: &str, code: &[&str], category: Category) -> String {
+    digest(path, &keys(code.iter().copied()).concat(), category)
+}
+
+/// A short hash of each line that says something, for [`overlap`].
+pub(super) fn sketch<'a>(code: impl IntoIterator<Item = &'a str>) -> String {
+    let keys = keys(code);
+    let telling = || keys.iter().filter(|key| key.len() >= MIN_SKETCHED && code::has_word(key));
+    let take_all = telling().next().is_none();
+    let chosen = keys.iter().filter(|key| take_all || telling().any(|one| one == *key));
+    chosen.take(SKETCHED).map(|key| hex(key.as_bytes())[..DIGITS].to_owned()).collect()
+}
+
+/// The sketch of a finding whose code is not in the diff.
+pub(super) fn sketch_of(quote: &str) -> String {
+    sketch(innermost(quote).lines)
+}
+
+/// How much of the smaller of two sketches is in the other one, 0 to 1.
+pub(super) fn overlap(a: &str, b: &str) -> f64 {
+    let parts = |sketch: &str| -> std::collections::BTreeSet<Vec<u8>> {
+        sketch.as_bytes().chunks(DIGITS).map(<[u8]>::to_vec).collect()
+    };
+    let (a, b) = (parts(a), parts(b));
+    share(a.intersection(&b).count(), a.len().min(b.len()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The quote without everything that models copy along.
+fn innermost(quote: &str) -> Reading<'_> {
+    let mut reading = Reading::new(quote);
+    while let Some(inner) = reading.peeled() {
+        reading = inner;
+    }
+    reading
+}
+
+fn quoted(quote: &str) -> Vec<String> {
+    innermost(quote).keys
+}
+
+fn keys<'a>(code: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    code.into_iter().map(code::key).filter(|key| !key.is_empty()).collect()
+}
+
+fn digest(path: &str, key: &str, category: Category) -> String {
+    hex(format!("finding\0{path}\0{}\0{key}", category.word()).as_bytes())
+}
+
+/// The first 8 bytes of the SHA-256.
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::review::finding::Priority;
+
+    fn finding(path: &str, quote: &str, category: Category) -> Finding {
+        Finding {
+            path: path.to_owned(),
+            quote: quote.to_owned(),
+            line: None,
+            title: String::new(),
+            body: String::new(),
+            priority: Priority::P1,
+            confidence: 1.0,
+            category,
+            replacement: None,
+        }
+    }
+
+    #[test]
+    fn only_path_code_and_category_count() {
+        let print = |quote: &str| of(&finding("a.rs", quote, Category::Bug));
+        let one = print("    let x = 1;\n    y(x);");
+        assert_eq!(one.len(), 16);
+        for same in [
+            "let x=1;\n\n  y(x);  ",
+            "+let x = 1;\n+y(x);",
+            "```\nlet x = 1;\ny(x);\n```",
+            "7: let x = 1;\n8: y(x);",
+        ] {
+            assert_eq!(print(same), one, "{same:?}");
+        }
+        assert_ne!(print("let x = 2;\ny(x);"), one);
+        assert_ne!(of(&finding("b.rs", "let x = 1;\ny(x);", Category::Bug)), one);
+        assert_ne!(of(&finding("a.rs", "let x = 1;\ny(x);", Category::Data)), one);
+    }
+
+    #[test]
+    fn a_renamed_file_has_two() {
+        let new = finding("new.rs", "x", Category::Bug);
+        let old = finding("old.rs", "x", Category::Bug);
+        assert_eq!(fingerprints(&new, Some("old.rs")), [of(&new), of(&old)]);
+        assert_eq!(fingerprints(&new, None), [of(&new)]);
+        assert_eq!(fingerprints(&new, Some("new.rs")), [of(&new)]);
+    }
+
+    #[test]
+    fn sketches_tell_how_much_code_is_shared() {
+        let whole = sketch(["fn f() {", "    one();", "    two();", "}"]);
+        let part = sketch(["  one();"]);
+        assert_eq!(part.len(), DIGITS);
+        assert!((overlap(&whole, &part) - 1.0).abs() < f64::EPSILON);
+        assert!(overlap(&whole, &sketch(["three();"])) < 0.1);
+        assert!(overlap("", "") < 0.1);
+        assert_eq!(sketch(["}"]).len(), DIGITS);
+    }
 }

@@ -2,6 +2,12 @@
 //! of earlier ones. Pure; `task/review` does the work around it.
 
 pub mod anchor;
+mod code;
 pub mod finding;
 pub mod fingerprint;
 pub mod incremental;
+mod lines;
+mod part;
+mod path;
+mod quote;
+pub mod suggestion;

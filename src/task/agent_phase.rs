@@ -19,6 +19,7 @@ use crate::prompt::{self, Before, FailedCheck};
 use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
+use crate::tools::review::Desk;
 use crate::verify::{self, CheckRun};
 
 /// What the agent left: its stop, and the change that came out of the sandbox.
@@ -85,12 +86,21 @@ pub struct Phase<'a> {
 
 /// Works in a fresh sandbox and collects what came of it, whatever ended the work.
 pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
+    work_on(phase, brief, None).await
+}
+
+/// The same for a review, whose sandbox is thrown away.
+pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &Desk<'_>) -> Result<Worked> {
+    work_on(phase, brief, Some(desk)).await
+}
+
+async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Result<Worked> {
     let run = phase.run;
     let sandbox = checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
-    let mut stopped = converse(phase, &sandbox, &brief).await?;
+    let mut stopped = converse(phase, &sandbox, &brief, desk).await?;
     let collected = match (&stopped.reason, run.config.mode) {
         (StopKind::Sandbox(_), _) | (_, Mode::Plan | Mode::Review) => Ok(None),
         _ => collect(phase, &sandbox).await,
@@ -116,7 +126,12 @@ async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Option<Change>>
 }
 
 /// The conversation, with failing checks fed back a bounded number of times.
-async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result<Stopped> {
+async fn converse(
+    phase: &Phase<'_>,
+    sandbox: &Running,
+    brief: &Brief,
+    desk: Option<&Desk<'_>>,
+) -> Result<Stopped> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what);
     let mut agent = Agent::new(AgentSpec {
@@ -133,7 +148,8 @@ async fn converse(phase: &Phase<'_>, sandbox: &Running, brief: &Brief) -> Result
         journal: &run.folder.journal,
         cancel: run.around.cancel.clone(),
         progress: &progress,
-    });
+    })
+    .reviewing(desk);
     let mut stopped = if Agent::can_resume(&run.folder.recorded) {
         agent.resume(&run.folder.recorded).await
     } else {

@@ -3,7 +3,7 @@
 
 use super::TaskKind;
 use super::agent_phase::Worked;
-use super::outcome::{Conclusion, Outcome, Provenance};
+use super::outcome::{Conclusion, Outcome, Provenance, Spending};
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
@@ -26,11 +26,6 @@ impl Outcome {
         let words_are_enough =
             matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
         let (conclusion, reason) = conclude(words_are_enough, worked, settled);
-        let mut spending = worked.stopped.spending.clone();
-        spending.wall_seconds = run.started.elapsed().as_secs_f64();
-        let mut input_notes = worked.notes.clone();
-        input_notes.extend(run.config.notes.iter().cloned());
-        input_notes.extend(worked.stopped.notes.iter().cloned());
         Outcome {
             run: run.folder.id.clone(),
             conclusion,
@@ -40,31 +35,45 @@ impl Outcome {
             change: settled.change.clone(),
             evidence,
             judgement: settled.judgement.clone(),
-            spending,
-            provenance: Provenance {
-                tool: format!("patchwright {}", crate::VERSION),
-                model: run.world.model.slug.clone(),
-                sandbox: run.world.sandbox.name().to_owned(),
-                image: image.description.clone(),
-                enforced: worked.enforced.clone(),
-                base_branch: workspace.base_branch.clone(),
-                base_sha: workspace.base.to_string(),
-                run_url: run.around.run_url.clone(),
-                input_notes,
-                instruction_files: worked.instruction_files.clone(),
-            },
+            spending: spending(run, worked),
+            provenance: provenance(run, workspace, image, worked),
         }
     }
 }
 
-/// The agent's stop decides first, then the policy, then whether anything was changed.
-fn conclude(
-    words_are_enough: bool,
+/// What the run used, with the time of all of it.
+pub(super) fn spending(run: &Run<'_>, worked: &Worked) -> Spending {
+    let wall_seconds = run.started.elapsed().as_secs_f64();
+    Spending { wall_seconds, ..worked.stopped.spending.clone() }
+}
+
+/// Where the result comes from.
+pub(super) fn provenance(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    image: &PreparedImage,
     worked: &Worked,
-    settled: &Settled,
-) -> (Conclusion, Option<String>) {
-    let why = Some(worked.stopped.reason.sentence());
-    let stopped = match &worked.stopped.reason {
+) -> Provenance {
+    let mut input_notes = worked.notes.clone();
+    input_notes.extend(run.config.notes.iter().cloned());
+    input_notes.extend(worked.stopped.notes.iter().cloned());
+    Provenance {
+        tool: format!("patchwright {}", crate::VERSION),
+        model: run.world.model.slug.clone(),
+        sandbox: run.world.sandbox.name().to_owned(),
+        image: image.description.clone(),
+        enforced: worked.enforced.clone(),
+        base_branch: workspace.base_branch.clone(),
+        base_sha: workspace.base.to_string(),
+        run_url: run.around.run_url.clone(),
+        input_notes,
+        instruction_files: worked.instruction_files.clone(),
+    }
+}
+
+/// How the run ended because of the agent's stop alone; `None` when the model finished.
+pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
+    match stop {
         StopKind::Finished => None,
         StopKind::Provider(_) => Some(Conclusion::Provider),
         StopKind::Sandbox(_) | StopKind::Machine(_) => Some(Conclusion::Sandbox),
@@ -76,8 +85,17 @@ fn conclude(
         | StopKind::FormatErrors
         | StopKind::ContextExhausted
         | StopKind::Cancelled => Some(Conclusion::Budget),
-    };
-    if let Some(conclusion) = stopped {
+    }
+}
+
+/// The agent's stop decides first, then the policy, then whether anything was changed.
+fn conclude(
+    words_are_enough: bool,
+    worked: &Worked,
+    settled: &Settled,
+) -> (Conclusion, Option<String>) {
+    let why = Some(worked.stopped.reason.sentence());
+    if let Some(conclusion) = of_stop(&worked.stopped.reason) {
         return (conclusion, why);
     }
     if let Some(question) = worked.stopped.needs_input() {

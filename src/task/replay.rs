@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::workspace::Workspace;
+use super::{Task, TaskKind};
 use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
@@ -182,7 +183,7 @@ impl Recording {
         let find =
             |pick: &dyn Fn(&Entry) -> bool| lines.iter().map(|line| &line.entry).find(|e| pick(e));
         let started = find(&|entry| matches!(entry, Entry::RunStarted { .. }));
-        let Some(Entry::RunStarted { run, config, .. }) = started else {
+        let Some(Entry::RunStarted { run, config, task, .. }) = started else {
             return Err(unusable("it has no beginning"));
         };
         let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
@@ -202,7 +203,9 @@ impl Recording {
             config: serde_json::from_value(config.clone())
                 .map_err(|err| unusable("its configuration is not readable").caused_by(err))?,
             repository: repository.into(),
-            base: base.parse().map_err(|_| unusable("its base is not a commit"))?,
+            base: looked_at(task, base)
+                .parse()
+                .map_err(|_| unusable("its base is not a commit"))?,
             branch: branch.clone(),
             image: image.clone(),
             instructions: instructions.clone(),
@@ -211,6 +214,17 @@ impl Recording {
             rounds: rounds(&lines),
             tree: tree.clone(),
         })
+    }
+}
+
+/// The commit that the model worked on: of a review the head.
+fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
+    match &task.kind {
+        TaskKind::Review { head: Some(head), .. } => head,
+        TaskKind::Review { .. }
+        | TaskKind::Issue { .. }
+        | TaskKind::Respond { .. }
+        | TaskKind::Exec { .. } => base,
     }
 }
 

@@ -32,7 +32,7 @@ use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 
 /// Commits of history that the model can look at.
-const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
+pub(super) const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
 
 /// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
 #[derive(Clone, Debug)]
@@ -44,11 +44,19 @@ pub struct Surroundings {
     pub run_url: Option<String>,
     /// Cancelled by SIGINT and SIGTERM.
     pub cancel: CancellationToken,
+    /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
+    pub asked: Option<String>,
 }
 
 impl Surroundings {
     pub fn new(ui: Ui, env: &Env) -> Surroundings {
-        Surroundings { ui, out: None, run_url: env.run_url(), cancel: super::signals::watch() }
+        Surroundings {
+            ui,
+            out: None,
+            run_url: env.run_url(),
+            cancel: super::signals::watch(),
+            asked: None,
+        }
     }
 }
 
@@ -103,19 +111,16 @@ pub async fn run_task(
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
     let mut run = Run { world, config, task, folder, around, started, issue_title };
-    run.sweep().await;
-    let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-    world.provider.resume_at(replies.sum());
-    run.journal_start()?;
+    run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
-    let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
     let ended = match interrupted(&run.around.cancel) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
     match ended {
         Ok(ended) => {
-            run.conclude(&ended);
+            run.conclude(&ended.outcome, &ended.hints);
             progress.finish(&ended.outcome, ended.published.as_ref()).await;
             run.around.ui.event(&salvage::result(&run, &ended.outcome, ended.published.as_ref()));
             run.end(&ended.outcome)?;
@@ -159,7 +164,7 @@ async fn work(
         };
         agent_phase::work(&phase, brief).await?
     };
-    let settled = Settled::new(run, &workspace, &worked)?;
+    let settled = Settled::new(run, &workspace, &worked, &[])?;
     let evidence = match &settled.commit {
         Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
@@ -194,6 +199,14 @@ async fn work(
 }
 
 impl Run<'_> {
+    /// Goes on where a killed attempt was, or begins the journal.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        self.sweep().await;
+        let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
+        self.world.provider.resume_at(replies.sum());
+        self.journal_start()
+    }
+
     /// Appends to the journal.
     pub fn journal(&self, entry: &Entry) -> Result<()> {
         self.folder.journal.append(entry).map(drop)
@@ -235,8 +248,8 @@ impl Run<'_> {
 
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
     /// whatever the verbosity.
-    fn conclude(&self, ended: &Ended) {
-        let (outcome, ui) = (&ended.outcome, self.around.ui);
+    pub(super) fn conclude(&self, outcome: &Outcome, hints: &[String]) {
+        let ui = self.around.ui;
         let Some(reason) = &outcome.reason else { return };
         let redact = |text: &str| self.world.redactor.redact(text);
         match outcome.conclusion {
@@ -249,18 +262,18 @@ impl Run<'_> {
             | Conclusion::Provider
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
-                failure.hints.extend(ended.hints.iter().cloned());
+                failure.hints.extend(hints.iter().cloned());
                 ui.failure(&redact(&failure.hint(self.kept()).to_string()));
             }
         }
     }
 
-    fn kept(&self) -> String {
+    pub(super) fn kept(&self) -> String {
         format!("what there is so far is in {}", self.folder.path.display())
     }
 
     /// Removes what an earlier, killed attempt left running.
-    async fn sweep(&self) {
+    pub(super) async fn sweep(&self) {
         let left = match self.world.sandbox.sweep(None).await {
             Ok(left) => left,
             // `start` reports a sandbox that does not answer, with its next step.
@@ -274,7 +287,7 @@ impl Run<'_> {
         }
     }
 
-    fn journal_start(&self) -> Result<()> {
+    pub(super) fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             self.around.ui.say(&format!("going on with run {}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
@@ -289,7 +302,7 @@ impl Run<'_> {
         })
     }
 
-    fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
+    pub(super) fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
         self.journal(&Entry::WorkspaceOpened {
             base: workspace.base.to_string(),
             branch: workspace.base_branch.clone(),
@@ -299,7 +312,7 @@ impl Run<'_> {
     }
 
     /// Lays the repository's own configuration, from the base commit, over the operator's.
-    async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
+    pub(super) async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
         let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? else { return Ok(()) };
         merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
         for note in &self.config.notes {
@@ -308,7 +321,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn prepare_image(&self, workspace: &Workspace, tree: &[u8]) -> Result<PreparedImage> {
+    pub(super) async fn prepare_image(
+        &self,
+        workspace: &Workspace,
+        tree: &[u8],
+    ) -> Result<PreparedImage> {
         let spec = ImageSpec {
             image: self.config.image.as_deref(),
             setup: &self.config.setup,
@@ -344,19 +361,24 @@ impl Run<'_> {
                 return Err(Failure::internal("this task has a flow of its own"));
             }
         };
+        Ok(self.pinned(workspace))
+    }
+
+    /// At the base commit that a killed attempt had pinned, when it is still there.
+    pub(super) fn pinned(&self, workspace: Workspace) -> Workspace {
         let recorded = self.folder.find(|entry| match entry {
             Entry::WorkspaceOpened { base, .. } => base.parse().ok(),
             _ => None,
         });
-        Ok(match recorded {
+        match recorded {
             Some(base) if workspace.has(base) => workspace.at(base),
             _ => workspace,
-        })
+        }
     }
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
     /// at its end: running the command again goes on with it.
-    fn end(&self, outcome: &Outcome) -> Result<()> {
+    pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
         if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
             || self.around.cancel.is_cancelled()
         {

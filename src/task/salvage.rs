@@ -44,19 +44,27 @@ pub fn write(
 /// not fatal.
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     let patch = fs_err::read(run.folder.path.join("change.patch")).unwrap_or_default();
+    write_page(run, outcome, &String::from_utf8_lossy(&patch));
+    let result = serde_json::to_string_pretty(&result(run, outcome, published)).unwrap_or_default();
+    write_last(run, "result.json", &result);
+}
+
+/// Writes `report.html`.
+pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
     let page = html::report(&html::Report {
         subject: &run.subject(),
         title: run.issue_title.as_deref().unwrap_or_default(),
         outcome,
-        diff: &String::from_utf8_lossy(&patch),
+        diff,
         items: &conversation(run),
     });
-    let result = serde_json::to_string_pretty(&result(run, outcome, published)).unwrap_or_default();
-    for (name, text) in [("report.html", page), ("result.json", result)] {
-        let text = run.world.redactor.redact(&text);
-        if let Err(failure) = run.folder.write(name, text.as_bytes()) {
-            run.around.ui.say(&failure.to_string());
-        }
+    write_last(run, "report.html", &page);
+}
+
+fn write_last(run: &Run<'_>, name: &str, text: &str) {
+    let text = run.world.redactor.redact(text);
+    if let Err(failure) = run.folder.write(name, text.as_bytes()) {
+        run.around.ui.say(&failure.to_string());
     }
 }
 

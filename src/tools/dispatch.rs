@@ -17,6 +17,7 @@ use super::format::Style;
 use super::host::HostCall;
 use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
+use super::review::Desk;
 use super::{Effect, ToolError, ToolOutput, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
@@ -94,6 +95,7 @@ pub struct Dispatch<'a> {
     means: Means<'a>,
     plan: &'a Mutex<Plan>,
     findings: &'a Mutex<Vec<Finding>>,
+    review: Option<&'a Desk<'a>>,
     /// Reads share it, a write has it alone. It is fair, so calls pass in the order in which they
     /// were made.
     gate: RwLock<()>,
@@ -118,7 +120,14 @@ impl<'a> Dispatch<'a> {
         plan: &'a Mutex<Plan>,
         findings: &'a Mutex<Vec<Finding>>,
     ) -> Dispatch<'a> {
-        Dispatch { means, plan, findings, gate: RwLock::new(()) }
+        Dispatch { means, plan, findings, review: None, gate: RwLock::new(()) }
+    }
+
+    /// With what is reviewed.
+    #[must_use]
+    pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Dispatch<'a> {
+        self.review = review;
+        self
     }
 
     /// Runs calls of one reply, given with their positions in it: reads together, writes alone and
@@ -197,9 +206,10 @@ impl<'a> Dispatch<'a> {
         let output = match tool.place {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => {
-                let Means { journal, progress, .. } = self.means;
-                let (plan, findings) = (self.plan, self.findings);
-                host.call(&HostCall { plan, findings, journal, progress }, args).await
+                let Means { journal, progress, client, limits, .. } = self.means;
+                let (plan, findings, review) = (self.plan, self.findings, self.review);
+                let call = HostCall { plan, findings, journal, progress, client, limits, review };
+                host.call(&call, args).await
             }
         };
         let elapsed = clock.instant().saturating_duration_since(started);

@@ -78,6 +78,10 @@ pub static LIST_DIR: Face = own("list_dir");
 pub static GREP_FILES: Face = own("grep_files");
 pub static VIEW_IMAGE: Face = own("view_image");
 
+pub static REPORT_FINDING: Face = own("report_finding");
+pub static READ_DIFF: Face = own("read_diff");
+pub static RUN_CHECK: Face = own("run_check");
+
 pub static HOSTED_SHELL: Face =
     Face { description: "shell_command", ..also("shell", "hosted_shell") };
 pub static HOSTED_PATCH: Face =
@@ -224,8 +228,14 @@ pub fn powers(tool: &str) -> &'static [Power] {
         "read_file" | "read_many_files" => &[Power::Read, Power::See],
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
+        "report_finding" | "read_diff" | "run_check" => &[],
         _ => &[Power::Read],
     }
+}
+
+/// The tool shows the contents of files and can do nothing else.
+pub fn shows_files(tool: &str) -> bool {
+    matches!(tool, "read_file" | "read_many_files")
 }
 
 impl Face {

@@ -23,6 +23,8 @@ pub mod progress;
 #[cfg(feature = "host")]
 pub mod registry;
 #[cfg(feature = "host")]
+pub mod review;
+#[cfg(feature = "host")]
 pub mod schema;
 #[cfg(feature = "host")]
 pub mod spelling;

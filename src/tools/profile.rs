@@ -239,6 +239,11 @@ impl Profile {
     }
 }
 
+/// What every family gets in a review, besides its tools that only read.
+pub fn reviewing() -> [Entry; 3] {
+    [&face::READ_DIFF, &face::RUN_CHECK, &face::REPORT_FINDING].map(|face| (face, Shape::Function))
+}
+
 /// Gives a model another profile than its family's. The variants were the family's, and go.
 pub fn choose(model: &mut Model, profile: &str) {
     if model.profile != profile {

@@ -61,20 +61,33 @@ impl ToolSet {
     /// tool calls cannot plan, because what it does, it does in a shell.
     pub fn for_run(model: &Model, mode: Mode, hosted: &[ToolDeclaration]) -> Result<ToolSet> {
         let setting = Setting::of(model);
-        let tools = ToolSet::with(Profile::named(&model.profile)?, &setting)?;
+        let profile = Profile::named(&model.profile)?;
+        let plain = Setting { shell: None, patch: None, ..setting };
         let mut tools = match mode {
-            Mode::Execute => tools,
-            Mode::Plan if tools.declarations.is_empty() => {
+            Mode::Execute => ToolSet::with(profile, &setting)?,
+            Mode::Plan if profile == Profile::Text => {
                 return Err(Failure::usage("the mode `plan` needs a model with tool calls")
                     .hint("choose another model or profile, or leave out `--mode plan`"));
             }
-            Mode::Plan | Mode::Review => match tools.read_only() {
+            Mode::Review if profile == Profile::Text => {
+                return Err(Failure::usage("a review needs a model with tool calls").hint(
+                    "choose another model with `--model`, or another tool profile with `--profile`",
+                ));
+            }
+            Mode::Plan => match ToolSet::with(profile, &setting)?.read_only(mode) {
                 tools if tools.can_read_files() => tools,
-                _ => {
-                    let plain = Setting { shell: None, patch: None, ..setting };
-                    ToolSet::with(Profile::Generic, &plain)?.read_only()
-                }
+                _ => ToolSet::with(Profile::Generic, &plain)?.read_only(mode),
             },
+            Mode::Review => {
+                let own = profile.tools(&setting)?;
+                let shows = |(face, _): &profile::Entry| face::shows_files(face.tool);
+                let (profile, setting, mut entries) = match own.iter().any(shows) {
+                    true => (profile, setting, own),
+                    false => (Profile::Generic, plain, Profile::Generic.tools(&plain)?),
+                };
+                entries.extend(profile::reviewing());
+                ToolSet::of(profile, &setting, &entries)?.read_only(mode)
+            }
         };
         tools.declarations.extend_from_slice(hosted);
         Ok(tools)
@@ -93,8 +106,12 @@ impl ToolSet {
     /// # Errors
     /// As [`ToolSet::for_run`].
     pub fn with(profile: Profile, setting: &Setting<'_>) -> Result<ToolSet> {
-        let tools = profile.tools(setting)?;
-        let declarations = profile::declarations(&tools, setting)?;
+        ToolSet::of(profile, setting, &profile.tools(setting)?)
+    }
+
+    /// These tools, in the way of a profile.
+    fn of(profile: Profile, setting: &Setting<'_>, tools: &[profile::Entry]) -> Result<ToolSet> {
+        let declarations = profile::declarations(tools, setting)?;
         let powers: Vec<Power> =
             tools.iter().flat_map(|(face, _)| face::powers(face.tool)).copied().collect();
         let has_power = |face: &Face| {
@@ -115,12 +132,12 @@ impl ToolSet {
     }
 
     /// Without the tools that write.
-    fn read_only(mut self) -> ToolSet {
+    fn read_only(mut self, mode: Mode) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);
         declarations
             .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
         self.known.retain(|tool| tool.effect == Effect::Reads);
-        ToolSet { declarations, mode: Mode::Plan, ..self }
+        ToolSet { declarations, mode, ..self }
     }
 
     fn can_read_files(&self) -> bool {
@@ -163,7 +180,8 @@ impl ToolSet {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let why = match self.mode {
             Mode::Execute => "",
-            Mode::Plan | Mode::Review => " in this run, which only plans and changes nothing",
+            Mode::Plan => " in this run, which only plans and changes nothing",
+            Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
             "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",

@@ -23,7 +23,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[allow(unused_imports, reason = "whoever has the server also wants these")]
 pub(crate) use super::git_repo::{
-    Entry, command, commit, executable, file, git, git_with_input, submodule, symlink,
+    Entry, command, commit, deleted, executable, file, git, git_with_input, renamed, submodule,
+    symlink,
 };
 
 use super::git_repo::sealed;
@@ -140,6 +141,8 @@ impl GitState {
         for setting in ["uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant"] {
             git(&path, &["config", setting, "true"]);
         }
+        // Heads of pull requests are read by everybody and written by nobody.
+        git(&path, &["config", "receive.hideRefs", "refs/pull"]);
     }
 
     /// Adds a commit with these files on top of a branch and returns its id. Files that are not

@@ -31,6 +31,19 @@ pub(crate) fn submodule(path: &str, commit: &str) -> Entry {
     Entry { path: path.to_owned(), mode: "160000", content: commit.into() }
 }
 
+/// A file that the commit takes away.
+pub(crate) fn deleted(path: &str) -> Entry {
+    Entry { path: path.to_owned(), mode: DELETED, content: Vec::new() }
+}
+
+/// A file that the commit moves. Another entry after this one may change what is in it.
+pub(crate) fn renamed(from: &str, to: &str) -> Entry {
+    Entry { path: from.to_owned(), mode: RENAMED, content: to.into() }
+}
+
+const DELETED: &str = "deleted";
+const RENAMED: &str = "renamed";
+
 /// The real git with nothing of the machine's configuration; returns its standard output.
 pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
     let output = command(folder, args).output().unwrap();
@@ -110,8 +123,13 @@ pub(crate) fn commit(
     }
     for entry in files {
         let Entry { path, mode, content } = entry;
-        let quoted = path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        if *mode == "160000" {
+        let quoted = quote(path);
+        if *mode == DELETED {
+            stream.extend_from_slice(format!("D \"{quoted}\"\n").as_bytes());
+        } else if *mode == RENAMED {
+            let to = quote(&String::from_utf8_lossy(content));
+            stream.extend_from_slice(format!("R \"{quoted}\" \"{to}\"\n").as_bytes());
+        } else if *mode == "160000" {
             let commit = String::from_utf8_lossy(content);
             stream.extend_from_slice(format!("M {mode} {commit} \"{quoted}\"\n").as_bytes());
         } else {
@@ -123,4 +141,8 @@ pub(crate) fn commit(
     }
     git_with_input(path, &["fast-import", "--quiet", "--force"], &stream);
     git(path, &["rev-parse", &reference]).trim().to_owned()
+}
+
+fn quote(path: &str) -> String {
+    path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

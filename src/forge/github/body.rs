@@ -2,7 +2,7 @@
 //!
 //! Pure functions, called before anything is written.
 
-use super::super::marker::{is_marker, marked};
+use super::super::marker::{as_reference, is_marker, marked, marked_twice};
 
 /// Characters in the body of a comment, issue or pull request.
 pub(super) const LONGEST_BODY: usize = 65_536;
@@ -28,6 +28,28 @@ pub(super) fn fit(body: &str, marker: &str) -> String {
     let rest: Vec<&str> = whole.lines().filter(|line| !is_marker(line, marker)).collect();
     let cut: String = rest.join("\n").chars().take(room).collect();
     format!("{cut}{tail}")
+}
+
+/// The body of a review with the marker in both forms, cut to what GitHub takes.
+pub(super) fn fit_review(body: &str, marker: &str) -> String {
+    let whole = marked_twice(body, marker);
+    if whole.chars().count() <= LONGEST_BODY {
+        return whole;
+    }
+    let tail = format!("{CUT_NOTICE}\n\n{}\n\n{}", marker.trim(), as_reference(marker));
+    let room = LONGEST_BODY.saturating_sub(tail.chars().count());
+    let rest: Vec<&str> = whole.lines().filter(|line| !is_marker(line, marker)).collect();
+    let cut: String = rest.join("\n").chars().take(room).collect();
+    format!("{cut}{tail}")
+}
+
+/// At most `most` characters, with a sign that something was cut.
+pub(super) fn fit_text(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{cut}…")
 }
 
 /// One line, at most 256 characters.

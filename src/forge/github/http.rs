@@ -5,6 +5,7 @@
 //! means is in [`super::refusal`]. Writes are never repeated here once they may have taken effect:
 //! they come back as [`Written::Lost`], and the caller looks before it writes again.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::limits::{Limit, Limiter, limit};
+use super::limits::{self, Limit, Limiter};
 use super::refusal;
 use crate::forge::ForgeError;
 
@@ -27,12 +28,15 @@ const LIMIT_WAITS: u32 = 6;
 /// The largest answer that is read.
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 const API_VERSION: &str = "2022-11-28";
+const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
 
 /// The API of one GitHub, and who we are there.
 pub(super) struct Api {
     http: reqwest::Client,
     /// Ends in `/`, for example `https://ghe.example.com/api/v3/`.
     root: Url,
+    /// `https://ghe.example.com/api/graphql`.
+    pub(super) graphql: Url,
     token: SecretString,
     pub(super) limiter: Limiter,
 }
@@ -50,6 +54,8 @@ pub(super) struct Call {
     pub(super) action: String,
     /// The permission that it takes: `issues: write`.
     pub(super) need: &'static str,
+    /// Only the last so many bytes of the answer are wanted, and a redirect is an answer.
+    pub(super) tail: Option<usize>,
 }
 
 impl Call {
@@ -57,7 +63,7 @@ impl Call {
         let thing = thing.into();
         let action = format!("read {thing}");
         let path = path.into();
-        Call { method: Method::GET, path, body: None, thing, action, need: "" }
+        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None }
     }
 
     pub(super) fn write(method: Method, path: impl Into<String>, thing: impl Into<String>) -> Call {
@@ -103,6 +109,7 @@ impl Api {
     pub(super) fn new(
         http: reqwest::Client,
         mut root: Url,
+        graphql: Url,
         token: SecretString,
         limiter: Limiter,
     ) -> Api {
@@ -111,7 +118,7 @@ impl Api {
         }
         root.set_query(None);
         root.set_fragment(None);
-        Api { http, root, token, limiter }
+        Api { http, root, graphql, token, limiter }
     }
 
     pub(super) fn host(&self) -> String {
@@ -151,7 +158,7 @@ impl Api {
                 Ok(reply) => reply,
                 Err(message) => return Ok(Written::Lost(self.unavailable(message))),
             };
-            if self.wait_for_limit(&reply)? {
+            if self.wait_for_limit(call, &reply)? {
                 continue;
             }
             return Ok(if reply.status.is_server_error() {
@@ -212,12 +219,12 @@ impl Api {
     }
 
     /// Sends until there is an answer that is neither a 5xx nor a rate limit.
-    async fn repeat(&self, call: &Call) -> Result<Reply, ForgeError> {
+    pub(super) async fn repeat(&self, call: &Call) -> Result<Reply, ForgeError> {
         let mut failures = 0;
         let mut limits = 0;
         loop {
             let err = match self.send(call).await {
-                Ok(reply) if self.wait_for_limit(&reply)? => {
+                Ok(reply) if self.wait_for_limit(call, &reply)? => {
                     limits += 1;
                     if limits >= LIMIT_WAITS {
                         return Err(still_limited());
@@ -237,8 +244,13 @@ impl Api {
     }
 
     /// True when the answer was a rate limit: everybody waits now, and the caller asks again.
-    fn wait_for_limit(&self, reply: &Reply) -> Result<bool, ForgeError> {
-        let wait = match limit(reply.status, &reply.headers, &reply.body) {
+    fn wait_for_limit(&self, call: &Call, reply: &Reply) -> Result<bool, ForgeError> {
+        let limit = if call.path == self.graphql.as_str() {
+            limits::limit_in_graphql(reply.status, &reply.headers, &reply.body)
+        } else {
+            limits::limit(reply.status, &reply.headers, &reply.body)
+        };
+        let wait = match limit {
             None => {
                 self.limiter.answered();
                 return Ok(false);
@@ -257,7 +269,7 @@ impl Api {
     async fn send(&self, call: &Call) -> Result<Reply, String> {
         self.limiter.open().await;
         let reply = self.exchange(call, &call.path).await?;
-        let moved = matches!(reply.status.as_u16(), 301 | 302 | 307 | 308);
+        let moved = call.tail.is_none() && matches!(reply.status.as_u16(), 301 | 302 | 307 | 308);
         let target = reply.headers.get(LOCATION).and_then(|to| to.to_str().ok());
         match target.map(|to| self.below_root(to)) {
             Some(Ok(path)) if moved => {
@@ -269,10 +281,10 @@ impl Api {
     }
 
     async fn exchange(&self, call: &Call, path: &str) -> Result<Reply, String> {
-        let url = self.root.join(path).map_err(|err| err.to_string())?;
+        let url = self.address(path)?;
         let mut request = self
             .http
-            .request(call.method.clone(), url)
+            .request(call.method.clone(), url.clone())
             .headers(self.headers()?)
             .timeout(self.limiter.pace().timeout);
         if let Some(body) = &call.body {
@@ -280,28 +292,53 @@ impl Api {
         }
         let response = request.send().await.map_err(transport_words)?;
         // A shared client may follow redirects by itself; the answer still has to be the API's.
-        if response.url().origin() != self.root.origin() {
+        if response.url().origin() != url.origin() {
             return Err("it redirected to another host".to_owned());
         }
         let (status, headers) = (response.status(), response.headers().clone());
-        let mut body = Vec::new();
-        let mut chunks = response.bytes_stream();
-        while let Some(chunk) = chunks.next().await {
-            body.extend_from_slice(&chunk.map_err(transport_words)?);
-            if body.len() > LARGEST_BODY {
-                return Err(format!("its answer has more than {LARGEST_BODY} bytes"));
-            }
-        }
+        let body = match call.tail {
+            Some(most) => tail_of(response, most).await?,
+            None => body_of(response).await?,
+        };
         Ok(Reply { status, headers, body, redirected: false })
+    }
+
+    /// The address of a path below the root, or of the GraphQL API. Nothing else is sent the token.
+    fn address(&self, path: &str) -> Result<Url, String> {
+        let url = self.root.join(path).map_err(|err| err.to_string())?;
+        if url.origin() == self.root.origin() || url == self.graphql {
+            Ok(url)
+        } else {
+            Err("the way leads to another host".to_owned())
+        }
+    }
+
+    /// The end of what is at an address of somebody else's, for example the storage that GitHub sends
+    /// us to for logs: asked once, without the token, without following redirects. At most `most`
+    /// bytes are held at any time. The address may be a secret, so no error repeats it.
+    pub(super) async fn download_tail(
+        &self,
+        address: &str,
+        most: usize,
+    ) -> Result<(StatusCode, Vec<u8>), String> {
+        let url = self.root.join(address).map_err(|_| "its address is none".to_owned())?;
+        if url.scheme() != "https" && url.scheme() != self.root.scheme() {
+            return Err("it is at an address that is not https".to_owned());
+        }
+        let timeout = self.limiter.pace().timeout;
+        let request = self.http.get(url.clone()).header(USER_AGENT, AGENT).timeout(timeout);
+        let response = request.send().await.map_err(transport_words)?;
+        if response.url().origin() != url.origin() {
+            return Err("it redirected to another host".to_owned());
+        }
+        let status = response.status();
+        Ok((status, tail_of(response, most).await?))
     }
 
     fn headers(&self) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("patchwright/", env!("CARGO_PKG_VERSION"))),
-        );
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert("x-github-api-version", HeaderValue::from_static(API_VERSION));
         let token = self.token.expose_secret();
         if !token.is_empty() {
@@ -322,10 +359,39 @@ impl Api {
         ForgeError::Unavailable { host: self.host(), message: message.into() }
     }
 
-    fn broken(&self, reply: &Reply) -> ForgeError {
-        let message = refusal::message(reply, &self.secrets());
-        self.unavailable(format!("{}: {message}", reply.status.as_u16()))
+    /// What an answer says, in one line fit for people.
+    pub(super) fn words(&self, reply: &Reply) -> String {
+        refusal::message(reply, &self.secrets())
     }
+
+    fn broken(&self, reply: &Reply) -> ForgeError {
+        self.unavailable(format!("{}: {}", reply.status.as_u16(), self.words(reply)))
+    }
+}
+
+/// The whole body, bounded.
+async fn body_of(response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(transport_words)?);
+        if body.len() > LARGEST_BODY {
+            return Err(format!("its answer has more than {LARGEST_BODY} bytes"));
+        }
+    }
+    Ok(body)
+}
+
+/// The last `most` bytes of the body, and one more when there was more, so that callers can tell.
+async fn tail_of(response: reqwest::Response, most: usize) -> Result<Vec<u8>, String> {
+    let most = most.saturating_add(1);
+    let mut tail = VecDeque::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        tail.extend(chunk.map_err(transport_words)?);
+        tail.drain(..tail.len().saturating_sub(most));
+    }
+    Ok(tail.into())
 }
 
 /// The error without the address, with its deepest cause.

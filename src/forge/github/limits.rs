@@ -163,6 +163,37 @@ pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Opt
     (secondary || status == StatusCode::TOO_MANY_REQUESTS).then_some(Limit::Unexplained)
 }
 
+/// The same for an answer of the GraphQL API, which says so with status 200 as well.
+pub(super) fn limit_in_graphql(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<Limit> {
+    #[derive(serde::Deserialize)]
+    struct Refused {
+        errors: Option<Vec<Refusal>>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+        message: Option<String>,
+    }
+    if status != StatusCode::OK {
+        return limit(status, headers, body);
+    }
+    let refused: Refused = serde_json::from_slice(body).ok()?;
+    let is_limit = |refusal: &Refusal| {
+        let message = refusal.message.as_deref().unwrap_or_default().to_lowercase();
+        matches!(refusal.kind.as_deref(), Some("RATE_LIMITED" | "RATE_LIMIT"))
+            || message.contains("secondary rate limit")
+    };
+    refused.errors.iter().flatten().any(is_limit).then(|| {
+        // The headers are those of a refusal; only the status is another one.
+        limit(StatusCode::TOO_MANY_REQUESTS, headers, body).unwrap_or(Limit::Unexplained)
+    })
+}
+
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }

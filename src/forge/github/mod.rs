@@ -1,20 +1,31 @@
-//! GitHub, github.com and Enterprise Server, over its REST API and git's smart HTTP.
+//! GitHub, github.com and Enterprise Server, over its REST API, its GraphQL API for what REST lacks,
+//! and git's smart HTTP.
 //!
 //! [`GitHubForge`] is made once per process from [`GitHubOptions`] and shared. One file per
-//! resource; [`http`] is the only one that sends, [`wire`] the only one that knows JSON shapes. Plain
+//! resource; [`http`] is the only one that sends, [`wire`] and [`wire_reviews`] know the JSON shapes. Plain
 //! HTTP rather than a client library, because the promises are about exactly what a library hides:
 //! which request may be sent twice, whose limit everybody waits for, where a page link may lead.
 
+mod answers;
 mod body;
+mod check_runs;
+mod checks;
 mod comments;
+mod drafts;
+mod graphql;
 mod http;
 mod issues;
 mod limits;
+mod lookups;
 mod pages;
 mod people;
 mod pulls;
 mod refusal;
+mod review_refusal;
+mod reviews;
+mod threads;
 mod wire;
+mod wire_reviews;
 
 use std::fmt;
 use std::path::Path;
@@ -43,6 +54,8 @@ const PULLS_WRITE: &str = "pull-requests: write";
 pub struct GitHubOptions {
     /// `https://api.github.com`, or `https://HOST/api/v3` on Enterprise Server.
     pub api_url: Url,
+    /// `https://api.github.com/graphql`, or `https://HOST/api/graphql`.
+    pub graphql_url: Url,
     /// `https://github.com`: where people look and git clones.
     pub server_url: Url,
     pub token: SecretString,
@@ -55,6 +68,7 @@ impl fmt::Debug for GitHubOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitHubOptions")
             .field("api_url", &self.api_url.as_str())
+            .field("graphql_url", &self.graphql_url.as_str())
             .field("server_url", &self.server_url.as_str())
             .field("pace", &self.pace)
             .finish_non_exhaustive()
@@ -76,7 +90,7 @@ impl GitHubForge {
     /// # Errors
     /// When an address is not `http` or `https`, or has credentials in it.
     pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
-        for url in [&options.api_url, &options.server_url] {
+        for url in [&options.api_url, &options.graphql_url, &options.server_url] {
             let plain = url.username().is_empty() && url.password().is_none();
             if !matches!(url.scheme(), "http" | "https") || !plain {
                 return Err(ForgeError::Invalid {
@@ -85,8 +99,8 @@ impl GitHubForge {
                 });
             }
         }
-        let GitHubOptions { api_url, server_url, token, http, pace } = options;
-        let api = Api::new(http.clone(), api_url, token.clone(), Limiter::new(pace));
+        let GitHubOptions { api_url, graphql_url, server_url, token, http, pace } = options;
+        let api = Api::new(http.clone(), api_url, graphql_url, token.clone(), Limiter::new(pace));
         Ok(GitHubForge { api, server_url, http, token, viewer: OnceCell::new() })
     }
 
@@ -264,78 +278,122 @@ impl Forge for GitHubForge {
         transfer::push(remote, from, commit, branch, expected).await
     }
 
-    async fn pull_request(&self, _: &RepositoryId, _: u64) -> Result<PullRequest, ForgeError> {
-        Err(missing())
+    async fn pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<PullRequest, ForgeError> {
+        self.read_pull(repository, number).await
     }
+
     async fn pull_requests_at(
         &self,
-        _: &RepositoryId,
-        _: &str,
+        repository: &RepositoryId,
+        head_sha: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        Err(missing())
+        self.pulls_at(repository, head_sha).await
     }
-    async fn set_draft(&self, _: &RepositoryId, _: u64, _: bool) -> Result<(), ForgeError> {
-        Err(missing())
+
+    async fn set_draft(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        draft: bool,
+    ) -> Result<(), ForgeError> {
+        self.turn_draft(repository, number, draft).await
     }
-    async fn compare(&self, _: &RepositoryId, _: &str, _: &str) -> Result<Comparison, ForgeError> {
-        Err(missing())
+
+    async fn compare(
+        &self,
+        repository: &RepositoryId,
+        base: &str,
+        head: &str,
+    ) -> Result<Comparison, ForgeError> {
+        self.compare_commits(repository, base, head).await
     }
-    async fn reviews(&self, _: &RepositoryId, _: u64) -> Result<Vec<Review>, ForgeError> {
-        Err(missing())
+
+    async fn reviews(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Review>, ForgeError> {
+        self.list_reviews(repository, number).await
     }
-    async fn threads(&self, _: &RepositoryId, _: u64) -> Result<Vec<Thread>, ForgeError> {
-        Err(missing())
+
+    async fn threads(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<Thread>, ForgeError> {
+        self.threads_of(repository, number).await
     }
+
     async fn post_review(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: &ReviewDraft,
-        _: &str,
+        repository: &RepositoryId,
+        number: u64,
+        draft: &ReviewDraft,
+        marker: &str,
     ) -> Result<ReviewPosted, ForgeError> {
-        Err(missing())
+        self.submit_review(repository, number, draft, marker).await
     }
-    async fn resolve_thread(&self, _: &str) -> Result<bool, ForgeError> {
-        Err(missing())
+
+    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError> {
+        self.mark_resolved(thread).await
     }
+
     async fn comment_at(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: CommentPlace,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
     ) -> Result<Comment, ForgeError> {
-        Err(missing())
+        self.read_comment(repository, number, place).await
     }
+
     async fn reply(
         &self,
-        _: &RepositoryId,
-        _: u64,
-        _: CommentPlace,
-        _: &str,
-        _: &str,
+        repository: &RepositoryId,
+        number: u64,
+        place: CommentPlace,
+        marker: &str,
+        body: &str,
     ) -> Result<Comment, ForgeError> {
-        Err(missing())
+        self.answer(repository, number, place, marker, body).await
     }
-    async fn react_to(&self, _: &RepositoryId, _: CommentPlace, _: &str) -> Result<(), ForgeError> {
-        Err(missing())
+
+    async fn react_to(
+        &self,
+        repository: &RepositoryId,
+        place: CommentPlace,
+        content: &str,
+    ) -> Result<(), ForgeError> {
+        self.react_at(repository, place, content).await
     }
+
     async fn put_check(
         &self,
-        _: &RepositoryId,
-        _: &CheckDraft,
+        repository: &RepositoryId,
+        check: &CheckDraft,
     ) -> Result<Option<String>, ForgeError> {
-        Err(missing())
+        self.write_check(repository, check).await
     }
-    async fn check_runs(&self, _: &RepositoryId, _: &str) -> Result<Vec<CheckRun>, ForgeError> {
-        Err(missing())
+
+    async fn check_runs(
+        &self,
+        repository: &RepositoryId,
+        sha: &str,
+    ) -> Result<Vec<CheckRun>, ForgeError> {
+        self.list_check_runs(repository, sha).await
     }
+
     async fn check_log(
         &self,
-        _: &RepositoryId,
-        _: &CheckRun,
-        _: usize,
+        repository: &RepositoryId,
+        check: &CheckRun,
+        limit: usize,
     ) -> Result<Option<String>, ForgeError> {
-        Err(missing())
+        self.log_tail(repository, check, limit).await
     }
 
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String {
@@ -343,8 +401,4 @@ impl Forge for GitHubForge {
         let page = repository.html_url.trim_end_matches('/');
         format!("{page}/compare/{}...{}?expand=1", path(base), path(branch))
     }
-}
-
-fn missing() -> ForgeError {
-    ForgeError::State { message: "not there yet".to_owned() }
 }

@@ -29,6 +29,16 @@ impl Api {
         call: &Call,
         limit: usize,
     ) -> Result<Vec<T>, ForgeError> {
+        self.list_in(call, limit, |page: Vec<T>| page).await
+    }
+
+    /// The same for answers that hold their part of the list in a field.
+    pub(super) async fn list_in<P: DeserializeOwned, T>(
+        &self,
+        call: &Call,
+        limit: usize,
+        items: impl Fn(P) -> Vec<T>,
+    ) -> Result<Vec<T>, ForgeError> {
         let mut kept = VecDeque::new();
         let mut page = call.clone();
         for number in 0..MOST_PAGES {
@@ -42,7 +52,7 @@ impl Api {
                 page.path = self.below_root(&address)?;
                 continue;
             }
-            kept.extend(self.parse::<Vec<T>>(&page, &reply)?);
+            kept.extend(items(self.parse::<P>(&page, &reply)?));
             while kept.len() > limit {
                 kept.pop_front();
             }
@@ -55,6 +65,24 @@ impl Api {
             host: self.host(),
             message: format!("the list of {} does not end", call.thing),
         })
+    }
+
+    /// The first `pages` pages of a list, in its order; the rest is left out.
+    pub(super) async fn first_pages<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        pages: usize,
+    ) -> Result<Vec<T>, ForgeError> {
+        let (mut found, mut page) = (Vec::new(), call.clone());
+        for _ in 0..pages {
+            let reply = self.read(&page).await?;
+            found.extend(self.parse::<Vec<T>>(&page, &reply)?);
+            match links(&reply.headers).next {
+                None => break,
+                Some(next) => page.path = self.below_root(&next)?,
+            }
+        }
+        Ok(found)
     }
 }
 

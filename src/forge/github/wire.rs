@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use crate::forge::{Account, Comment, Issue, PullRequest, Role};
 
 /// A null is the default, like an absent field.
-fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::forge::{Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Role};
+use crate::forge::{
+    Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Review, Role, Side, Thread,
+};
 use crate::git::Oid;
 
 /// `repository.json`.
@@ -24,6 +26,15 @@ pub(super) struct About {
     pub(super) default_branch: String,
     pub(super) archived: bool,
     pub(super) roles: BTreeMap<String, Role>,
+}
+
+/// A thread, and where it was begun.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeptThread {
+    pub(super) thread: Thread,
+    pub(super) commit: String,
+    pub(super) side: Side,
+    pub(super) start_line: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -111,9 +122,10 @@ impl Store {
         Ok(Comment { id, author, body, html_url, created_at: now, updated_at: now })
     }
 
-    /// The number of the reaction, the same for the same content.
-    pub(super) fn react(&self, issue: u64, content: &str) -> Result<u64, ForgeError> {
-        let file = format!("reactions/{issue}.json");
+    /// The number of the reaction, the same for the same content. `to` is the number of an issue, or
+    /// the kind and number of a comment.
+    pub(super) fn react(&self, issue: u64, to: &str, content: &str) -> Result<u64, ForgeError> {
+        let file = format!("reactions/{to}.json");
         let mut reactions: Vec<String> = self.read(&file)?.unwrap_or_default();
         let place = reactions.iter().position(|other| other == content);
         let place = place.unwrap_or(reactions.len());
@@ -134,36 +146,61 @@ impl Store {
         let pull: Option<PullRequest> = self.read(&format!("pull-requests/{number}.json"))?;
         let mut pull =
             pull.ok_or_else(|| ForgeError::NotFound { what: format!("pull request #{number}") })?;
-        if let Some(tip) = tip(&self.dir.join("repository.git"), &pull.head_branch)? {
+        let repository = self.repository_path();
+        if let Some(tip) = tip(&repository, &pull.head_branch)? {
             pull.head_sha = tip.to_string();
+        }
+        if let Some(tip) = tip(&repository, &pull.base_branch)? {
+            pull.base_sha = tip.to_string();
+        }
+        if let Ok(conversation) = self.issue(number) {
+            pull.locked = conversation.locked;
+            pull.labels = conversation.labels;
         }
         Ok(pull)
     }
 
+    pub(super) fn repository_path(&self) -> PathBuf {
+        self.dir.join("repository.git")
+    }
+
     pub(super) fn write_pull(&self, pull: &PullRequest) -> Result<(), ForgeError> {
         self.write(&format!("pull-requests/{}.json", pull.number), pull)?;
-        let draft = if pull.draft { " (draft)" } else { "" };
-        let page = format!(
-            "# {}{draft} #{}\n\n`{}` → `{}`\n\n{}\n",
-            pull.title, pull.number, pull.head_branch, pull.base_branch, pull.body
-        );
-        self.put(&format!("pull-requests/{}.md", pull.number), page.as_bytes())?;
         // The conversation of the pull request is an issue with the same number.
-        let now = self.now();
-        let labels = self.issue(pull.number).map(|issue| issue.labels).unwrap_or_default();
+        let known = self.issue(pull.number).ok();
         self.write_issue(&Issue {
             number: pull.number,
             title: pull.title.clone(),
             body: pull.body.clone(),
             author: pull.author.clone(),
             open: pull.open,
-            locked: false,
+            locked: known.as_ref().is_some_and(|issue| issue.locked),
             is_pull_request: true,
-            labels,
+            labels: known.map(|issue| issue.labels).unwrap_or_default(),
             html_url: pull.html_url.clone(),
-            created_at: now,
-            updated_at: now,
+            created_at: pull.created_at,
+            updated_at: self.now(),
         })
+    }
+
+    pub(super) fn reviews(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
+        Ok(self.read(&format!("reviews/{number}.json"))?.unwrap_or_default())
+    }
+
+    pub(super) fn threads(&self, number: u64) -> Result<Vec<KeptThread>, ForgeError> {
+        Ok(self.read(&format!("threads/{number}.json"))?.unwrap_or_default())
+    }
+
+    /// Threads first: a review without its threads would never be posted again.
+    pub(super) fn write_reviews(
+        &self,
+        number: u64,
+        reviews: &[Review],
+        threads: &[KeptThread],
+    ) -> Result<(), ForgeError> {
+        self.write(&format!("threads/{number}.json"), &threads)?;
+        self.write(&format!("reviews/{number}.json"), &reviews)?;
+        self.write_issue_page(&self.issue(number)?)
     }
 
     pub(super) fn next_number(&self) -> Result<u64, ForgeError> {
@@ -181,7 +218,7 @@ impl Store {
 
     fn write_issue_page(&self, issue: &Issue) -> Result<(), ForgeError> {
         if issue.is_pull_request {
-            return Ok(());
+            return self.write_pull_page(issue.number);
         }
         let mut page = format!("# {} #{}\n", issue.title, issue.number);
         if !issue.labels.is_empty() {
@@ -194,7 +231,33 @@ impl Store {
         self.put(&format!("issues/{}.md", issue.number), page.as_bytes())
     }
 
-    fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, ForgeError> {
+    fn write_pull_page(&self, number: u64) -> Result<(), ForgeError> {
+        let pull = self.pull(number)?;
+        let draft = if pull.draft { " (draft)" } else { "" };
+        let mut page = format!(
+            "# {}{draft} #{number}\n\n`{}` → `{}`\n\n{}\n",
+            pull.title, pull.head_branch, pull.base_branch, pull.body
+        );
+        for comment in self.comments(number)? {
+            let _ = write!(page, "\n---\n**{}**\n\n{}\n", comment.author.login, comment.body);
+        }
+        for review in self.reviews(number)? {
+            let (login, commit) = (&review.author.login, review.commit.unwrap_or_default());
+            let state = review.state.to_lowercase().replace('_', " ");
+            let _ = write!(page, "\n---\n**{login}** on `{commit}`: {state}\n\n{}\n", review.body);
+        }
+        for kept in self.threads(number)? {
+            let resolved = if kept.thread.resolved { " (resolved)" } else { "" };
+            let line = kept.thread.line.map(|line| format!(":{line}")).unwrap_or_default();
+            let _ = write!(page, "\n---\n`{}{line}`{resolved}\n", kept.thread.path);
+            for comment in &kept.thread.comments {
+                let _ = write!(page, "\n**{}**\n\n{}\n", comment.author.login, comment.body);
+            }
+        }
+        self.put(&format!("pull-requests/{number}.md"), page.as_bytes())
+    }
+
+    pub(super) fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, ForgeError> {
         let text = match fs_err::read(self.dir.join(file)) {
             Ok(text) => text,
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -206,13 +269,16 @@ impl Store {
         })
     }
 
-    fn write<T: Serialize>(&self, file: &str, value: &T) -> Result<(), ForgeError> {
+    pub(super) fn write<T: Serialize>(&self, file: &str, value: &T) -> Result<(), ForgeError> {
         let mut text = serde_json::to_vec_pretty(value).map_err(disk)?;
         text.push(b'\n');
         self.put(file, &text)
     }
 
-    fn put(&self, file: &str, content: &[u8]) -> Result<(), ForgeError> {
+    pub(super) fn put(&self, file: &str, content: &[u8]) -> Result<(), ForgeError> {
+        if let Some(folder) = self.dir.join(file).parent() {
+            fs_err::create_dir_all(folder).map_err(disk)?;
+        }
         let mut fresh = tempfile::NamedTempFile::new_in(&self.dir).map_err(disk)?;
         fresh.write_all(content).map_err(disk)?;
         fresh.persist(self.dir.join(file)).map_err(disk)?;
@@ -269,8 +335,8 @@ pub(super) fn tip(path: &Path, branch: &str) -> Result<Option<Oid>, ForgeError> 
     }
 }
 
-/// The tip of `branch`, which has to have commits that `base` lacks.
-pub(super) fn ahead(path: &Path, base: &str, branch: &str) -> Result<Oid, ForgeError> {
+/// The tips of `base` and of `branch`, which has to have commits that `base` lacks.
+pub(super) fn ahead(path: &Path, base: &str, branch: &str) -> Result<(Oid, Oid), ForgeError> {
     let need = |name: &str| {
         tip(path, name)?.ok_or_else(|| ForgeError::Invalid {
             action: "open a pull request".to_owned(),
@@ -287,10 +353,10 @@ pub(super) fn ahead(path: &Path, base: &str, branch: &str) -> Result<Oid, ForgeE
             ),
         });
     }
-    Ok(to)
+    Ok((from, to))
 }
 
-fn trouble(err: &git2::Error) -> ForgeError {
+pub(super) fn trouble(err: &git2::Error) -> ForgeError {
     ForgeError::Git { message: err.message().to_owned() }
 }
 

@@ -1,10 +1,22 @@
 //! What is on the pull request already: the sticky comment's memory, our threads, what people said.
 
+use chrono::{DateTime, Utc};
+
 use super::admit::Admitted;
-use crate::error::Result;
-use crate::forge::Thread;
+use super::outbox::{Outbox, is_bot};
+use crate::context::answers::{self, Answered};
+use crate::context::hidden;
+use crate::error::{Failure, Result};
+use crate::forge::{Account, Comment, Role, Thread};
+use crate::report::review::{PURPOSE, inline, state};
 use crate::review::incremental::{Memory, Seen};
+use crate::task::TaskKind;
 use crate::task::run::Run;
+
+/// Comments of the conversation that are searched for ours; the newest.
+const SEARCHED: usize = 10_000;
+/// People whose word on a finding is looked up.
+const JUDGES: usize = 30;
 
 /// What earlier reviews left behind.
 #[derive(Clone, Debug, Default)]
@@ -15,18 +27,204 @@ pub struct Earlier {
     /// All threads on the diff.
     pub threads: Vec<Thread>,
     pub seen: Seen,
+    /// For the report: what was found and not believed.
+    pub notes: Vec<String>,
+    /// Our threads: their index in `threads`, and the fingerprint.
+    ours: Vec<(usize, String)>,
+    /// When the review was asked for; answers that came later are not read.
+    until: Option<DateTime<Utc>>,
 }
 
 impl Earlier {
     /// Reads it. Only what we wrote ourselves is believed.
+    ///
+    /// # Errors
+    /// When the forge does not answer.
     pub async fn load(run: &Run<'_>, admitted: &Admitted) -> Result<Earlier> {
-        let _ = (run, admitted);
-        Ok(Earlier::default())
+        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?).await?;
+        if let TaskKind::Review { trigger: Some(trigger), .. } = &run.task.kind {
+            earlier.until = trigger.at;
+        }
+        Ok(earlier)
+    }
+
+    /// As [`Earlier::load`], without a run.
+    ///
+    /// # Errors
+    /// When the forge does not answer.
+    pub async fn read(outbox: &Outbox<'_>) -> Result<Earlier> {
+        let mut earlier = Earlier::default();
+        let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
+        earlier.remember(outbox, &comments.await.map_err(Failure::from)?);
+        let threads = outbox.forge.threads(outbox.repository, outbox.number);
+        earlier.threads = threads.await.map_err(Failure::from)?;
+        earlier.ours = earlier
+            .threads
+            .iter()
+            .enumerate()
+            .filter_map(|(at, thread)| {
+                let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
+                Some((at, inline::fingerprint(&root.body)?.to_owned()))
+            })
+            .collect();
+        // What we resolved as fixed ourselves is said again when it comes back.
+        let stands = |thread: &Thread| !thread.resolved || !resolved_by_us(outbox, thread);
+        let standing = earlier.ours().filter(|(thread, _)| stands(thread));
+        earlier.seen.posted = standing.map(|(_, fp)| fp.to_owned()).collect();
+        earlier.judge(outbox).await;
+        Ok(earlier)
+    }
+
+    /// Our sticky comment: the oldest with the marker that we wrote ourselves.
+    fn remember(&mut self, outbox: &Outbox<'_>, comments: &[Comment]) {
+        let marked = comments.iter().filter(|comment| marked_by(&comment.body).is_some());
+        let (ours, others): (Vec<_>, Vec<_>) = marked.partition(|c| outbox.is_ours(&c.author));
+        if !others.is_empty() {
+            self.notes.push(format!(
+                "{} with our marker was written by somebody else and is not believed",
+                if others.len() == 1 { "a comment".to_owned() } else { others.len().to_string() }
+            ));
+        }
+        let Some(sticky) = ours.first() else { return };
+        self.sticky = Some(sticky.id);
+        match state::read(&sticky.body) {
+            Ok(memory) => self.memory = memory.unwrap_or_default(),
+            Err(why) => self.notes.push(format!(
+                "what the last review remembered cannot be read ({why}), so this one starts afresh"
+            )),
+        }
+    }
+
+    /// Which of our findings people said no to. Only those who work on the repository can: resolving
+    /// one's own pull request's threads is no verdict.
+    async fn judge(&mut self, outbox: &Outbox<'_>) {
+        let mention = outbox.config.respond.mention.as_str();
+        let mut asked: Vec<(String, bool)> = Vec::new();
+        let mut dismissed = Vec::new();
+        for (at, fingerprint) in &self.ours {
+            let Some(thread) = self.threads.get(*at) else { continue };
+            for login in judges(outbox, thread, mention) {
+                let known = asked.iter().find(|(other, _)| *other == login).map(|(_, may)| *may);
+                let may = match known {
+                    Some(may) => may,
+                    None if asked.len() >= JUDGES => false,
+                    None => {
+                        let role = outbox.forge.role(outbox.repository, &login).await;
+                        let may = role.is_ok_and(|role| role >= Role::Triage);
+                        asked.push((login, may));
+                        may
+                    }
+                };
+                if may {
+                    dismissed.push(fingerprint.clone());
+                    break;
+                }
+            }
+        }
+        self.seen.dismissed = dismissed;
     }
 
     /// Our threads with the replies of people, for the model; sanitised and bounded. Empty when there
     /// are none.
     pub fn for_model(&self) -> String {
-        String::new()
+        let answered: Vec<Answered<'_>> = self
+            .ours()
+            .map(|(thread, fingerprint)| Answered {
+                thread,
+                dismissed: self.seen.dismissed.iter().any(|other| other == fingerprint),
+            })
+            .collect();
+        answers::answers(&answered, self.until, &mut rand::random)
     }
+
+    /// Our threads and their fingerprints.
+    pub fn ours(&self) -> impl Iterator<Item = (&Thread, &str)> {
+        self.ours.iter().filter_map(|(at, fp)| Some((self.threads.get(*at)?, fp.as_str())))
+    }
+
+    /// The address of the newest thread of a finding.
+    pub fn link(&self, fingerprint: &str) -> Option<String> {
+        let thread = self.ours().filter(|(_, fp)| *fp == fingerprint).last()?.0;
+        Some(thread.comments.first()?.html_url.clone())
+    }
+
+    /// As it was before this run posted anything: a run that was killed and goes on takes what is in
+    /// its own review for new.
+    pub fn before(&self, review: Option<u64>) -> Earlier {
+        let mut before = self.clone();
+        let Some(review) = review else { return before };
+        let is_of_review = |thread: &Thread| {
+            thread.comments.first().is_some_and(|root| root.review == Some(review))
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.ours().partition(|(thread, _)| is_of_review(thread));
+        let is_among =
+            |all: &[(&Thread, &str)], fp: &str| all.iter().any(|(_, other)| *other == fp);
+        before.seen.posted.retain(|fp| !is_among(&own, fp) || is_among(&others, fp));
+        before
+    }
+}
+
+/// The run in the marker of a sticky comment.
+fn marked_by(body: &str) -> Option<&str> {
+    let opening = format!("<!-- patchwright:{} run=", PURPOSE);
+    body.lines().find_map(|line| line.trim().strip_prefix(&opening)?.strip_suffix(" v=1 -->"))
+}
+
+/// People who resolved the thread, or answered that the finding is not wanted.
+fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
+    let mut logins = Vec::new();
+    if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
+        let account = Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") };
+        if !is_bot(&account) && !resolved_by_us(outbox, thread) {
+            logins.push(account.login);
+        }
+    }
+    for reply in thread.comments.iter().skip(1) {
+        let by_person = !is_bot(&reply.author) && !outbox.is_ours(&reply.author);
+        if by_person && dismisses(&reply.body, mention) && !logins.contains(&reply.author.login) {
+            logins.push(reply.author.login.clone());
+        }
+    }
+    logins
+}
+
+/// A thread that is resolved, and not by a person.
+fn resolved_by_us(outbox: &Outbox<'_>, thread: &Thread) -> bool {
+    let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
+    let by = thread.resolved_by.as_deref();
+    match (by, outbox.viewer) {
+        // GitHub names only people here.
+        (None, _) => true,
+        (Some(login), Some(viewer)) => bare(login) == bare(&viewer.login),
+        (Some(login), None) => login.ends_with("[bot]") || login == "github-actions",
+    }
+}
+
+/// A line that begins with `@name ignore` or `@name dismiss`, outside of quotes and hidden text.
+fn dismisses(body: &str, mention: &str) -> bool {
+    let cleaned = hidden::clean(body).text;
+    let mut in_code = false;
+    cleaned.lines().any(|line| {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        let mut words = line.split_whitespace();
+        let name = words.next().and_then(|word| word.strip_prefix('@'));
+        let is_us = name
+            .is_some_and(|name| name.trim_end_matches([',', ':']).eq_ignore_ascii_case(mention));
+        let command = words.next().unwrap_or_default().trim_end_matches(['.', ',', '!', ':']);
+        let command = command.to_ascii_lowercase();
+        let is_indented = line.starts_with("    ") || line.starts_with('\t');
+        is_us && !in_code && !is_indented && matches!(command.as_str(), "ignore" | "dismiss")
+    })
+}
+
+/// Fingerprints and addresses of our findings among threads.
+pub(super) fn links(outbox: &Outbox<'_>, threads: &[Thread]) -> Vec<(String, String)> {
+    let ours = threads.iter().filter_map(|thread| {
+        let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
+        Some((inline::fingerprint(&root.body)?.to_owned(), root.html_url.clone()))
+    });
+    ours.collect()
 }

@@ -1,7 +1,23 @@
 //! A pull request, reviewed: read the change on the pinned head, find, place, post once.
 
 pub mod admit;
+pub mod brief;
+pub mod decide;
 pub mod earlier;
+mod files;
+pub mod hand_over;
+mod moved;
+mod nearest;
+pub mod open;
+pub mod outbox;
 pub mod outcome;
+mod post;
 pub mod publish;
 pub mod run;
+pub mod salvage;
+pub mod scope;
+mod sticky;
+mod threads;
+mod verdict;
+mod withhold;
+pub mod written;

@@ -1,12 +1,21 @@
 //! One review, posted once; one sticky comment; one check run.
+//!
+//! What can be lost is written to the run's folder first; then the review, the sticky comment, our
+//! threads, the verdict. A step that fails does not take back the ones before it.
 
 use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
 use super::earlier::Earlier;
-use super::outcome::Reviewed;
-use crate::error::Result;
+use super::outbox::Outbox;
+use super::outcome::{Reviewed, SkippedBecause};
+use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
+use crate::error::{Failure, Result};
+use crate::forge::{CheckConclusion, PullRequest, Review};
 use crate::git::hunks::Diff;
+use crate::report::review::is_of_run;
+use crate::review::incremental::{Known, Settled, settle};
+use crate::task::outcome::Conclusion;
 use crate::task::run::Run;
 
 /// What became of a review on the forge.
@@ -23,9 +32,48 @@ pub struct Published {
     pub check_url: Option<String>,
     /// We may not write to this pull request; findings became annotations and files instead.
     pub handed_over: bool,
+    /// What the check says, whether or not it could be written.
+    #[serde(default)]
+    pub verdict: Option<CheckConclusion>,
+    /// What became of all findings, old and new.
+    #[serde(default)]
+    pub known: Vec<Known>,
+}
+
+/// Who found what is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This run.
+    Here,
+    /// A run that the pull request could change; nothing it says is taken for good.
+    HandedOver,
+}
+
+/// What all steps of publishing share.
+pub(super) struct Work<'a> {
+    pub(super) outbox: Outbox<'a>,
+    /// Without findings that hold one of our own secrets.
+    pub(super) reviewed: &'a Reviewed,
+    /// How many findings held one.
+    pub(super) withheld: usize,
+    pub(super) earlier: &'a Earlier,
+    pub(super) settled: &'a Settled,
+    /// As it is now.
+    pub(super) pull: &'a PullRequest,
+    /// See [`Found::placed_at`].
+    pub(super) placed_at: Option<&'a str>,
+    /// All reviews, oldest first.
+    pub(super) reviews: &'a [Review],
+    /// The review that a killed attempt of this run posted.
+    pub(super) own: Option<&'a Review>,
+    pub(super) origin: Origin,
 }
 
 /// Posts what is new.
+///
+/// # Errors
+/// When the forge does not answer, or the run's folder cannot be written. Running the same command
+/// again goes on where it was.
 pub async fn publish(
     run: &Run<'_>,
     admitted: &Admitted,
@@ -33,6 +81,126 @@ pub async fn publish(
     reviewed: &Reviewed,
     diff: &Diff,
 ) -> Result<Published> {
-    let _ = (run, admitted, earlier, reviewed, diff);
-    Ok(Published::default())
+    let outbox = Outbox::of(run, admitted)?;
+    // People may have answered while the model read.
+    let newest = match Earlier::load(run, admitted).await {
+        Ok(newest) => newest,
+        Err(failure) => {
+            outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
+            earlier.clone()
+        }
+    };
+    let now_at = |path: &str| {
+        let renamed = diff.files.iter().find(|file| file.old_path.as_deref() == Some(path));
+        renamed.map_or_else(|| path.to_owned(), |file| file.path.clone())
+    };
+    let forge = outbox.forge;
+    let pull = forge.pull_request(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    let moved = if moved::is_part(run, admitted, &pull).await {
+        None
+    } else {
+        match moved::again(run, admitted, &pull, reviewed).await {
+            Ok(moved) => Some(moved),
+            Err(failure) => {
+                outbox.ui.say(&format!("nothing can be placed anew: {}", failure.message));
+                None
+            }
+        }
+    };
+    let (reviewed, placed_at) = match &moved {
+        Some(moved) => (&moved.reviewed, Some(moved.head.as_str())),
+        None => (reviewed, None),
+    };
+    let found = Found { reviewed, placed_at, now_at: &now_at, origin: Origin::Here };
+    publish_at(outbox, &newest, &pull, &found).await
+}
+
+/// What is published.
+pub(super) struct Found<'a> {
+    pub(super) reviewed: &'a Reviewed,
+    /// The commit that findings are placed on, when that is not the one that was read.
+    pub(super) placed_at: Option<&'a str>,
+    /// The path that a file has now.
+    pub(super) now_at: &'a dyn Fn(&str) -> String,
+    pub(super) origin: Origin,
+}
+
+/// Publishes through an outbox. `pull` is the pull request as it is now.
+pub(super) async fn publish_at(
+    outbox: Outbox<'_>,
+    earlier: &Earlier,
+    pull: &PullRequest,
+    found: &Found<'_>,
+) -> Result<Published> {
+    let reviewed = found.reviewed;
+    let forge = outbox.forge;
+    let reviews = forge.reviews(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    let own = reviews
+        .iter()
+        .find(|review| outbox.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
+    let earlier = &earlier.before(own.map(|own| own.id));
+    let (reviewed, withheld) = &withhold::without_secrets(outbox.redactor, reviewed);
+    let settled = &settled(earlier, reviewed, found.now_at);
+    if let Some(folder) = outbox.folder {
+        files::write(folder, outbox.redactor, reviewed, &settled.findings)?;
+    }
+    let work = Work {
+        outbox,
+        reviewed,
+        withheld: *withheld,
+        earlier,
+        settled,
+        pull,
+        placed_at: found.placed_at,
+        reviews: &reviews,
+        own,
+        origin: found.origin,
+    };
+    let known = settled.findings.clone();
+    let verdict = Some(verdict::of(&work));
+    if !pull.open {
+        outbox.ui.say(&format!(
+            "pull request #{} was closed while it was reviewed; nothing was posted",
+            pull.number
+        ));
+        return Ok(Published { known, verdict, ..Published::default() });
+    }
+    let posted = post::post(&work).await?;
+    let sticky = sticky::write(&work, &posted).await?;
+    let handed_over = posted.may_not.is_some() || sticky.is_err();
+    if let Some(why) = posted.may_not.clone().or(sticky.err()) {
+        hand_over::annotate(&work, &why);
+    }
+    Ok(Published {
+        review: posted.review,
+        url: posted.url,
+        inline: posted.inline,
+        in_body: posted.in_body,
+        resolved: threads::resolve(&work).await?,
+        check_url: verdict::put(&work).await?,
+        handed_over,
+        verdict,
+        known,
+    })
+}
+
+/// What became of all findings. A file counts as read again unless it was left out; a review that
+/// broke off read nothing for certain.
+fn settled(earlier: &Earlier, reviewed: &Reviewed, now_at: &dyn Fn(&str) -> String) -> Settled {
+    let ended = match reviewed.conclusion {
+        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
+            true
+        }
+        Conclusion::NeedsInput
+        | Conclusion::Refused
+        | Conclusion::Provider
+        | Conclusion::Sandbox => false,
+    };
+    let left_out = |path: &str| {
+        let skipped = reviewed.coverage.skipped.iter();
+        skipped.filter(|file| file.why != SkippedBecause::NotText).any(|file| file.path == path)
+    };
+    let reread = |path: &str| ended && !left_out(path) && !left_out(&now_at(path));
+    let found = reviewed.findings.clone();
+    settle(&earlier.memory, &earlier.seen, found, &reviewed.head, &reread)
 }

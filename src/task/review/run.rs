@@ -1,12 +1,51 @@
 //! A review from beginning to end.
+//!
+//! [`review`] is the whole flow, as `task/run.rs` is for work that changes something. What decides about
+//! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
+//! what is looked at.
 
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::admit::{self, Admitted};
+use super::brief::{self, Told};
+use super::decide::{self, Ending};
+use super::earlier::Earlier;
+use super::open::{self, Opened};
 use super::outcome::Reviewed;
-use super::publish::Published;
-use crate::config::Config;
-use crate::error::{Failure, Result};
-use crate::task::Task;
-use crate::task::run::Surroundings;
+use super::publish::{self, Published};
+use super::scope::{Scope, Since};
+use super::{nearest, salvage};
+use crate::agent::journal::Entry;
+use crate::config::{Config, Mode};
+use crate::error::{Failure, FailureKind, Result};
+use crate::forge::Comparison;
+use crate::git::Oid;
+use crate::review::anchor::Index;
+use crate::review::finding::Finding;
+use crate::review::incremental::Memory;
+use crate::sandbox::PreparedImage;
+use crate::task::agent_phase::{self, Phase, Worked};
+use crate::task::brief::{self as opening, Brief};
+use crate::task::checks::Checks;
+use crate::task::folder::RunFolder;
+use crate::task::outcome::Conclusion;
+use crate::task::progress::Progress;
+use crate::task::run::{Run, Surroundings, interrupted};
+use crate::task::workspace::Workspace;
+use crate::task::{Task, TaskKind, Trigger};
+use crate::tools::review::Desk;
+use crate::tools::truncate::BYTES_PER_TOKEN;
+use crate::verify::{self, CheckRun, Evidence};
 use crate::world::World;
+
+/// Commits of history that are fetched of the base branch at first.
+const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
+/// Comments of the conversation that are read; the newest are kept.
+const MAX_COMMENTS: usize = 300;
+/// What was decided about the scope, for a run that goes on after a crash.
+const SCOPE_FILE: &str = "scope.json";
 
 /// A review that came to an end.
 #[derive(Debug)]
@@ -15,6 +54,15 @@ pub struct Ended {
     pub published: Option<Published>,
     /// Where journal, findings and report are.
     pub folder: std::path::PathBuf,
+}
+
+/// What is reviewed, and since when.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Plan {
+    /// The commit that was reviewed before, when only what came after it is read.
+    since: Option<String>,
+    fresh: Option<Since>,
+    scope: Scope,
 }
 
 /// Reviews: admit → open the head → look at what is there → checks → agent → place → publish.
@@ -27,6 +75,320 @@ pub async fn review(
     task: Task,
     around: Surroundings,
 ) -> Result<Ended> {
-    let _ = (world, config, task, around);
-    Err(Failure::internal("not there yet"))
+    let started = world.clock.instant();
+    let config = Config { mode: Mode::Review, ..config };
+    for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
+        around.ui.say(&format!("note: {note}"));
+    }
+    let (admitted, task) = admitted(world, &config, task).await?;
+    let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
+    let issue_title = Some(admitted.pull.title.clone());
+    let mut run = Run { world, config, task, folder, around, started, issue_title };
+    // A model that cannot review is refused before anything is cloned.
+    opening::tools(&run)?;
+    run.sweep().await;
+    let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
+    world.provider.resume_at(replies.sum());
+    run.journal_start()?;
+    let progress = Progress::start(&run, None).await?;
+    let ended = work(&mut run, &admitted, &progress).await;
+    let ended = match interrupted(&run.around.cancel) {
+        Some(failure) => Err(failure.hint(run.kept())),
+        None => ended,
+    };
+    if let Err(failure) = &ended
+        && matches!(failure.kind, FailureKind::NothingToDo | FailureKind::Usage)
+    {
+        run.folder.finish();
+    }
+    ended
+}
+
+/// Asks the forge, and pins the head in the task: a killed run of another head is another run.
+async fn admitted(world: &World, config: &Config, mut task: Task) -> Result<(Admitted, Task)> {
+    let TaskKind::Review { repository, number, trigger, head, .. } = &mut task.kind else {
+        return Err(Failure::internal("this is not a review"));
+    };
+    let (trigger, asked) = (trigger.as_ref(), head.as_deref());
+    let admitted = admit::admit(world, config, repository, *number, trigger, asked).await?;
+    *head = Some(admitted.head.clone());
+    Ok((admitted, task))
+}
+
+async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ended> {
+    progress.phase("Cloning the repository");
+    let branch = &admitted.pull.base_branch;
+    let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
+    let base = run.unless_interrupted(base).await?;
+    let base = run.pinned(base);
+    run.tighten(&base).await?;
+    admit::wanted(&run.config.review, &admitted.pull)?;
+    let id = &admitted.repository.id;
+    admit::labeled(run.world, &run.config, id, trigger(&run.task)).await?;
+    let opened = run.unless_interrupted(open::open(run.world, admitted, &base)).await?;
+    let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
+    let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
+    let checks = Checks::find(&run.config, &base).await?;
+    progress.phase("Preparing the sandbox");
+    let base_tar = Bytes::from(base.upload_tar().await?);
+    let image = run.unless_interrupted(run.prepare_image(&base, &base_tar)).await?;
+    run.opened(&base, &image)?;
+    let head = base.at(opened.head);
+    let head_tar = Bytes::from(head.upload_tar().await?);
+    let ground = Ground { admitted, opened: &opened, base: &base, image: &image, checks: &checks };
+    let (baseline, evidence) = ground.check(run, head_tar.clone(), progress).await?;
+    let index = Index::new(&opened.diff);
+    let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
+    let fresh = plan.fresh.as_ref().map(|since| &since.lines);
+    let desk = Desk::new(
+        &opened.diff,
+        &plan.scope.order,
+        fresh,
+        &checks.commands,
+        &place,
+        page_bytes(run.world.model.output_tokens),
+    );
+    let brief = ground.brief(run, &plan, &earlier, &evidence, &desk).await?;
+    progress.phase("Reviewing");
+    let phase = Phase {
+        run,
+        workspace: &head,
+        base_tar: head_tar,
+        image: &image,
+        checks: &checks,
+        baseline: &baseline,
+        progress,
+    };
+    let worked = match agent_phase::recorded(run, &baseline, &brief) {
+        Some(worked) => worked,
+        None => agent_phase::review(&phase, brief, &desk).await?,
+    };
+    let reviewed = decide::reviewed(Ending {
+        run,
+        admitted,
+        opened: &opened,
+        base: &base,
+        head: &head,
+        image: &image,
+        scope: &plan.scope,
+        since: plan.since.clone(),
+        desk: &desk,
+        worked: &worked,
+        evidence,
+    });
+    finish(run, admitted, &earlier, &opened, reviewed, worked, progress).await
+}
+
+/// Leaves the files, publishes, and writes the journal's last line.
+async fn finish(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    earlier: &Earlier,
+    opened: &Opened,
+    reviewed: Reviewed,
+    worked: Worked,
+    progress: &Progress,
+) -> Result<Ended> {
+    let outcome = decide::outcome(&reviewed, worked.stopped.plan);
+    salvage::write(run, &reviewed)?;
+    salvage::write_report(run, &reviewed, &outcome, None);
+    let is_publishable =
+        matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
+    let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
+        progress.phase("Publishing");
+        let published = publish::publish(run, admitted, earlier, &reviewed, &opened.diff);
+        let published = run.unless_interrupted(published).await?;
+        salvage::write_report(run, &reviewed, &outcome, Some(&published));
+        Some(published)
+    } else {
+        None
+    };
+    run.conclude(&outcome, &worked.stopped.reason.hints());
+    run.around.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
+    run.end(&outcome)?;
+    Ok(Ended { reviewed, published, folder: run.folder.path.clone() })
+}
+
+/// What is to be read: all, or what came after the last review.
+async fn plan(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<Plan> {
+    let name = format!("pull request #{}", admitted.pull.number);
+    if let Ok(text) = fs_err::read_to_string(run.folder.path.join(SCOPE_FILE))
+        && !run.folder.recorded.is_empty()
+        && let Ok(plan) = serde_json::from_str(&text)
+    {
+        return Ok(plan);
+    }
+    let nothing = |why: String| Err(Failure::nothing_to_do(why));
+    if opened.diff.files.is_empty() {
+        return nothing(format!(
+            "{name} changes nothing: its branch has no difference to its base"
+        ));
+    }
+    let is_full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+    if memory.paused && !is_full {
+        return Err(Failure::nothing_to_do(format!("reviews of {name} were stopped in a comment"))
+            .hint("ask for a review in a comment, or use `--full`"));
+    }
+    let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
+    if memory.head == head && memory.base == merge_base && !is_full {
+        let short = opened.head.short();
+        return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
+            .hint("use `--full` to have it reviewed again"));
+    }
+    let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
+    let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
+    if scope.order.is_empty() {
+        return nothing(match &fresh {
+            Some(_) => {
+                format!("nothing that is reviewed in {name} has changed since the last review")
+            }
+            None => format!("{name} has no file to review: all are filtered out or not text"),
+        });
+    }
+    let plan = Plan { since: fresh.as_ref().map(|_| memory.head.clone()), fresh, scope };
+    let text = serde_json::to_vec(&plan)
+        .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
+    run.folder.write(SCOPE_FILE, &text)?;
+    Ok(plan)
+}
+
+/// What came after the last complete review, when the head descends from its commit and both are still
+/// there. Anything else is reviewed as a whole.
+async fn since(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<Option<Since>> {
+    let (Ok(then), Ok(then_base)) = (memory.head.parse::<Oid>(), memory.base.parse::<Oid>()) else {
+        return Ok(None);
+    };
+    let forge = run.world.forge()?;
+    let id = &admitted.repository.id;
+    let head = opened.head.to_string();
+    let compared = forge.compare(id, &memory.head, &head).await;
+    if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
+        run.around.ui.detail("the branch was rewritten since the last review: all is read again");
+        return Ok(None);
+    }
+    if !open::has_commit(run.world, admitted, base, then).await {
+        return Ok(None);
+    }
+    let changed = open::difference(base, then, opened.head).await?;
+    if then_base == opened.base {
+        return Ok(Some(Since::new(&changed, &opened.diff, None)));
+    }
+    if !open::has_commit(run.world, admitted, base, then_base).await {
+        return Ok(None);
+    }
+    let reviewed = open::difference(base, then_base, then).await?;
+    Ok(Some(Since::new(&changed, &opened.diff, Some(&reviewed))))
+}
+
+/// Half of what a model reads of one output, so that a page is never cut.
+fn page_bytes(output_tokens: u64) -> usize {
+    let tokens = usize::try_from(output_tokens).unwrap_or(usize::MAX);
+    (tokens.saturating_mul(BYTES_PER_TOKEN) / 2).clamp(2 << 10, 48 << 10)
+}
+
+/// What stays the same during a review.
+struct Ground<'a> {
+    admitted: &'a Admitted,
+    opened: &'a Opened,
+    base: &'a Workspace,
+    image: &'a PreparedImage,
+    checks: &'a Checks,
+}
+
+impl Ground<'_> {
+    /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
+    async fn check(
+        &self,
+        run: &Run<'_>,
+        head: Bytes,
+        progress: &Progress,
+    ) -> Result<(Vec<CheckRun>, Evidence)> {
+        let checks = self.checks;
+        if checks.commands.is_empty() {
+            return Ok((Vec::new(), checks.without_change(&[])));
+        }
+        progress.phase("Running the repository's checks before and after the change");
+        let base = Bytes::from(self.base.at(self.opened.base).upload_tar().await?);
+        let baseline = checks.run_fresh(run, self.image, base, "base").await?;
+        let after = checks.run_fresh(run, self.image, head, "head").await?;
+        let evidence = verify::compare(baseline.clone(), after, &checks.source);
+        Ok((baseline, evidence))
+    }
+
+    /// What the model is told at the start. What it shows of the difference counts as read, or, in a
+    /// run that goes on, what was recorded.
+    async fn brief(
+        &self,
+        run: &Run<'_>,
+        plan: &Plan,
+        earlier: &Earlier,
+        evidence: &Evidence,
+        desk: &Desk<'_>,
+    ) -> Result<Brief> {
+        let (forge, admitted) = (run.world.forge()?, self.admitted);
+        let comments = forge.comments(&admitted.repository.id, admitted.pull.number, MAX_COMMENTS);
+        let comments = comments.await.map_err(Failure::from)?;
+        let told = brief::tell(&brief::Sources {
+            admitted,
+            opened: self.opened,
+            rules: &run.config.review,
+            since: plan.since.as_deref().map(short),
+            earlier,
+            comments: &comments,
+            trigger: trigger(&run.task),
+            evidence,
+            desk,
+            room: brief::room(&run.world.model, &run.config.limits),
+        })?;
+        show(run, desk, &told)?;
+        Brief::of(run, self.base, &told.task, told.notes).await
+    }
+}
+
+/// Marks what the model has been shown.
+fn show(run: &Run<'_>, desk: &Desk<'_>, told: &Told) -> Result<()> {
+    let recorded = &run.folder.recorded;
+    if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
+        for line in recorded {
+            if let Entry::Shown { path, from, to } = &line.entry
+                && let Some(file) = desk.find(path)
+            {
+                desk.mark(file, *from..*to);
+            }
+        }
+        return Ok(());
+    }
+    for (file, lines) in &told.shown {
+        let Some(changed) = desk.diff.files.get(*file) else { continue };
+        let (path, from, to) = (changed.path.clone(), lines.start, lines.end);
+        run.journal(&Entry::Shown { path, from, to })?;
+        desk.mark(*file, lines.clone());
+    }
+    run.around.ui.event(&json!({
+        "is": "scope", "files": desk.scope.len(), "shown": told.shown.len(),
+    }));
+    Ok(())
+}
+
+fn trigger(task: &Task) -> Option<&Trigger> {
+    match &task.kind {
+        TaskKind::Review { trigger, .. } => trigger.as_ref(),
+        _ => None,
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
 }

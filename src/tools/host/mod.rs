@@ -3,6 +3,9 @@
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
 pub mod declined;
+pub mod read_diff;
+pub mod report_finding;
+pub mod run_check;
 pub mod update_plan;
 
 use std::sync::Mutex;
@@ -11,14 +14,23 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::progress::AgentProgress;
+use super::review::Desk;
 use super::{Effect, ToolError, ToolOutput};
 use crate::agent::journal::Journal;
+use crate::guest::client::Client;
 use crate::review::finding::Finding;
+use crate::task::Limits;
 use crate::task::plan::Plan;
 
 /// Every host tool.
-pub const ALL: &[&dyn Tool] =
-    &[&update_plan::UpdatePlan, &declined::McpApprovalRequest, &declined::Computer];
+pub const ALL: &[&dyn Tool] = &[
+    &update_plan::UpdatePlan,
+    &report_finding::ReportFinding,
+    &read_diff::ReadDiff,
+    &run_check::RunCheck,
+    &declined::McpApprovalRequest,
+    &declined::Computer,
+];
 
 /// A tool that runs beside the agent.
 #[async_trait]
@@ -41,9 +53,22 @@ pub struct HostCall<'a> {
     pub findings: &'a Mutex<Vec<Finding>>,
     pub journal: &'a Journal,
     pub progress: &'a dyn AgentProgress,
+    /// The sandbox, for what runs there without being a guest tool.
+    pub client: &'a Client,
+    pub limits: &'a Limits,
+    /// What is reviewed, in a review.
+    pub review: Option<&'a Desk<'a>>,
 }
 
 /// The tool with this name.
 pub fn find(name: &str) -> Option<&'static dyn Tool> {
     ALL.iter().find(|tool| tool.name() == name).copied()
+}
+
+/// What is reviewed.
+///
+/// # Errors
+/// For the model: this run reviews nothing.
+fn desk<'a>(ctx: &HostCall<'a>) -> Result<&'a Desk<'a>, ToolError> {
+    ctx.review.ok_or_else(|| ToolError::tell("nothing is reviewed in this run"))
 }

@@ -7,15 +7,15 @@ use patchwright::forge::Role;
 use super::fault::Fault;
 use super::git;
 use super::server::Server;
-use super::world::{Issue, Repository, Token, User, World, entries};
+use super::world::{Issue, Limits, Repository, Token, User, World, entries};
 use crate::support::git_http::GitState;
 
 /// GitHub before it starts.
 pub(crate) struct GitHub {
-    world: World,
+    pub(super) world: World,
     /// The repository that the next verbs are about.
-    current: String,
-    issue: u64,
+    pub(super) current: String,
+    pub(super) issue: u64,
 }
 
 /// The token that works when a test names none.
@@ -37,9 +37,12 @@ impl GitHub {
             seconds: 0,
             git: GitState::new(git_root.path()),
             git_root,
+            limits: Limits::default(),
+            logs_address: None,
+            logs_read: Vec::new(),
         };
         world.add_user("patchwright-bot");
-        let token = Token { login: "patchwright-bot".to_owned(), lacks: BTreeSet::new() };
+        let token = Token { login: "patchwright-bot".to_owned(), ..Token::default() };
         world.tokens.insert(TOKEN.to_owned(), token);
         GitHub { world, current: String::new(), issue: 0 }
     }
@@ -55,7 +58,30 @@ impl GitHub {
         self
     }
 
-    /// The token lacks a permission: `issues`, `pull_requests`, `contents`.
+    /// The token is the `GITHUB_TOKEN` of a run for the repository itself.
+    pub(crate) fn actions_token(self) -> GitHub {
+        self.token_of("github-actions[bot]")
+    }
+
+    /// The token is the `GITHUB_TOKEN` of a run for a fork, which may only read.
+    pub(crate) fn fork_actions_token(self) -> GitHub {
+        let mut github = self.actions_token();
+        github.world.tokens.get_mut(TOKEN).unwrap().read_only = true;
+        github
+    }
+
+    /// Another token that works, beside the one in use.
+    pub(crate) fn another_token(mut self, token: &str, login: &str) -> GitHub {
+        self.world.add_user(login);
+        let about = Token { login: login.to_owned(), ..Token::default() };
+        self.world.tokens.insert(token.to_owned(), about);
+        if !self.current.is_empty() {
+            self.grant(login, "write", "write");
+        }
+        self
+    }
+
+    /// The token lacks a permission: `issues`, `pull_requests`, `contents`, `checks`, `statuses`.
     pub(crate) fn token_lacks(mut self, permission: &'static str) -> GitHub {
         self.world.tokens.get_mut(TOKEN).unwrap().lacks.insert(permission);
         self
@@ -63,13 +89,23 @@ impl GitHub {
 
     /// A repository with one commit on `main`; none when there are no files.
     pub(crate) fn repository(mut self, full_name: &str, files: &[(&str, &str)]) -> GitHub {
+        self.add_repository(full_name);
+        if !files.is_empty() {
+            self.world.git.commit(full_name, "main", "First commit", &entries(files));
+        }
+        full_name.clone_into(&mut self.current);
+        for token in self.world.tokens.values().cloned().collect::<Vec<_>>() {
+            self.grant(&token.login, "write", "write");
+        }
+        self
+    }
+
+    /// A repository without commits.
+    pub(super) fn add_repository(&mut self, full_name: &str) {
         let (owner, name) = full_name.split_once('/').unwrap();
         let id = self.world.id();
         self.world.git.create(full_name);
         let path = self.world.git.path(full_name);
-        if !files.is_empty() {
-            self.world.git.commit(full_name, "main", "First commit", &entries(files));
-        }
         self.world.users.entry(owner.to_owned()).or_insert(User {
             login: owner.to_owned(),
             id: id + 1_000_000,
@@ -85,6 +121,12 @@ impl GitHub {
             has_issues: true,
             has_drafts: true,
             actions_may_open_pulls: true,
+            actions_may_approve: false,
+            keeps_html_comments: false,
+            parent: None,
+            forgotten: BTreeSet::new(),
+            check_runs: Vec::new(),
+            statuses: Vec::new(),
             default_branch: "main".to_owned(),
             roles: BTreeMap::new(),
             labels: BTreeSet::from(["bug".to_owned(), "patchwright".to_owned()]),
@@ -93,11 +135,6 @@ impl GitHub {
             pulls: BTreeMap::new(),
             path,
         });
-        full_name.clone_into(&mut self.current);
-        for token in self.world.tokens.values().cloned().collect::<Vec<_>>() {
-            self.grant(&token.login, "write", "write");
-        }
-        self
     }
 
     /// An account with a role in the current repository.
@@ -125,7 +162,7 @@ impl GitHub {
         self
     }
 
-    fn grant(&mut self, login: &str, role_name: &str, permission: &str) {
+    pub(super) fn grant(&mut self, login: &str, role_name: &str, permission: &str) {
         let roles = &mut self.world.repository(&self.current).roles;
         roles.insert(login.to_owned(), (role_name.to_owned(), permission.to_owned()));
     }

@@ -36,3 +36,30 @@ pub(crate) fn ahead(path: &Path, from: &str, to: &str) -> u64 {
         .and_then(|count| count.parse().ok())
         .unwrap_or(0)
 }
+
+/// The commit that a name, or the beginning of an id, stands for.
+pub(crate) fn commit(path: &Path, name: &str) -> Option<String> {
+    let heads = format!("refs/heads/{name}");
+    if name.is_empty() || name.starts_with('-') {
+        return None;
+    }
+    run(path, &["rev-parse", "-q", "--verify", &format!("{heads}^{{commit}}")])
+        .or_else(|| run(path, &["rev-parse", "-q", "--verify", &format!("{name}^{{commit}}")]))
+}
+
+/// The commits that `to` has and `from` lacks, oldest first.
+pub(crate) fn commits(path: &Path, from: &str, to: &str) -> Vec<String> {
+    let range = format!("{from}..{to}");
+    let list = run(path, &["rev-list", "--reverse", "--topo-order", &range]).unwrap_or_default();
+    list.lines().map(str::to_owned).collect()
+}
+
+/// Whether one commit is the other or in its history.
+pub(crate) fn contains(path: &Path, history: &str, commit: &str) -> bool {
+    run(path, &["merge-base", "--is-ancestor", commit, history]).is_some()
+}
+
+/// The tree that merging makes; none when there are conflicts.
+pub(crate) fn merged_tree(path: &Path, base: &str, head: &str) -> Option<String> {
+    run(path, &["merge-tree", "--write-tree", base, head])
+}

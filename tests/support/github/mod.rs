@@ -18,13 +18,20 @@
 #![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
 
 mod builder;
+mod builder_pulls;
+mod conversation;
+mod diff;
+mod events;
 mod fault;
 mod git;
 mod openapi;
+mod people;
 mod routes;
 mod seen;
+mod seen_reviews;
 mod server;
 mod shape;
+mod shape_review;
 mod world;
 
 pub(crate) use builder::{GitHub, TOKEN};
@@ -32,4 +39,12 @@ pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};
 #[allow(unused_imports, reason = "what tests may name")]
-pub(crate) use world::{CommentSeen, Issue, PullSeen};
+pub(crate) use world::{CheckRun, CommentSeen, Issue, Limits, PullSeen, Status};
+#[allow(unused_imports, reason = "what tests may name")]
+pub(crate) use {
+    conversation::Wanted,
+    diff::{Diff, FileDiff},
+    events::Event,
+    openapi::webhooks,
+    seen_reviews::{ReviewCommentSeen, ReviewSeen, ThreadSeen},
+};

@@ -5,11 +5,17 @@ use serde_json::{Value, json};
 use super::git;
 use super::server::message;
 use super::shape::{self, Base};
-use super::world::{Issue, Pull, Reaction, Repository, World};
+use super::world::{Issue, Reaction, Repository, Token, TokenKind, World};
 
+mod checks;
+mod comments;
+mod commits;
+mod graphql;
 mod issues;
 mod pulls;
+mod reactions;
 mod repositories;
+mod reviews;
 
 /// A request that the description knows.
 pub(crate) struct Request {
@@ -19,6 +25,9 @@ pub(crate) struct Request {
     pub(crate) body: Option<Value>,
     /// Whose token; empty without one.
     pub(crate) login: String,
+    pub(crate) token: Token,
+    /// The `Accept` header.
+    pub(crate) accept: String,
     pub(crate) base: Base,
     /// A list leaves out its newest item.
     pub(crate) stale: bool,
@@ -58,6 +67,22 @@ impl Answer {
         let mut body = message("Validation Failed", 422);
         body["errors"] = json!(errors);
         Answer::new(422, body)
+    }
+
+    /// The other form of 422, whose errors are mere words.
+    pub(crate) fn unprocessable(errors: &[&str]) -> Answer {
+        let mut body = message("Unprocessable Entity", 422);
+        body["errors"] = json!(errors);
+        Answer::new(422, body)
+    }
+
+    /// 403 for a token that may not, by its kind.
+    pub(crate) fn not_accessible(token: &Token) -> Answer {
+        let by = match token.kind() {
+            TokenKind::App | TokenKind::Actions => "integration",
+            _ => "personal access token",
+        };
+        Answer::problem(403, &format!("Resource not accessible by {by}"))
     }
 
     /// The page with the unicorn, which is HTML.
@@ -101,6 +126,21 @@ impl Request {
 
     pub(crate) fn field(&self, name: &str) -> &Value {
         self.body.as_ref().map_or(&Value::Null, |body| &body[name])
+    }
+
+    /// One page of a list that comes with its length.
+    pub(crate) fn page_of(&self, repository: &Repository, key: &str, items: Vec<Value>) -> Answer {
+        let count = items.len();
+        let mut answer = self.page(Some(repository), items);
+        if answer.status == 200 {
+            answer.body = json!({"total_count": count, key: answer.body});
+        }
+        answer
+    }
+
+    /// A field that is text; empty without it.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.field(name).as_str().unwrap_or_default().to_owned()
     }
 
     /// One page of a list, with links that go by the repository's id.
@@ -175,6 +215,7 @@ pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
         ("GET", ["rate_limit"]) => {
             Answer::new(200, shape::made_of("rate-limit-overview", json!({})))
         }
+        ("POST", ["graphql"]) => graphql::answer(world, request),
         (_, ["repos", owner, name, rest @ ..]) => {
             let full_name = format!("{owner}/{name}");
             in_repository(world, request, &full_name, rest)
@@ -222,26 +263,56 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
     if writes && request.login.is_empty() {
         return Answer::problem(401, "Requires authentication");
     }
-    let need = match rest.first() {
-        Some(&("issues" | "labels")) => "issues",
-        Some(&"pulls") => "pull_requests",
-        Some(&"statuses") => "statuses",
-        Some(&"check-runs") => "checks",
-        _ => "contents",
-    };
-    if writes && world.tokens.values().any(|t| t.login == request.login && t.lacks.contains(need)) {
-        let by =
-            if request.login.ends_with("[bot]") { "integration" } else { "personal access token" };
-        return Answer::problem(403, &format!("Resource not accessible by {by}"))
-            .header("x-accepted-github-permissions", format!("{need}=write"));
+    if writes && request.token.read_only {
+        return Answer::not_accessible(&request.token);
+    }
+    let needs = needs(&world.repositories[place], rest);
+    if writes && needs.iter().all(|need| request.token.lacks.contains(need)) {
+        return Answer::not_accessible(&request.token)
+            .header("x-accepted-github-permissions", format!("{}=write", needs[0]));
     }
     if writes && world.repositories[place].archived {
         return Answer::problem(403, "Repository was archived so is read-only.");
     }
     match rest {
+        ["issues" | "pulls", "comments", _, "reactions", ..] => {
+            own(reactions::answer(world, request, place, rest))
+        }
         ["issues" | "labels", ..] => own(issues::answer(world, request, place, rest)),
+        ["pulls", _, "reviews", ..] => own(reviews::answer(world, request, place, rest)),
+        ["pulls", "comments", ..] | ["pulls", _, "comments", ..] => {
+            own(comments::answer(world, request, place, rest))
+        }
         ["pulls", ..] => own(pulls::answer(world, request, place, rest)),
+        ["check-runs" | "statuses" | "actions", ..] | ["commits", _, "check-runs" | "status"] => {
+            own(checks::answer(world, request, place, rest))
+        }
+        ["commits" | "compare", ..] => own(commits::answer(world, request, place, rest)),
         _ => own(repositories::answer(world, request, place, rest)),
+    }
+}
+
+/// The permissions of which one is needed to write here.
+fn needs(repository: &Repository, rest: &[&str]) -> &'static [&'static str] {
+    let number = match rest {
+        ["issues", "comments", id, ..] => {
+            let id = id.parse::<u64>().ok();
+            let comment = repository.comments.iter().find(|comment| Some(comment.id) == id);
+            comment.map(|comment| comment.issue)
+        }
+        ["issues", number, ..] => number.parse().ok(),
+        _ => None,
+    };
+    match rest.first() {
+        Some(&"issues") if number.is_some_and(|n| repository.pulls.contains_key(&n)) => {
+            &["pull_requests", "issues"]
+        }
+        Some(&("issues" | "labels")) => &["issues"],
+        Some(&"pulls") => &["pull_requests"],
+        Some(&"statuses") => &["statuses"],
+        Some(&"check-runs") => &["checks"],
+        Some(&"actions") => &["actions"],
+        _ => &["contents"],
     }
 }
 

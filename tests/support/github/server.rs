@@ -18,7 +18,7 @@ use super::fault::{Fault, Kind};
 use super::openapi::{description, pairs};
 use super::routes::{self, Answer, Request};
 use super::shape::Base;
-use super::world::World;
+use super::world::{Token, World};
 use crate::support::git_http;
 
 /// A request that arrived, and what was answered.
@@ -44,12 +44,14 @@ pub(crate) struct Server {
 impl Server {
     /// Serves on threads of its own, so that tests may block.
     pub(super) fn start(world: World) -> Server {
+        let mut world = world;
         world.sync_git();
+        let (listener, address) = listen();
+        let (logs_listener, logs_address) = listen();
+        world.logs_address = Some(logs_address);
         let git = git_http::router(world.git.clone());
         let world: Shared = Arc::new(Mutex::new(world));
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
+        let git = git.layer(axum::middleware::from_fn_with_state(world.clone(), follow_branches));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let shared = world.clone();
         let thread = std::thread::spawn(move || {
@@ -57,10 +59,13 @@ impl Server {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.unwrap().block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let logs_listener = tokio::net::TcpListener::from_std(logs_listener).unwrap();
+                let logs = Router::new().fallback(serve_log).with_state(shared.clone());
                 let api = Router::new().fallback(serve).with_state((shared, address));
                 let app = git.merge(api);
                 tokio::select! {
                     result = axum::serve(listener, app) => result.unwrap(),
+                    result = axum::serve(logs_listener, logs) => result.unwrap(),
                     _ = stopped => {}
                 }
             });
@@ -105,6 +110,45 @@ impl Drop for Server {
         if !std::thread::panicking() {
             assert!(violations.is_empty(), "GitHub would not have it:\n{}", violations.join("\n"));
         }
+    }
+}
+
+/// A free port of the loopback.
+fn listen() -> (std::net::TcpListener, SocketAddr) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Git shows `refs/pull/N/head` as of now, before and after what it was asked.
+async fn follow_branches(
+    State(world): State<Shared>,
+    request: HttpRequest,
+    next: axum::middleware::Next,
+) -> Response<Body> {
+    lock(&world).sync_pulls();
+    let answer = next.run(request).await;
+    lock(&world).sync_pulls();
+    answer
+}
+
+/// The other origin, where logs are. Its addresses are secrets of their own: a token has no business
+/// there, and real storage refuses requests that carry one.
+async fn serve_log(State(world): State<Shared>, request: HttpRequest) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let mut world = lock(&world);
+    world.logs_read.push(path.clone());
+    if request.headers().contains_key("authorization") {
+        world.violations.push(format!("GET {path}: the token was sent to another origin"));
+        return (StatusCode::BAD_REQUEST, "InvalidAuthenticationInfo").into_response();
+    }
+    let id = path.rsplit('/').next().and_then(|id| id.parse::<u64>().ok());
+    let checks = world.repositories.iter().flat_map(|repository| &repository.check_runs);
+    let log = checks.into_iter().find(|check| Some(check.id) == id).and_then(|c| c.log.clone());
+    match log {
+        Some(log) => ([("content-type", "text/plain")], log).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
@@ -202,11 +246,13 @@ fn api(
     {
         return (Answer::problem(400, "The API version is not supported."), false);
     }
-    let login = match viewer(world, &parts.headers) {
-        Ok(login) => login,
+    let token = match viewer(world, &parts.headers) {
+        Ok(token) => token,
         Err(answer) => return (answer, false),
     };
-    let prefix = if path.starts_with("/api/v3") { "/api/v3" } else { "" };
+    world.sync_pulls();
+    let prefix = ["/api/v3", "/api"].into_iter().find(|prefix| path.starts_with(prefix));
+    let prefix = prefix.unwrap_or_default();
     let base = Base { server: format!("http://{address}"), prefix: prefix.to_owned() };
     let segments = path[prefix.len()..].trim_start_matches('/').split('/').map(decode).collect();
     let body: Option<Value> = if body.is_empty() {
@@ -218,22 +264,29 @@ fn api(
         }
     };
     let query = pairs(parts.uri.query().unwrap_or_default());
-    let request = Request { method, segments, query, body, login, base, stale: false };
+    let accept = parts.headers.get("accept").and_then(|value| value.to_str().ok());
+    let accept = accept.unwrap_or_default().to_owned();
+    let login = token.login.clone();
+    let request =
+        Request { method, segments, query, body, login, token, accept, base, stale: false };
     checked(world, &path, request)
 }
 
 fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool) {
     request.segments = routes::by_name(world, &request.segments);
     let body = request.body.as_ref();
-    let operation =
+    let operation = if request.segments == ["graphql"] {
+        None
+    } else {
         match description().check_request(&request.method, &request.segments, &request.query, body)
         {
-            Ok(operation) => operation,
+            Ok(operation) => Some(operation),
             Err(err) => {
                 world.violations.push(err);
                 return (Answer::problem(404, "Not Found"), false);
             }
-        };
+        }
+    };
     let fault = take_fault(world, &request.method.clone(), path, |fault| {
         !matches!(fault.kind, Kind::Delay(_))
     });
@@ -260,6 +313,7 @@ fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool
         }
     };
     if answer.text.is_none()
+        && let Some(operation) = operation
         && let Err(err) = description().check_answer(&operation, answer.status, &answer.body)
     {
         world.violations.push(format!("the test server itself is wrong: {err}"));
@@ -286,12 +340,12 @@ fn take_fault(
 }
 
 /// Whose token it is. Without one, nobody's: anonymous reading is allowed.
-fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<String, Answer> {
+fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<Token, Answer> {
     let Some(header) = headers.get("authorization").and_then(|value| value.to_str().ok()) else {
-        return Ok(String::new());
+        return Ok(Token::default());
     };
     let token = header.split_once(' ').map_or("", |(_, token)| token);
-    let known = world.tokens.get(token).map(|token| token.login.clone());
+    let known = world.tokens.get(token).cloned();
     known.ok_or_else(|| Answer::problem(401, "Bad credentials"))
 }
 

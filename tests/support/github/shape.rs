@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use serde_json::{Value, json};
 
+use super::diff::FileDiff;
 use super::git;
 use super::openapi::{description, merge};
 use super::world::{Comment, Issue, Reaction, Repository, World};
@@ -63,7 +64,7 @@ pub(crate) fn repository(
             "name": repository.name, "full_name": full_name,
             "owner": user(world, Some(&repository.owner)),
             "private": repository.private, "archived": repository.archived, "disabled": false,
-            "default_branch": repository.default_branch, "fork": false,
+            "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
             "has_issues": repository.has_issues, "visibility": "public",
             "html_url": page, "clone_url": format!("{page}.git"),
             "url": base.api(&format!("repos/{full_name}")),
@@ -159,24 +160,8 @@ pub(crate) fn pull(
 ) -> Value {
     let full_name = repository.full_name();
     let (pull, issue) = (&repository.pulls[&number], &repository.issues[&number]);
-    let own = pull.head_repository == full_name;
-    let head_sha =
-        git::tip(&repository.path, &pull.head).filter(|_| own).unwrap_or(pull.last_head.clone());
-    let owner = pull.head_repository.split('/').next().unwrap_or_default().to_owned();
-    let side = |branch: &str, sha: String, owner: &str| {
-        json!({
-            "label": format!("{owner}:{branch}"), "ref": branch, "sha": sha,
-            "user": user(world, Some(owner)),
-            "repo": self::repository(world, base, repository, "repository"),
-        })
-    };
-    let mut head = side(&pull.head, head_sha, &owner);
-    if pull.head_repository.is_empty() {
-        head["repo"] = Value::Null;
-    } else if !own {
-        head["repo"]["full_name"] = json!(pull.head_repository);
-    }
-    let base_sha = git::tip(&repository.path, &pull.base).unwrap_or_default();
+    let page = format!("{}/{full_name}/pull/{number}", base.server);
+    let merged = if pull.merged { time(issue.updated) } else { Value::Null };
     let mut fields = json!({
         "id": issue.id, "node_id": format!("PR_{}", issue.id), "number": number,
         "title": issue.title, "body": issue.body,
@@ -185,20 +170,71 @@ pub(crate) fn pull(
         "locked": issue.locked, "draft": pull.draft,
         "labels": issue.labels.iter().map(|name| described(name)).collect::<Vec<_>>(),
         "created_at": time(issue.created), "updated_at": time(issue.updated),
-        "merged_at": if pull.merged { time(issue.updated) } else { Value::Null },
-        "head": head, "base": side(&pull.base, base_sha, &repository.owner),
+        "closed_at": if issue.open { Value::Null } else { time(issue.updated) },
+        "merged_at": merged,
+        "head": head(world, base, repository, number),
+        "base": side(world, base, repository, &repository.owner, &pull.base, &pull.base_sha),
         "requested_reviewers": pull.reviewers.iter().map(|login| user(world, Some(login))).collect::<Vec<_>>(),
-        "html_url": format!("{}/{full_name}/pull/{number}", base.server),
+        "html_url": page, "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
         "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
         "author_association": "NONE",
     });
     if schema == "pull-request" {
-        fields["merged"] = json!(pull.merged);
-        fields["mergeable"] = Value::Null;
-        fields["mergeable_state"] = json!("unknown");
-        fields["commits"] = json!(git::ahead(&repository.path, &pull.base, &pull.head));
+        let place = world.place(&full_name).unwrap();
+        let diff = world.diff(place, number, &pull.last_head);
+        let sum = |count: fn(&FileDiff) -> usize| diff.files.iter().map(count).sum::<usize>();
+        let threads = pull.threads.iter();
+        // It is computed when first asked for.
+        let mergeable = (pull.asked && issue.open)
+            .then(|| git::merged_tree(&repository.path, &pull.base, &pull.last_head).is_some());
+        super::openapi::merge(
+            &mut fields,
+            json!({
+                "merged": pull.merged, "mergeable": mergeable,
+                "mergeable_state": match mergeable {
+                    None => "unknown", Some(true) => "clean", Some(false) => "dirty",
+                },
+                "maintainer_can_modify": pull.maintainer_can_modify,
+                "commits": world.commits(place, number).len(),
+                "changed_files": diff.files.len(),
+                "additions": sum(|file| file.additions), "deletions": sum(|file| file.deletions),
+                "comments": repository.comments.iter().filter(|c| c.issue == number).count(),
+                "review_comments": threads.map(|thread| thread.comments.len()).sum::<usize>(),
+            }),
+        );
     }
     made(schema, fields)
+}
+
+fn side(
+    world: &World,
+    base: &Base,
+    of: &Repository,
+    owner: &str,
+    branch: &str,
+    sha: &str,
+) -> Value {
+    json!({
+        "label": format!("{owner}:{branch}"), "ref": branch, "sha": sha,
+        "user": user(world, Some(owner)), "repo": repository(world, base, of, "repository"),
+    })
+}
+
+/// Where it comes from; without a repository when the fork is gone.
+fn head(world: &World, base: &Base, repository: &Repository, number: u64) -> Value {
+    let pull = &repository.pulls[&number];
+    let author = repository.issues[&number].author.as_deref().unwrap_or_default();
+    let owner = pull.head_repository.split('/').next().filter(|owner| !owner.is_empty());
+    let owner = owner.unwrap_or(author);
+    let place = world.place(&pull.head_repository);
+    let of = place.map_or(repository, |place| &world.repositories[place]);
+    let mut head = side(world, base, of, owner, &pull.head, &pull.last_head);
+    if pull.head_repository.is_empty() {
+        head["repo"] = Value::Null;
+    } else if place.is_none() {
+        head["repo"]["full_name"] = json!(pull.head_repository);
+    }
+    head
 }
 
 pub(crate) fn made_of(schema: &str, fields: Value) -> Value {

@@ -2,10 +2,12 @@
 """Makes tests/fixtures/github-openapi.json from GitHub's own description of its REST API.
 
     trim_openapi.py FULL.json > tests/fixtures/github-openapi.json
+    trim_openapi.py FULL.json webhooks > tests/fixtures/github-webhooks.json
 
 FULL.json is https://github.com/github/rest-api-description, `api.github.com.json`. Kept are the
 paths below, every component they reach, and from each schema what can be checked; prose, examples
-and vendor extensions go. The test server reads the result (`openapi.rs`).
+and vendor extensions go. The test server reads the result (`openapi.rs`), and so do its webhook
+payloads (`events.rs`).
 """
 
 import json
@@ -27,16 +29,21 @@ KEEP = re.compile(
         | pulls | pulls/\{pull_number\} | pulls/\{pull_number\}/(files|commits|merge|requested_reviewers
           |reviews|reviews/\{review_id\}|reviews/\{review_id\}/(comments|dismissals|events)
           |comments|comments/\{comment_id\}/replies|update-branch)
-        | pulls/comments/\{comment_id\}
+        | pulls/comments/\{comment_id\}(/reactions(/\{reaction_id\})?)?
         | branches | branches/\{branch\} | commits | commits/\{ref\} | commits/\{ref\}/(check-runs|status)
         | commits/\{commit_sha\}/pulls | compare/\{basehead\} | contents/\{path\}
         | git/(blobs|commits|refs|trees) | git/(blobs/\{file_sha\}|commits/\{commit_sha\}|ref/\{ref\}
           |refs/\{ref\}|matching-refs/\{ref\}|trees/\{tree_sha\})
-        | check-runs | check-runs/\{check_run_id\} | statuses/\{sha\}
+        | check-runs | check-runs/\{check_run_id\}(/annotations)? | statuses/\{sha\}
+        | actions/jobs/\{job_id\}(/logs)? | actions/runs/\{run_id\}/jobs
         | actions/runs | actions/runs/\{run_id\} | dispatches | forks
     ))$""",
     re.X,
 )
+WEBHOOKS = ["pull-request-opened", "pull-request-synchronize", "pull-request-labeled",
+            "pull-request-ready-for-review", "pull-request-reopened", "issue-comment-created",
+            "pull-request-review-comment-created", "pull-request-review-submitted",
+            "workflow-run-completed", "check-suite-completed"]
 DROP = {"description", "example", "examples", "externalDocs", "operationId", "tags", "summary", "title",
         "deprecated", "default"}
 
@@ -67,9 +74,12 @@ def references(node, found):
 
 def main():
     full = json.load(open(sys.argv[1]))
-    paths = {path: strip(item) for path, item in full["paths"].items() if KEEP.match(path)}
+    webhooks = sys.argv[2:] == ["webhooks"]
+    paths = {path: strip(item) for path, item in full["paths"].items() if KEEP.match(path) and not webhooks}
     components, todo, done = {}, set(), set()
     references(paths, todo)
+    if webhooks:
+        todo |= {f"#/components/schemas/webhook-{name}" for name in WEBHOOKS}
     while todo:
         reference = todo.pop()
         done.add(reference)
@@ -80,7 +90,8 @@ def main():
         references(value, found)
         todo |= found - done
     components = {kind: dict(sorted(items.items())) for kind, items in sorted(components.items())}
-    json.dump({"openapi": full["openapi"], "info": {"title": "GitHub REST API, trimmed", "version": full["info"]["version"]},
+    title = "GitHub webhooks, trimmed" if webhooks else "GitHub REST API, trimmed"
+    json.dump({"openapi": full["openapi"], "info": {"title": title, "version": full["info"]["version"]},
                "paths": paths, "components": components}, sys.stdout, separators=(",", ":"), sort_keys=False)
 
 

@@ -11,12 +11,35 @@ use super::server::Recorded;
 use crate::support::git_http::{Access, Entry, GitState, file};
 
 /// Who a token belongs to, and what it may.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Token {
     /// Login of a person, or `slug[bot]` of an app.
     pub(crate) login: String,
-    /// Permissions that it lacks: `issues`, `pull_requests`, `contents`.
+    /// Permissions that it lacks: `issues`, `pull_requests`, `contents`, `checks`, `statuses`.
     pub(crate) lacks: BTreeSet<&'static str>,
+    /// May write nothing at all, as in a run for a fork.
+    pub(crate) read_only: bool,
+}
+
+/// What kind of token asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    Nobody,
+    Person,
+    App,
+    /// The `GITHUB_TOKEN` of a workflow run.
+    Actions,
+}
+
+impl Token {
+    pub(crate) fn kind(&self) -> TokenKind {
+        match self.login.as_str() {
+            "" => TokenKind::Nobody,
+            "github-actions[bot]" => TokenKind::Actions,
+            login if login.ends_with("[bot]") => TokenKind::App,
+            _ => TokenKind::Person,
+        }
+    }
 }
 
 /// A pull request as tests compare it.
@@ -58,6 +81,29 @@ pub(crate) struct World {
     /// The same repositories for git.
     pub(crate) git: Arc<GitState>,
     pub(crate) git_root: tempfile::TempDir,
+    pub(crate) limits: Limits,
+    /// Where logs are, which is another origin.
+    pub(crate) logs_address: Option<std::net::SocketAddr>,
+    /// Paths of the logs that were fetched.
+    pub(crate) logs_read: Vec<String>,
+}
+
+/// Where GitHub says no, smaller where a test wants it so.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// A file with more lines in its diff has no `patch` and takes no comments.
+    pub(crate) patch_lines: usize,
+    /// More files or lines are not given as one diff: 406.
+    pub(crate) diff_files: usize,
+    pub(crate) diff_lines: usize,
+    /// More comments in one review meet the secondary limit.
+    pub(crate) review_comments: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { patch_lines: 20_000, diff_files: 300, diff_lines: 20_000, review_comments: 40 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +123,15 @@ pub(crate) struct Repository {
     pub(crate) has_issues: bool,
     pub(crate) has_drafts: bool,
     pub(crate) actions_may_open_pulls: bool,
+    pub(crate) actions_may_approve: bool,
+    /// HTML comments stay in the bodies of reviews. GitHub takes them out.
+    pub(crate) keeps_html_comments: bool,
+    /// `owner/name` that it was forked from.
+    pub(crate) parent: Option<String>,
+    /// Commits that the API no longer finds, as after a force-push and a collection.
+    pub(crate) forgotten: BTreeSet<String>,
+    pub(crate) check_runs: Vec<CheckRun>,
+    pub(crate) statuses: Vec<Status>,
     pub(crate) default_branch: String,
     /// Login → `role_name` and legacy `permission`.
     pub(crate) roles: BTreeMap<String, (String, String)>,
@@ -120,19 +175,114 @@ pub(crate) struct Comment {
     pub(crate) body: String,
     pub(crate) created: i64,
     pub(crate) updated: i64,
+    pub(crate) reactions: Vec<Reaction>,
+    /// Why it is hidden.
+    pub(crate) minimized: Option<String>,
 }
 
 /// What a pull request has beyond the issue with its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Pull {
     pub(crate) head: String,
-    /// `owner/name` of the fork, or of the repository itself.
+    /// `owner/name` of the fork, or of the repository itself; empty when the fork is gone.
     pub(crate) head_repository: String,
     pub(crate) base: String,
+    /// The base branch when head last moved, which is what `base.sha` says.
+    pub(crate) base_sha: String,
     pub(crate) draft: bool,
     pub(crate) merged: bool,
     pub(crate) reviewers: Vec<String>,
+    /// The commit that `refs/pull/N/head` points to.
     pub(crate) last_head: String,
+    pub(crate) maintainer_can_modify: bool,
+    /// Somebody has asked since the last push, so `mergeable` is known.
+    pub(crate) asked: bool,
+    pub(crate) reviews: Vec<Review>,
+    pub(crate) threads: Vec<Thread>,
+}
+
+/// A review, submitted or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Review {
+    pub(crate) id: u64,
+    pub(crate) author: Option<String>,
+    pub(crate) body: String,
+    /// `PENDING`, `COMMENTED`, `APPROVED`, `CHANGES_REQUESTED`, `DISMISSED`.
+    pub(crate) state: &'static str,
+    pub(crate) commit: String,
+    pub(crate) submitted: Option<i64>,
+    /// A hidden review.
+    pub(crate) minimized: Option<String>,
+}
+
+/// A conversation on the diff, where it was begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) id: u64,
+    pub(crate) path: String,
+    /// `LEFT` or `RIGHT`.
+    pub(crate) side: &'static str,
+    /// None for a comment on the whole file.
+    pub(crate) line: Option<u32>,
+    pub(crate) start: Option<(&'static str, u32)>,
+    pub(crate) commit: String,
+    /// The commit that the diff was against.
+    pub(crate) merge_base: String,
+    pub(crate) diff_hunk: String,
+    pub(crate) position: Option<usize>,
+    /// Login of who resolved it.
+    pub(crate) resolved_by: Option<String>,
+    /// The first is the root.
+    pub(crate) comments: Vec<ReviewComment>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ReviewComment {
+    pub(crate) id: u64,
+    pub(crate) review: u64,
+    pub(crate) author: Option<String>,
+    pub(crate) body: String,
+    pub(crate) created: i64,
+    pub(crate) updated: i64,
+    pub(crate) reactions: Vec<Reaction>,
+    pub(crate) minimized: Option<String>,
+}
+
+/// A check run, of whatever app.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckRun {
+    pub(crate) id: u64,
+    /// The workflow run, for those of GitHub Actions.
+    pub(crate) run: u64,
+    pub(crate) sha: String,
+    pub(crate) name: String,
+    /// Slug of the app.
+    pub(crate) app: String,
+    /// `queued`, `in_progress`, `completed`.
+    pub(crate) status: String,
+    pub(crate) conclusion: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) summary: Option<String>,
+    pub(crate) text: Option<String>,
+    /// As they were sent.
+    pub(crate) annotations: Vec<serde_json::Value>,
+    pub(crate) details_url: Option<String>,
+    pub(crate) external_id: Option<String>,
+    pub(crate) started: i64,
+    pub(crate) log: Option<String>,
+}
+
+/// A commit status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) id: u64,
+    pub(crate) sha: String,
+    pub(crate) context: String,
+    pub(crate) state: String,
+    pub(crate) description: Option<String>,
+    pub(crate) target_url: Option<String>,
+    pub(crate) creator: String,
+    pub(crate) created: i64,
 }
 
 impl Repository {
@@ -161,7 +311,7 @@ impl World {
     /// Tells the git side what has changed.
     pub(crate) fn sync_git(&self) {
         for (token, about) in &self.tokens {
-            let reads = about.lacks.contains("contents");
+            let reads = about.read_only || about.lacks.contains("contents");
             self.git.allow(token, if reads { Access::Read } else { Access::Write });
         }
         for repository in &self.repositories {
@@ -220,8 +370,16 @@ impl World {
     ) -> u64 {
         let (id, now) = (self.id(), self.tick());
         let author = author.map(str::to_owned);
-        let comment =
-            Comment { id, issue, author, body: body.to_owned(), created: now, updated: now };
+        let comment = Comment {
+            id,
+            issue,
+            author,
+            body: body.to_owned(),
+            created: now,
+            updated: now,
+            reactions: Vec::new(),
+            minimized: None,
+        };
         self.repository(repository).comments.push(comment);
         id
     }

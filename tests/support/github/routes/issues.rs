@@ -103,6 +103,8 @@ fn one(
             Some(request.page(Some(repository), items.collect()))
         }
         ("POST", ["reactions"]) => Some(react(world, request, place, &issue)),
+        ("PUT", ["lock"]) => lock(world, place, number, true),
+        ("DELETE", ["lock"]) => lock(world, place, number, false),
         ("DELETE", ["reactions", id]) => {
             let id: u64 = id.parse().ok()?;
             let issue = world.repositories[place].issues.get_mut(&number)?;
@@ -188,6 +190,11 @@ fn remove_label(world: &mut World, place: usize, number: u64, name: &str) -> Opt
     let Some(at) = at else { return Some(Answer::problem(404, "Label does not exist")) };
     issue.labels.remove(at);
     Some(Answer::new(200, issue.labels.iter().map(|name| shape::label(name)).collect()))
+}
+
+fn lock(world: &mut World, place: usize, number: u64, locked: bool) -> Option<Answer> {
+    world.repositories[place].issues.get_mut(&number)?.locked = locked;
+    Some(Answer::new(204, Value::Null))
 }
 
 fn react(world: &mut World, request: &Request, place: usize, issue: &Issue) -> Answer {

@@ -1,6 +1,8 @@
 //! Pull requests, as far as they are not issues.
 
-use super::{Answer, Pull, Request, Value, World, git, json, shape, too_long};
+use super::{Answer, Request, Value, World, git, json, shape, too_long};
+use crate::support::github::conversation::Opening;
+use crate::support::github::shape_review::{commit, diff_entry};
 
 pub(super) fn answer(
     world: &mut World,
@@ -11,22 +13,72 @@ pub(super) fn answer(
     Some(match (request.method.as_str(), rest) {
         ("GET", ["pulls"]) => list(world, request, place),
         ("POST", ["pulls"]) => create(world, request, place),
-        ("GET", ["pulls", number]) => {
-            let (repository, number) = (&world.repositories[place], number.parse().ok()?);
-            repository.pulls.get(&number)?;
-            Answer::new(200, shape::pull(world, &request.base, repository, number, "pull-request"))
-        }
+        ("GET", ["pulls", number]) => read(world, request, place, number.parse().ok()?)?,
         ("PATCH", ["pulls", number]) => edit(world, request, place, number.parse().ok()?)?,
         ("POST", ["pulls", number, "requested_reviewers"]) => {
             ask(world, request, place, number.parse().ok()?)?
         }
-        ("GET", ["pulls", number, "commits" | "files" | "reviews" | "comments"]) => {
-            let repository = &world.repositories[place];
-            repository.pulls.get(&number.parse().ok()?)?;
-            request.page(Some(repository), Vec::new())
+        ("GET", ["pulls", number, "files"]) => files(world, request, place, number.parse().ok()?)?,
+        ("GET", ["pulls", number, "commits"]) => {
+            let (repository, number) = (&world.repositories[place], number.parse().ok()?);
+            repository.pulls.get(&number)?;
+            let commits = world.commits(place, number).into_iter();
+            // No more than 250 are listed.
+            let items = commits.take(250).map(|sha| commit(&request.base, repository, &sha));
+            request.page(Some(repository), items.collect())
+        }
+        ("PUT", ["pulls", number, "merge"]) => {
+            let number = number.parse().ok()?;
+            let pull = world.repositories[place].pulls.get(&number)?;
+            let asked = request.field("sha").as_str();
+            if asked.is_some_and(|sha| sha != pull.last_head) {
+                let text = "Head branch was modified. Review and try the merge again.";
+                return Some(Answer::problem(409, text));
+            }
+            if pull.draft || !world.merge(place, number) {
+                return Some(Answer::problem(405, "Pull Request is not mergeable"));
+            }
+            let sha = git::tip(&world.repositories[place].path, &world.pull(place, number).base);
+            let text = "Pull Request successfully merged";
+            Answer::new(200, json!({"sha": sha, "merged": true, "message": text}))
         }
         _ => return None,
     })
+}
+
+fn read(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let pull = world.repositories[place].pulls.get(&number)?;
+    if request.accept.contains("diff") || request.accept.contains("patch") {
+        let diff = world.diff(place, number, &pull.last_head);
+        let lines: usize = diff.files.iter().map(|file| file.patch.lines().count()).sum();
+        let (most_files, most_lines) = (world.limits.diff_files, world.limits.diff_lines);
+        let what = if diff.files.len() > most_files {
+            format!("files ({most_files})")
+        } else if lines > most_lines {
+            format!("lines ({most_lines})")
+        } else {
+            return Some(Answer::text(200, &diff.text));
+        };
+        let text = format!("Sorry, the diff exceeded the maximum number of {what}.");
+        let error = json!({"resource": "PullRequest", "field": "diff", "code": "too_large"});
+        let mut answer = Answer::problem(406, &text);
+        answer.body["errors"] = json!([error]);
+        return Some(answer);
+    }
+    let repository = &world.repositories[place];
+    let shown = shape::pull(world, &request.base, repository, number, "pull-request");
+    world.pull_mut(place, number).asked = true;
+    Some(Answer::new(200, shown))
+}
+
+fn files(world: &World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let repository = &world.repositories[place];
+    let head = &repository.pulls.get(&number)?.last_head;
+    let diff = world.diff(place, number, head);
+    // No more than 3000 are listed.
+    let items = diff.files.iter().take(3000);
+    let items = items.map(|file| diff_entry(world, &request.base, repository, head, file));
+    Some(request.page(Some(repository), items.collect()))
 }
 
 fn list(world: &World, request: &Request, place: usize) -> Answer {
@@ -77,7 +129,14 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
         Some((owner, head)) => (owner.to_owned(), head.to_owned()),
         None => (repository.owner.clone(), named),
     };
-    let Some(head_sha) = git::tip(&repository.path, &head) else { return wrong("head") };
+    let name = repository.full_name();
+    let from = world.repositories.iter().find(|other| {
+        let related = other.full_name() == name || other.parent.as_ref() == Some(&name);
+        other.owner.eq_ignore_ascii_case(&owner) && related
+    });
+    let Some(from) = from else { return wrong("head") };
+    let Some(head_sha) = git::tip(&from.path, &head) else { return wrong("head") };
+    let from_name = from.full_name();
     if git::tip(&repository.path, &base).is_none() {
         return wrong("base");
     }
@@ -91,28 +150,31 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
         return custom("body is too long (maximum is 65536 characters)");
     }
     let there = repository.pulls.iter().any(|(number, pull)| {
-        pull.head == head && pull.base == base && repository.issues[number].open
+        (&pull.head, &pull.head_repository, &pull.base) == (&head, &from_name, &base)
+            && repository.issues[number].open
     });
     if there {
         return custom(&format!("A pull request already exists for {owner}:{head}."));
     }
-    if git::ahead(&repository.path, &base, &head) == 0 {
+    if git::contains(&repository.path, &format!("refs/heads/{base}"), &head_sha) {
         return custom(&format!("No commits between {base} and {head}"));
     }
     let number = repository.issues.keys().max().unwrap_or(&0) + 1;
-    let name = repository.full_name();
     let body = request.field("body").as_str().map(str::to_owned);
-    world.add_issue(&name, number, &title, body.as_deref(), Some(&request.login.clone()));
-    let pull = Pull {
-        head,
-        head_repository: name,
-        base,
-        draft,
-        merged: false,
-        reviewers: Vec::new(),
-        last_head: head_sha,
+    let opening = Opening {
+        number,
+        title: &title,
+        body: body.as_deref(),
+        author: &request.login,
+        head_repository: &from_name,
+        head: &head,
+        base: &base,
     };
-    world.repositories[place].pulls.insert(number, pull);
+    world.open_pull(place, &opening);
+    let pull = world.pull_mut(place, number);
+    pull.draft = draft;
+    pull.maintainer_can_modify =
+        from_name != name && *request.field("maintainer_can_modify") != json!(false);
     let repository = &world.repositories[place];
     Answer::new(201, shape::pull(world, &request.base, repository, number, "pull-request"))
 }

@@ -1,0 +1,129 @@
+//! What the sections `review` and `respond` of a configuration file may say, checked when the file is
+//! read, the operator's and the repository's alike.
+
+use super::Mode;
+use super::file::File;
+use super::review::{PathInstructions, glob_of};
+
+/// Inline comments of one review.
+pub const MOST_COMMENTS: usize = 30;
+const MOST_INSTRUCTIONS: usize = 50;
+const LONGEST_INSTRUCTION: usize = 4_000;
+const MOST_ENTRIES: usize = 200;
+const LONGEST_ENTRY: usize = 400;
+const LONGEST_LANGUAGE: usize = 40;
+
+/// What is wrong with the file, in a sentence that names the key.
+pub(super) fn check(file: &File) -> Result<(), String> {
+    if file.mode == Some(Mode::Review) {
+        return Err(
+            "`mode` is `plan` or `execute`; reviews are started by `patchwright review` or \
+                    by a pull request"
+                .to_owned(),
+        );
+    }
+    let review = &file.review;
+    globs("review.paths", review.paths.as_deref())?;
+    globs("review.ignore-paths", review.ignore_paths.as_deref())?;
+    instructions(review.instructions.as_deref().unwrap_or_default())?;
+    entries("review.labels", review.labels.as_deref())?;
+    entries("review.skip-labels", review.skip_labels.as_deref())?;
+    entries("review.skip-authors", review.skip_authors.as_deref())?;
+    if let Some(confidence) = review.minimum_confidence
+        && !(0.0..=1.0).contains(&confidence)
+    {
+        return Err(format!("`review.minimum-confidence` must be from 0 to 1: {confidence}"));
+    }
+    between("review.max-comments", review.max_comments, 1, MOST_COMMENTS)?;
+    if let Some(language) = &review.language {
+        let plain = |c: char| c.is_alphanumeric() || " -_()'".contains(c);
+        let named = language.chars().any(char::is_alphabetic);
+        if !named || language.chars().count() > LONGEST_LANGUAGE || !language.chars().all(plain) {
+            return Err(format!(
+                "`review.language` must be the name of a language, at most {LONGEST_LANGUAGE} \
+                 letters, such as `German`"
+            ));
+        }
+    }
+    let respond = &file.respond;
+    if let Some(mention) = &respond.mention {
+        self::mention(mention).map_err(|why| format!("`respond.mention`: {why}"))?;
+    }
+    between("respond.max-rounds", respond.max_rounds, 1, 100)?;
+    between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+/// Whether this can be the name after `@`.
+pub fn mention(mention: &str) -> Result<(), String> {
+    let name = mention.strip_prefix('@').unwrap_or(mention);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > 39 || !name.chars().all(plain) {
+        return Err("it must be the name of an account, such as `patchwright`".to_owned());
+    }
+    Ok(())
+}
+
+fn between<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: Option<T>,
+    least: T,
+    most: T,
+) -> Result<(), String> {
+    match value {
+        Some(value) if value < least || value > most => {
+            Err(format!("`{key}` must be from {least} to {most}: {value}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn instructions(all: &[PathInstructions]) -> Result<(), String> {
+    if all.len() > MOST_INSTRUCTIONS {
+        return Err(format!("`review.instructions` has more than {MOST_INSTRUCTIONS} entries"));
+    }
+    for one in all {
+        globs("review.instructions", Some(&one.paths))?;
+        if one.paths.is_empty() {
+            return Err("an entry of `review.instructions` names no `paths`".to_owned());
+        }
+        if one.text.trim().is_empty() || one.text.len() > LONGEST_INSTRUCTION {
+            return Err(format!(
+                "a `text` of `review.instructions` must have 1 to {LONGEST_INSTRUCTION} bytes: {}",
+                one.text.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn globs(key: &str, globs: Option<&[String]>) -> Result<(), String> {
+    entries(key, globs)?;
+    for glob in globs.unwrap_or_default() {
+        if glob.starts_with('!') {
+            return Err(format!(
+                "`{glob}` in `{key}` excludes files; list them in `review.ignore-paths` instead"
+            ));
+        }
+        glob_of(glob)
+            .map_err(|err| format!("`{glob}` in `{key}` is not a valid path pattern: {err}"))?;
+    }
+    Ok(())
+}
+
+fn entries(key: &str, entries: Option<&[String]>) -> Result<(), String> {
+    let entries = entries.unwrap_or_default();
+    if entries.len() > MOST_ENTRIES {
+        return Err(format!("`{key}` has more than {MOST_ENTRIES} entries"));
+    }
+    let fine = |entry: &&String| {
+        !entry.trim().is_empty()
+            && entry.len() <= LONGEST_ENTRY
+            && !entry.chars().any(char::is_control)
+    };
+    match entries.iter().find(|entry| !fine(entry)) {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "an entry of `{key}` is empty, longer than {LONGEST_ENTRY} bytes, or not one line"
+        )),
+    }
+}

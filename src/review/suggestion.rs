@@ -1,0 +1,142 @@
+//! Replacements that a person can accept with a click: from what the model wrote to lines that may
+//! stand in the place of the quoted ones, and the block around them.
+
+use super::code::{Fit, Shift, indentation};
+use super::quote::{Reading, is_blank};
+
+/// Longer replacements are not offered, bytes.
+const MAX_BYTES: usize = 16 << 10;
+
+/// The block that GitHub turns into a button; its fence is longer than any run of backticks inside, so
+/// that nothing in it can end it. Ends with a newline.
+pub fn block(replacement: &str) -> String {
+    let fence = "`".repeat(longest_run(replacement).max(2) + 1);
+    let end = if replacement.is_empty() || replacement.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}suggestion\n{replacement}{end}{fence}\n")
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// Whether changes of this file may be offered: never of workflows, which run with the repository's
+/// own permissions.
+pub fn is_allowed(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    !path.starts_with(".github/workflows/")
+}
+
+/// The lines that may take the place of `code`, indented like it; `None` when they would change
+/// nothing, delete everything, or are no text.
+pub(super) fn fitted(
+    replacement: &str,
+    reading: &Reading<'_>,
+    fit: &Fit,
+    code: &[&str],
+) -> Option<String> {
+    if replacement.len() > MAX_BYTES || replacement.contains('\0') || !fit.is_whole_lines() {
+        return None;
+    }
+    let replaced = Reading::new(replacement);
+    let unwrapped =
+        replaced.peeled().filter(|inner| (reading.is_fenced || !is_fence(code)) && inner.is_fenced);
+    let replaced = unwrapped.unwrap_or(replaced);
+    let is_added = replaced.lines.iter().all(|line| line.starts_with('+') || is_blank(line));
+    let unsigned =
+        replaced.peeled().filter(|inner| reading.is_signed && is_added && inner.is_signed);
+    let replaced = unsigned.unwrap_or(replaced);
+    if replaced.is_empty() || replaced.is_cut {
+        return None;
+    }
+    let shifted: Vec<String> = shift(&replaced.lines, fit, code);
+    if shifted == code {
+        return None;
+    }
+    Some(shifted.join("\n"))
+}
+
+fn is_fence(code: &[&str]) -> bool {
+    code.iter()
+        .any(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"))
+}
+
+fn shift(lines: &[&str], fit: &Fit, code: &[&str]) -> Vec<String> {
+    let filled =
+        |line: &str, shifted: String| if is_blank(line) { line.to_owned() } else { shifted };
+    let Fit::Shifted(shift) = fit else {
+        return lines.iter().map(|line| (*line).to_owned()).collect();
+    };
+    lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| match shift {
+            Shift::Add(more) => filled(line, format!("{more}{line}")),
+            Shift::Remove(less) => line.strip_prefix(less.as_str()).unwrap_or(line).to_owned(),
+            // The model left out the indentation of the first line; it may have written it here.
+            Shift::AddToFirst(more) if at == 0 && indentation(line).is_empty() => {
+                format!("{more}{line}")
+            }
+            Shift::AddToFirst(_) => (*line).to_owned(),
+        })
+        .collect::<Vec<String>>()
+        .into_iter()
+        .take(if code.is_empty() { 0 } else { usize::MAX })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
+        let reading = Reading::new(quote);
+        let reading = reading.peeled().unwrap_or(reading);
+        let fit = Fit::of(code, &reading.lines);
+        let fitted = fitted(replacement, &reading, &fit, code);
+        assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
+    }
+
+    #[test]
+    fn replacements_are_indented_like_the_code() {
+        let code = ["    a();", "    b();"];
+        check(&code, "    a();\n    b();", "    c();", Some("    c();"));
+        check(
+            &code,
+            "a();\nb();",
+            "if x {\n    c();\n\n}",
+            Some("    if x {\n        c();\n\n    }"),
+        );
+        check(&code, "      a();\n      b();", "      c();", Some("    c();"));
+        check(&code, "a();\n    b();", "c();\n    d();", Some("    c();\n    d();"));
+        check(&code, "a();\n    b();", "    c();", Some("    c();"));
+        check(&code, "+    a();\n+    b();", "+    c();", Some("    c();"));
+        check(&code, "    a();\n    b();", "```rust\n    c();\n```\n", Some("    c();"));
+    }
+
+    #[test]
+    fn nothing_is_offered_that_changes_nothing_or_is_not_whole_lines() {
+        let code = ["    a();"];
+        check(&code, "a();", "a();", None);
+        check(&code, "    a();", "", None);
+        check(&code, "    a();", "\n", None);
+        check(&code, "    a();", "x\0", None);
+        check(&code, "    a( );", "b();", None);
+        check(&code, "    a();", &"x".repeat(MAX_BYTES + 1), None);
+    }
+
+    #[test]
+    fn nothing_inside_ends_the_block() {
+        assert_eq!(block("a"), "```suggestion\na\n```\n");
+        assert_eq!(block("```\ncode\n```\n"), "````suggestion\n```\ncode\n```\n````\n");
+        assert_eq!(block("a ````` b\n~~~"), "``````suggestion\na ````` b\n~~~\n``````\n");
+        assert_eq!(block(""), "```suggestion\n```\n");
+    }
+
+    #[test]
+    fn workflows_are_left_alone() {
+        assert!(!is_allowed(".github/workflows/ci.yml"));
+        assert!(!is_allowed(".GitHub/Workflows/ci.yml"));
+        assert!(is_allowed(".github/dependabot.yml"));
+        assert!(is_allowed("src/main.rs"));
+    }
+}

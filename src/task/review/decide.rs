@@ -1,0 +1,191 @@
+//! How a review ended, decided from what was recorded: what was found and where it stands, what was
+//! shown, how the agent stopped.
+
+use super::admit::Admitted;
+use super::open::Opened;
+use super::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
+use super::scope::Scope;
+use super::written::{self, Written};
+use crate::config::review::Review;
+use crate::review::anchor::{Anchor, Anchored, Index};
+use crate::review::finding::Finding;
+use crate::sandbox::PreparedImage;
+use crate::task::agent_phase::Worked;
+use crate::task::decide;
+use crate::task::outcome::{Conclusion, Outcome};
+use crate::task::plan::Plan;
+use crate::task::run::Run;
+use crate::task::workspace::Workspace;
+use crate::tools::review::Desk;
+use crate::verify::Evidence;
+
+/// Files of the head that are read for their lines.
+const MAX_FILE: usize = 4 << 20;
+
+/// What the decision is made of.
+pub struct Ending<'a> {
+    pub run: &'a Run<'a>,
+    pub admitted: &'a Admitted,
+    pub opened: &'a Opened,
+    /// The repository at the base branch, and at the head.
+    pub base: &'a Workspace,
+    pub head: &'a Workspace,
+    pub image: &'a PreparedImage,
+    pub scope: &'a Scope,
+    /// The commit that was reviewed before, when only what came after it was read.
+    pub since: Option<String>,
+    pub desk: &'a Desk<'a>,
+    pub worked: &'a Worked,
+    pub evidence: Evidence,
+}
+
+/// Places what was found and says how the review ended.
+pub fn reviewed(ending: Ending<'_>) -> Reviewed {
+    let Ending { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
+    let Written { summary, findings: said, trouble } = last_words(&ending);
+    let rules = &run.config.review;
+    let found = worked.stopped.findings.iter().cloned().chain(said);
+    let (findings, below) = placed(rules, opened, found);
+    let coverage = coverage(opened, scope, desk);
+    let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
+    let provenance = decide::provenance(run, base, image, worked);
+    Reviewed {
+        run: run.folder.id.clone(),
+        repository: admitted.repository.id.clone(),
+        number: admitted.pull.number,
+        head: opened.head.to_string(),
+        base: opened.base.to_string(),
+        since: ending.since,
+        conclusion,
+        reason,
+        summary,
+        findings,
+        below,
+        coverage,
+        evidence: ending.evidence,
+        spending: decide::spending(run, worked),
+        notes: provenance.input_notes.clone(),
+        provenance,
+    }
+}
+
+/// The final message, with findings that were written into it.
+fn last_words(ending: &Ending<'_>) -> Written {
+    let desk = ending.desk;
+    let resolve = |path: &str| {
+        let file = desk.find(path).and_then(|at| desk.diff.files.get(at));
+        file.map_or_else(|| path.to_owned(), |file| file.path.clone())
+    };
+    let read = |path: &str| ending.head.file_now(path).filter(|content| content.len() <= MAX_FILE);
+    written::read(&ending.worked.stopped.final_message, &resolve, &read)
+}
+
+/// Findings at or above the thresholds with their places, the most important first, and how many are
+/// below.
+fn placed(
+    rules: &Review,
+    opened: &Opened,
+    found: impl Iterator<Item = Finding>,
+) -> (Vec<Anchored>, usize) {
+    let is_wanted = |finding: &Finding| {
+        finding.priority <= rules.minimum_priority && finding.confidence >= rules.minimum_confidence
+    };
+    let (wanted, below): (Vec<Finding>, Vec<Finding>) = found.partition(is_wanted);
+    let index = Index::new(&opened.diff);
+    let mut placed: Vec<Anchored> =
+        wanted.into_iter().map(|finding| index.anchor(finding)).collect();
+    if !rules.suggestions {
+        placed.iter_mut().for_each(|anchored| anchored.suggestion = None);
+    }
+    placed.sort_by(|one, other| {
+        let (a, b) = (&one.finding, &other.finding);
+        a.priority
+            .cmp(&b.priority)
+            .then(b.confidence.total_cmp(&a.confidence))
+            .then_with(|| a.path.cmp(&b.path))
+            .then_with(|| line(one).cmp(&line(other)))
+    });
+    (placed, below.len())
+}
+
+fn line(anchored: &Anchored) -> u32 {
+    match &anchored.anchor {
+        Anchor::Lines { line, .. } => *line,
+        Anchor::File { .. } | Anchor::Nowhere { .. } => 0,
+    }
+}
+
+fn coverage(opened: &Opened, scope: &Scope, desk: &Desk<'_>) -> Coverage {
+    let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
+    let files = &opened.diff.files;
+    let mut coverage = Coverage {
+        files: files.len(),
+        lines: files.iter().map(|file| lines(file.added, file.deleted)).sum(),
+        skipped: scope.skipped.clone(),
+        ..Coverage::default()
+    };
+    for at in scope.order.iter().copied() {
+        let Some(file) = files.get(at) else { continue };
+        let (read, whole) = desk.read(at);
+        coverage.read_lines += read;
+        if whole {
+            coverage.read_files += 1;
+        } else {
+            coverage.skipped.push(Skipped {
+                path: file.path.clone(),
+                lines: lines(file.added, file.deleted).saturating_sub(read),
+                why: SkippedBecause::NotRead,
+            });
+        }
+    }
+    coverage.skipped.sort_by(|one, other| (other.why, &one.path).cmp(&(one.why, &other.path)));
+    coverage
+}
+
+/// The agent's stop decides first, then whether its words could be read, then whether all was read.
+fn conclude(
+    worked: &Worked,
+    coverage: &Coverage,
+    trouble: Option<String>,
+    findings: &[Anchored],
+) -> (Conclusion, Option<String>) {
+    let stop = &worked.stopped.reason;
+    if let Some(conclusion) = decide::of_stop(stop) {
+        return (conclusion, Some(stop.sentence()));
+    }
+    if let Some(trouble) = trouble {
+        let kept = match findings.len() {
+            0 => "the message is kept as the summary".to_owned(),
+            1 => "1 finding could be".to_owned(),
+            several => format!("{several} findings could be"),
+        };
+        let why = format!("findings in the final message cannot be read ({trouble}); {kept}");
+        return (Conclusion::Partial, Some(why));
+    }
+    if coverage.is_complete() {
+        return (Conclusion::Done, None);
+    }
+    let unread = coverage.skipped.iter().filter(|it| it.why == SkippedBecause::NotRead);
+    let (count, lines) = unread.fold((0, 0), |(count, sum), it| (count + 1, sum + it.lines));
+    let files = if count == 1 { "file was" } else { "files were" };
+    (
+        Conclusion::Partial,
+        Some(format!("{count} changed {files} not read completely ({lines} lines)")),
+    )
+}
+
+/// The review as an outcome, for what all runs have: the journal's last line and the report.
+pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
+    Outcome {
+        run: reviewed.run.clone(),
+        conclusion: reviewed.conclusion,
+        reason: reviewed.reason.clone(),
+        final_message: reviewed.summary.clone(),
+        plan,
+        change: None,
+        evidence: reviewed.evidence.clone(),
+        judgement: crate::policy::Judgement::default(),
+        spending: reviewed.spending.clone(),
+        provenance: reviewed.provenance.clone(),
+    }
+}

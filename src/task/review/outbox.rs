@@ -1,0 +1,109 @@
+//! What posting needs of a run: where to write, as whom, and what was written already.
+//!
+//! A run that was killed is repeated with its journal: what it did is not done again, and what it
+//! meant to do is looked for on the forge first.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::admit::Admitted;
+use crate::agent::journal::Entry;
+use crate::cli::ui::Ui;
+use crate::config::Config;
+use crate::error::Result;
+use crate::forge::{Account, Forge, RepositoryId};
+use crate::redact::Redactor;
+use crate::task::folder::RunFolder;
+use crate::task::run::Run;
+
+/// Where a review is written, and what it may use.
+#[derive(Clone, Copy)]
+pub struct Outbox<'a> {
+    pub forge: &'a dyn Forge,
+    pub config: &'a Config,
+    pub redactor: &'a Redactor,
+    pub ui: Ui,
+    pub repository: &'a RepositoryId,
+    pub number: u64,
+    /// Our own account, when the forge tells.
+    pub viewer: Option<&'a Account>,
+    /// The run's journal; absent when a review of another run is posted.
+    pub folder: Option<&'a RunFolder>,
+}
+
+impl<'a> Outbox<'a> {
+    /// The outbox of a run.
+    ///
+    /// # Errors
+    /// In a world without a forge.
+    pub fn of(run: &'a Run<'_>, admitted: &'a Admitted) -> Result<Outbox<'a>> {
+        Ok(Outbox {
+            forge: run.world.forge()?.as_ref(),
+            config: &run.config,
+            redactor: &run.world.redactor,
+            ui: run.around.ui,
+            repository: &admitted.repository.id,
+            number: admitted.pull.number,
+            viewer: admitted.viewer.as_ref(),
+            folder: Some(&run.folder),
+        })
+    }
+
+    /// We wrote it. When the forge does not tell who we are, only what a bot wrote may be ours: people
+    /// can copy a marker.
+    pub fn is_ours(&self, author: &Account) -> bool {
+        is_ours(self.viewer, author)
+    }
+
+    /// What an earlier attempt of this run recorded about an effect.
+    pub fn recorded<T: DeserializeOwned>(&self, effect: &str) -> Option<T> {
+        self.folder?.find(|entry| match entry {
+            Entry::EffectDone { effect: done, detail, .. } if done == effect => {
+                serde_json::from_value(detail.clone()).ok()
+            }
+            _ => None,
+        })
+    }
+
+    /// Says in the journal what is about to be written.
+    pub fn intends(&self, effect: &str, detail: &impl Serialize) -> Result<()> {
+        let Some(folder) = self.folder else { return Ok(()) };
+        let entry = Entry::EffectIntended {
+            effect: effect.to_owned(),
+            key: self.key(),
+            detail: json!(detail),
+        };
+        folder.journal.append(&entry).map(drop)
+    }
+
+    /// Says in the journal what has been written.
+    pub fn did(&self, effect: &str, detail: &impl Serialize) -> Result<()> {
+        let Some(folder) = self.folder else { return Ok(()) };
+        let entry =
+            Entry::EffectDone { effect: effect.to_owned(), key: self.key(), detail: json!(detail) };
+        folder.journal.append(&entry).map(drop)
+    }
+
+    fn key(&self) -> String {
+        format!("{}#{}", self.repository, self.number)
+    }
+}
+
+/// See [`Outbox::is_ours`].
+pub fn is_ours(viewer: Option<&Account>, author: &Account) -> bool {
+    // REST writes `name[bot]`, GraphQL `name` and says that it is a bot.
+    let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
+    match viewer {
+        Some(viewer) => {
+            let both = is_bot(viewer) == is_bot(author);
+            both && bare(&viewer.login) == bare(&author.login)
+        }
+        None => is_bot(author),
+    }
+}
+
+/// An app or another machine account.
+pub fn is_bot(account: &Account) -> bool {
+    account.is_bot || account.login.ends_with("[bot]")
+}

@@ -1,0 +1,44 @@
+//! The files that every review leaves, however it ended: `findings.json`, `findings.sarif`,
+//! `review.json`, `report.html`, `result.json`.
+
+use serde_json::{Value, json};
+
+use super::files;
+use super::outcome::Reviewed;
+use super::publish::Published;
+use crate::error::Result;
+use crate::task::outcome::Outcome;
+use crate::task::run::Run;
+use crate::task::salvage;
+
+/// Writes the findings before anything is published, so that a failing forge loses nothing.
+pub fn write(run: &Run<'_>, reviewed: &Reviewed) -> Result<()> {
+    files::write(&run.folder, &run.world.redactor, reviewed, &[])
+}
+
+/// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
+/// not fatal.
+pub fn write_report(
+    run: &Run<'_>,
+    reviewed: &Reviewed,
+    outcome: &Outcome,
+    published: Option<&Published>,
+) {
+    let result =
+        serde_json::to_string_pretty(&result(run, reviewed, published)).unwrap_or_default();
+    salvage::write_page(run, outcome, "");
+    if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
+        run.around.ui.say(&failure.to_string());
+    }
+}
+
+/// The review in a form for programs: `result.json`, and the last line of `--json`.
+pub fn result(run: &Run<'_>, reviewed: &Reviewed, published: Option<&Published>) -> Value {
+    let mut whole = serde_json::to_value(reviewed).unwrap_or_default();
+    if let Value::Object(fields) = &mut whole {
+        fields.insert("is".to_owned(), json!("result"));
+        fields.insert("published".to_owned(), json!(published));
+        fields.insert("folder".to_owned(), json!(run.folder.path));
+    }
+    serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
+}

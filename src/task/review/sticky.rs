@@ -1,0 +1,77 @@
+//! The one comment on the pull request that is edited in place. It never costs the review: trouble
+//! with it is said.
+
+use super::earlier::links;
+use super::post::Posted;
+use super::publish::{Origin, Work};
+use crate::error::Result;
+use crate::forge::ForgeError;
+use crate::report::review::sticky::{self, Sticky};
+use crate::report::{self, review};
+use crate::review::incremental::Memory;
+
+/// Writes it. The inner error says why we may not.
+pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(), String>> {
+    if let Some(why) = &posted.may_not {
+        return Ok(Err(why.clone()));
+    }
+    let outbox = &work.outbox;
+    if outbox.recorded::<u64>("sticky").is_some() {
+        return Ok(Ok(()));
+    }
+    // The new comments have addresses now.
+    let newest = match posted.inline {
+        0 => None,
+        _ => outbox.forge.threads(outbox.repository, outbox.number).await.ok(),
+    };
+    let newest = newest.map(|threads| links(outbox, &threads)).unwrap_or_default();
+    let link = |fingerprint: &str| {
+        let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
+        new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
+    };
+    let memory = memory(work);
+    let latest = work.reviews.iter().rev().find(|review| outbox.is_ours(&review.author));
+    let body = sticky::comment(&Sticky {
+        reviewed: work.reviewed,
+        known: &work.settled.findings,
+        links: &link,
+        review_url: posted.url.as_deref().or(latest.map(|review| review.html_url.as_str())),
+        remarks: &posted.remarks,
+        memory: &memory,
+        mention: &outbox.config.respond.mention,
+    });
+    let marker = report::marker(review::PURPOSE, &work.reviewed.run);
+    outbox.intends("sticky", &work.earlier.sticky)?;
+    let body = outbox.redactor.redact(&body);
+    let known = work.earlier.sticky;
+    let comment =
+        outbox.forge.upsert_comment(outbox.repository, outbox.number, &marker, known, &body).await;
+    match comment {
+        Ok(comment) => outbox.did("sticky", &comment.id)?,
+        Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
+            // With the review posted, there is nothing to hand over.
+            if posted.review.is_none() {
+                return Ok(Err(err.to_string()));
+            }
+            outbox.ui.say(&format!("no sticky comment: {err}"));
+        }
+        Err(err) => outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
+    }
+    Ok(Ok(()))
+}
+
+/// What the next review starts from. Only what we read ourselves, and read completely, need not be
+/// read again.
+fn memory(work: &Work<'_>) -> Memory {
+    let earlier = &work.earlier.memory;
+    let is_read = work.origin == Origin::Here
+        && review::is_whole(work.reviewed)
+        && review::is_anything(work.reviewed);
+    let (head, base) = if is_read {
+        (work.reviewed.head.clone(), work.reviewed.base.clone())
+    } else {
+        (earlier.head.clone(), earlier.base.clone())
+    };
+    let findings = work.settled.findings.clone();
+    Memory { head, base, findings, paused: earlier.paused }
+}

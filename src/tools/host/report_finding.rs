@@ -1,0 +1,149 @@
+//! `report_finding`: one thing that is wrong with the change under review, and the code that shows it.
+
+use std::sync::PoisonError;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{HostCall, Tool};
+use crate::agent::journal::Entry;
+use crate::report::text;
+use crate::review::finding::{Category, Finding, Priority};
+use crate::tools::review::Desk;
+use crate::tools::{Effect, ToolError, ToolOutput, schema};
+
+/// Most findings of one review.
+const MAX_FINDINGS: usize = 200;
+/// Characters of a title that are kept.
+const MAX_TITLE: usize = 200;
+/// Bytes of a body, a quote and a replacement.
+const MAX_BODY: usize = 16 << 10;
+const MAX_CODE: usize = 8 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Changed file, relative to the root of the repository.
+    path: String,
+    /// The lines that it is about, copied from the file exactly: whole lines, without signs and numbers,
+    /// as few as show the problem.
+    quote: String,
+    /// Number of the first quoted line.
+    line: Option<u32>,
+    /// What is wrong, in one line.
+    title: String,
+    /// Why it is wrong, when it shows and what to do about it; Markdown.
+    body: String,
+    /// 0: must not be merged like this; 1: fix it in this pull request; 2: fix it some time; 3: nice to
+    /// have.
+    #[schemars(range(min = 0, max = 3))]
+    priority: u8,
+    /// How sure you are that it is a real problem, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    confidence: f64,
+    category: Category,
+    /// What stands in place of the quoted lines; only when it is complete and you are sure.
+    replacement: Option<String>,
+}
+
+pub struct ReportFinding;
+
+#[async_trait]
+impl Tool for ReportFinding {
+    fn name(&self) -> &'static str {
+        "report_finding"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schema::of::<Args>()
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let args: Args = crate::tools::guest::parse_args(self.name(), args)?;
+        let desk = super::desk(ctx)?;
+        let (finding, place) = checked(desk, args)?;
+        // Held from the comparison to the entry: calls of one reply run side by side.
+        let mut findings = ctx.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = findings.iter().position(|known| is_same(known, &finding)) {
+            return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
+        }
+        if findings.len() >= MAX_FINDINGS {
+            return Err(ToolError::tell(format!(
+                "not reported: {MAX_FINDINGS} findings are the most of one review. End with the \
+                 summary"
+            )));
+        }
+        ctx.journal
+            .append(&Entry::Found { finding: finding.clone() })
+            .map_err(|failure| ToolError::Broken(failure.to_string()))?;
+        findings.push(finding);
+        Ok(ToolOutput::text(format!("Finding {}: {place}", findings.len())))
+    }
+}
+
+/// The finding as it is kept, and where it stands; or what has to be different.
+fn checked(desk: &Desk<'_>, args: Args) -> Result<(Finding, String), ToolError> {
+    let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
+    let title = text::cut(&text::line(&args.title), MAX_TITLE);
+    if title.is_empty() {
+        return refuse("`title` is empty; say in one line what is wrong");
+    }
+    if args.body.trim().is_empty() {
+        return refuse("`body` is empty; say why it is wrong and when it shows");
+    }
+    if args.quote.trim().is_empty() {
+        return refuse("`quote` is empty; copy the lines that it is about from the file");
+    }
+    let code = args.quote.len().max(args.replacement.as_ref().map_or(0, String::len));
+    if args.body.len() > MAX_BODY || code > MAX_CODE {
+        return refuse("it is too long; quote only the lines that show the problem");
+    }
+    let Ok(priority) = Priority::try_from(args.priority) else {
+        return refuse("`priority` is 0, 1, 2 or 3");
+    };
+    if !(0.0..=1.0).contains(&args.confidence) {
+        return refuse("`confidence` is a number from 0 to 1");
+    }
+    let file = desk.find(&args.path).and_then(|at| desk.diff.files.get(at));
+    let finding = Finding {
+        path: file.map_or_else(|| args.path.trim().to_owned(), |file| file.path.clone()),
+        quote: args.quote,
+        line: args.line,
+        title,
+        body: args.body.trim().to_owned(),
+        priority,
+        confidence: args.confidence,
+        category: args.category,
+        replacement: args.replacement,
+    };
+    let placed = if file.is_some() {
+        (desk.place)(&finding)
+    } else {
+        let nearest = desk.nearest(&finding.path);
+        Err(format!(
+            "this file is not changed by the pull request; the nearest that are: {nearest}"
+        ))
+    };
+    match placed {
+        Ok(place) => Ok((finding, place)),
+        Err(why) if desk.is_first_time(&finding) => Err(ToolError::tell(format!(
+            "not reported yet: {why}\nCorrect it and report it again. When it is right as it is, report \
+             it unchanged: it is then kept without a place on the diff"
+        ))),
+        Err(_) => Ok((finding, "kept without a place on the diff".to_owned())),
+    }
+}
+
+/// The same lines of the same file, and the same words about them.
+fn is_same(known: &Finding, new: &Finding) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    known.path == new.path
+        && words(&known.quote) == words(&new.quote)
+        && (known.line == new.line || known.line.is_none() || new.line.is_none())
+        && words(&known.title) == words(&new.title)
+}

@@ -1,0 +1,341 @@
+//! Mentions in comments: which of them count, and what they ask for.
+
+use std::fmt::Write as _;
+
+use patchwright::event::mention::{Command, parse};
+use proptest::prelude::*;
+
+fn fix(words: &str) -> Option<Command> {
+    Some(Command::Fix { words: words.to_owned() })
+}
+
+fn ask(words: &str) -> Option<Command> {
+    Some(Command::Ask { words: words.to_owned() })
+}
+
+fn plan(words: &str) -> Option<Command> {
+    Some(Command::Plan { words: words.to_owned() })
+}
+
+fn approve(hash: &str) -> Option<Command> {
+    Some(Command::Approve { hash: hash.to_owned() })
+}
+
+const REVIEW: Option<Command> = Some(Command::Review { full: false });
+const FULL: Option<Command> = Some(Command::Review { full: true });
+
+#[track_caller]
+fn check(table: impl IntoIterator<Item = (&'static str, Option<Command>)>) {
+    let mut wrong = String::new();
+    for (body, expected) in table {
+        let found = parse(body, "patchwright");
+        if found != expected {
+            let _ = writeln!(wrong, "{body:?}\n  expected {expected:?}\n  found    {found:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn each_command_is_understood() {
+    check([
+        ("@patchwright fix the typo", fix("the typo")),
+        ("@Patchwright FIX the typo", fix("the typo")),
+        ("@patchwright: fix the typo", fix("the typo")),
+        ("@patchwright, please fix the typo", fix("the typo")),
+        ("@patchwright\nfix the typo", fix("the typo")),
+        ("**@patchwright** fix the typo", fix("the typo")),
+        ("@patchwright fix", fix("")),
+        ("This overflows. @patchwright fix", fix("This overflows.")),
+        ("@patchwright fix:\r\n\r\n```rust\r\nlet a = 1;\r\n```\r\n> and this", {
+            fix("```rust\r\nlet a = 1;\r\n```\r\n> and this")
+        }),
+        ("@patchwright plan a new parser", plan("a new parser")),
+        ("@patchwright approve 0a1b2c3d4e5f", approve("0a1b2c3d4e5f")),
+        ("@patchwright approve `0A1B2C3D4E5F`.", approve("0a1b2c3d4e5f")),
+        ("@patchwright approve", approve("")),
+        ("@patchwright approve this, will you?", ask("approve this, will you?")),
+        ("@patchwright review", REVIEW),
+        ("@patchwright review this PR again, please", REVIEW),
+        ("@patchwright review full", FULL),
+        ("@patchwright full review", FULL),
+        ("@patchwright review everything", FULL),
+        ("@patchwright review comments say what?", ask("review comments say what?")),
+        ("@patchwright fix-ci", Some(Command::FixCi)),
+        ("@patchwright fix CI", Some(Command::FixCi)),
+        ("@patchwright fix ci please.", Some(Command::FixCi)),
+        ("@patchwright fix ci caching in the docs", fix("ci caching in the docs")),
+        ("@patchwright stop", Some(Command::Stop)),
+        ("@patchwright stop it, thanks", Some(Command::Stop)),
+        ("@patchwright help", Some(Command::Help)),
+        ("@patchwright", Some(Command::Help)),
+        ("@patchwright!", Some(Command::Help)),
+        ("@patchwright help me with this", ask("help me with this")),
+        ("@patchwright ask why?", ask("why?")),
+        ("@patchwright why is this unsafe?", ask("why is this unsafe?")),
+        ("Why is this unsafe, @patchwright?", ask("Why is this unsafe,")),
+        ("Hello.\n\n@patchwright why?", ask("Hello.\n\nwhy?")),
+        ("请@patchwright fix 一下", fix("一下")),
+        ("@patchwright，why", ask("，why")),
+    ]);
+}
+
+#[test]
+fn a_slash_at_the_beginning_of_a_line_is_a_mention_too() {
+    check([
+        ("/patchwright fix the typo", fix("the typo")),
+        ("Thanks.\n\n  /patchwright review", REVIEW),
+        ("/patchwright", Some(Command::Help)),
+        ("run /patchwright fix it", None),
+        ("see src/patchwright fix it", None),
+        ("/patchwright/src is large", None),
+        ("> /patchwright fix it", None),
+        ("    /patchwright fix it", None),
+    ]);
+}
+
+#[test]
+fn the_first_mention_that_counts_wins() {
+    check([
+        ("@patchwright review\n\n@patchwright fix it", REVIEW),
+        ("> @patchwright review\n\n@patchwright fix it", fix("it")),
+        ("`@patchwright review` is what I tried. @patchwright help", Some(Command::Help)),
+        ("@patchwright fix ci\n\nIt fails since Monday.", Some(Command::FixCi)),
+        ("@patchwright help\n\n-- \nAnn", Some(Command::Help)),
+    ]);
+}
+
+#[test]
+fn a_part_of_a_longer_name_is_no_mention() {
+    let names = [
+        "@patchwright-next",
+        "@patchwright/team",
+        "@patchwright[bot]",
+        "@patchwright.dev",
+        "@patchwrights",
+        "@patchwright's",
+        "@patchwright@example.org",
+        "x@patchwright",
+        "me.and@patchwright",
+        "é@patchwright",
+        "/@patchwright",
+        "@@patchwright",
+        "\\@patchwright",
+        "\"@patchwright",
+        "'@patchwright",
+        "“@patchwright",
+        "@patch\u{200b}wright",
+        "@\u{200b}patchwright",
+        "@patchwrig\u{212a}t",
+        "patchwright",
+        "<mailto:@patchwright>",
+        "mail@patchwright.example",
+    ];
+    for name in names {
+        let body = format!("{name} fix it");
+        assert_eq!(parse(&body, "patchwright"), None, "{body}");
+    }
+}
+
+#[test]
+fn quotations_code_comments_and_links_are_not_the_writers_words() {
+    let bodies = [
+        "> @patchwright fix it",
+        "  > @patchwright fix it",
+        ">> @patchwright fix it",
+        "> they said:\n@patchwright fix it",
+        "- > @patchwright fix it",
+        "1. > @patchwright fix it",
+        "> - list\n@patchwright fix it",
+        "`@patchwright fix it`",
+        "`` ` @patchwright fix it ``",
+        "`over\n@patchwright fix it\nlines`",
+        "```\n@patchwright fix it\n```",
+        "```sh\n@patchwright fix it",
+        "````\n```\n@patchwright fix it\n````",
+        "~~~\n@patchwright fix it\n~~~",
+        "~~~\n```\n@patchwright fix it\n~~~\n",
+        "```\n    ```\n@patchwright fix it\n```",
+        "- ```\n  @patchwright fix it\n  ```",
+        "- a\n\n  ```\n  @patchwright fix it\n  ```",
+        "text\n```\n@patchwright fix it\n```\n",
+        "    @patchwright fix it",
+        "\t@patchwright fix it",
+        "text\n\n    @patchwright fix it",
+        "- text\n\n      @patchwright fix it",
+        "> text\n\n    @patchwright fix it",
+        "<!-- @patchwright fix it -->",
+        "<!--\n\n@patchwright fix it\n\n-->",
+        "<!-- @patchwright fix it",
+        "text <!-- @patchwright fix it --> text",
+        "[@patchwright fix it](https://example.org)",
+        "[a](https://example.org/ \"@patchwright fix it\")",
+        "[a](https://example.org/@patchwright)",
+        "![ @patchwright fix it](a.png)",
+        "[a @patchwright fix it][b]\n\n[b]: x",
+        "[b]: https://example.org '@patchwright fix it'",
+        "https://example.org/?a=(@patchwright)",
+        "<https://example.org/?a= @patchwright >",
+        "<code>@patchwright fix it</code>",
+        "<pre>\n\n@patchwright fix it\n\n</pre>",
+        "<blockquote>\n\n@patchwright fix it\n\n</blockquote>",
+        "<blockquote><blockquote></blockquote>\n\n@patchwright fix it\n",
+        "<a href=\"x\" title=\" @patchwright fix it\">a</a>",
+        "<a href='x'> @patchwright fix it</a>",
+    ];
+    for body in bodies {
+        assert_eq!(parse(body, "patchwright"), None, "{body}");
+    }
+}
+
+#[test]
+fn what_stands_around_quotations_and_code_counts() {
+    check([
+        ("> quoted\n\n@patchwright fix it", fix("it")),
+        ("> # title\n@patchwright fix it", fix("it")),
+        (">\n@patchwright fix it", fix("it")),
+        ("> quoted\n- @patchwright fix it", fix("it")),
+        ("```\ncode\n```\n@patchwright fix it", fix("it")),
+        ("    code\n\n@patchwright fix it", fix("it")),
+        ("```inline``` @patchwright fix it", fix("it")),
+        ("a ` b @patchwright fix it", fix("it")),
+        ("a `` b ` c `` @patchwright fix it", fix("it")),
+        ("a ` b\n\n@patchwright fix it with `c`", fix("it with `c`")),
+        ("- `a` b\n- @patchwright fix it", fix("it")),
+        ("text\n    @patchwright fix it", fix("it")),
+        ("- text\n\n  @patchwright fix it", fix("it")),
+        ("1. text\n\n   @patchwright fix it", fix("it")),
+        ("# @patchwright fix it", fix("it")),
+        ("- [ ] @patchwright fix it", fix("it")),
+        ("| a | @patchwright fix it", fix("it")),
+        ("<!-- hidden --> @patchwright fix it", fix("it")),
+        ("<!-- hidden -->\n@patchwright fix it", fix("it")),
+        ("a < b @patchwright fix it", fix("it")),
+        ("a <!-- b @patchwright fix it", fix("it")),
+        ("<details>\n<summary>x</summary>\n\n@patchwright fix it", fix("it")),
+        ("<p>@patchwright fix it", fix("it")),
+        ("[a](b) @patchwright fix it", fix("it")),
+        ("[a](b c @patchwright fix it", fix("it")),
+        ("(@patchwright fix it)", fix("it)")),
+        ("see https://example.org @patchwright fix it", fix("it")),
+        ("*hm* _@patchwright_ fix it", fix("it")),
+        ("@patchwright_ fix it", fix("it")),
+        ("text\r\n\r\n@patchwright fix it\r\n", fix("it")),
+    ]);
+}
+
+#[test]
+fn thanks_copies_and_dismissals_ask_nothing() {
+    check([
+        ("Thanks @patchwright!", None),
+        ("@patchwright thank you, great work", None),
+        ("cc @patchwright", None),
+        ("@patchwright ignore", None),
+        ("@patchwright dismiss this", None),
+        ("no mention at all", None),
+        ("", None),
+    ]);
+}
+
+#[test]
+fn the_name_can_be_another() {
+    assert_eq!(parse("@Acme-Bot fix it", "@acme-bot"), fix("it"));
+    assert_eq!(parse("@patchwright fix it", "acme-bot"), None);
+    assert_eq!(parse("@ fix it", ""), None);
+}
+
+#[test]
+fn words_are_bounded_and_whole_characters() {
+    let body = format!("@patchwright fix {}", "ä".repeat(100_000));
+    let Some(Command::Fix { words }) = parse(&body, "patchwright") else { panic!("no fix") };
+    assert!(words.len() <= 32 << 10 && words.len() > 30 << 10);
+}
+
+#[test]
+fn hostile_comments_are_read_in_one_go() {
+    let parts = [
+        "`",
+        "``",
+        "` ",
+        "[",
+        "](",
+        "][",
+        "](a ",
+        "[a](",
+        "](\"",
+        "<",
+        "<a ",
+        "<a",
+        "<!--",
+        "<!-- ",
+        "> ",
+        "- ",
+        "1. ",
+        "\t",
+        "*",
+        "@patchwright-",
+        "@patchwrigh",
+        "<pre>",
+        "<blockquote>",
+        "```\n",
+        "- \n",
+        "\\",
+        "http://",
+        "(",
+        "<b><",
+        "</",
+        "<a></",
+        "<div>\n",
+        "[x]: ",
+        "\r\n",
+        "\n<!",
+        "\n<pre",
+    ];
+    for part in parts {
+        let text = part.repeat((256 << 10) / part.len());
+        for body in [format!("{text}\n\n@patchwright fix"), format!("@patchwright fix {text}")] {
+            let _ = parse(&body, "patchwright");
+        }
+    }
+    // Runs of every length, none of which closes.
+    let runs: String = (1..700).map(|length| "`".repeat(length) + " ").collect();
+    let _ = parse(&format!("{runs}@patchwright fix"), "patchwright");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read(body in any::<String>(), name in any::<String>()) {
+        let _ = parse(&body, &name);
+        let _ = parse(&format!("{body}@patchwright{name}"), "patchwright");
+    }
+
+    #[test]
+    fn any_markup_is_read(parts in prop::collection::vec(prop::sample::select(vec![
+        "`", "``", "```\n", "~~~\n", "> ", "- ", "1. ", "    ", "\t", "\n", "\r\n", "\n\n", "[", "](",
+        ")", "][x]", "<!--", "-->", "<pre>", "</pre>", "<a b='", "'>", "<blockquote>", "</blockquote>",
+        "@patchwright", " fix ", "/patchwright", "\\", "é", "語", "https://", "#", "<p>", ":",
+    ]), 0..40)) {
+        let _ = parse(&parts.concat(), "patchwright");
+    }
+
+    #[test]
+    fn what_is_in_a_fence_never_counts(lines in prop::collection::vec("[ -_a-z@>]{0,30}", 0..8)) {
+        let body = format!("```\n{}\n@patchwright fix\n", lines.join("\n"));
+        prop_assert_eq!(parse(&body, "patchwright"), None);
+    }
+
+    #[test]
+    fn what_is_quoted_never_counts(lines in prop::collection::vec("[ -~]{0,30}", 1..8)) {
+        let quoted: String = lines.iter().map(|line| format!("> {line} @patchwright fix\n")).collect();
+        prop_assert_eq!(parse(&quoted, "patchwright"), None);
+    }
+
+    #[test]
+    fn a_plain_comment_keeps_its_words(words in "[a-z]{1,8}( [a-z]{1,8}){0,6}") {
+        prop_assert_eq!(
+            parse(&format!("> earlier\n\n@patchwright fix {words}"), "patchwright")
+                .filter(|command| *command != Command::FixCi),
+            (words != "ci" && words != "ci please").then(|| Command::Fix { words: words.clone() })
+        );
+    }
+}

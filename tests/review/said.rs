@@ -1,0 +1,125 @@
+//! What models say that is not as it should be, and reviews that end before they are through: nothing
+//! is lost, nothing is asked twice.
+
+use expect_test::expect;
+use serde_json::json;
+
+use super::{last_words, outputs, pull, report, result, review};
+use crate::support::model::{call, quota, say};
+use crate::support::world::TestWorld;
+
+#[test]
+fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
+    let wrong_path = json!({"path": "src/calc.sh"});
+    let wrong_quote = json!({"quote": "  echo $(($1 / $3))", "title": "Wrong variable"});
+    let turns = [
+        report(&wrong_path),
+        report(&wrong_quote),
+        report(&wrong_quote),
+        report(&json!({"title": " "})),
+        report(&json!({"priority": 7})),
+        report(&json!({"category": "nitpick"})),
+        report(&json!({"path": "./calc.sh"})),
+        report(&json!({})),
+        last_words(),
+    ];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--dry-run"]).expect(0);
+    expect![[""]].assert_eq(&outputs(&world).join("\n---\n"));
+    let result = result(&world);
+    let findings = result["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    let titles: Vec<&str> =
+        findings.iter().filter_map(|found| found["finding"]["title"].as_str()).collect();
+    assert!(titles.contains(&"Wrong variable"), "{titles:?}");
+}
+
+#[test]
+fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
+    let turns = [
+        call("run_check", json!({"check": "rm -rf /"})),
+        call("run_check", json!({"check": "`sh ./test.sh`"})),
+        call("read_diff", json!({"path": "README.md"})),
+        call("read_diff", json!({})),
+        call("shell_command", json!({"command": "id"})),
+        last_words(),
+    ];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    assert!(outputs[1].starts_with("Exit code: 0"), "{outputs:?}");
+    let rest = [&outputs[0], &outputs[2], &outputs[3], &outputs[4]].map(String::as_str);
+    expect![[""]].assert_eq(&rest.join("\n---\n"));
+}
+
+#[test]
+fn findings_in_the_final_message_are_taken_too() {
+    let message = json!({
+        "findings": [{
+            "title": "[P0] Division by zero", "body": "Refuse it.", "confidence_score": 0.8,
+            "priority": 0, "code_location": {
+                "absolute_file_path": "/somewhere/calc.sh", "line_range": {"start": 6, "end": 6},
+            },
+        }],
+        "overall_correctness": "patch is incorrect",
+        "overall_explanation": "It divides by zero.",
+        "overall_confidence_score": 0.7,
+    });
+    let world = TestWorld::new(pull(), [say(message.to_string())]);
+    let output = review(&world, &[]).expect(0);
+    assert_eq!(output.stdout, "It divides by zero.\n\nVerdict: patch is incorrect\n");
+    let comments = world.github.review_comments(8);
+    assert_eq!(comments.len(), 1, "{comments:?}");
+    assert_eq!(world.github.quoted(comments[0].id), "  echo $(($1 / $2))");
+}
+
+#[test]
+fn a_final_message_that_cannot_be_read_makes_the_review_partial() {
+    let broken = r#"{"findings": [{"title": "Division by zero", "body": "Refu"#;
+    let world = TestWorld::new(pull(), [report(&json!({})), say(broken)]);
+    review(&world, &["--dry-run"]).expect(20);
+    let result = result(&world);
+    let reason = result["reason"].as_str().unwrap();
+    assert!(reason.starts_with("findings in the final message cannot be read"), "{reason}");
+    assert_eq!(result["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(result["summary"], broken);
+}
+
+#[test]
+fn a_review_that_runs_out_of_budget_posts_what_it_found() {
+    let turns = [report(&json!({})), call("read_file", json!({"file_path": "calc.sh"}))];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--max-turns", "2"]).expect(40);
+    let result = result(&world);
+    assert_eq!(result["conclusion"], "budget");
+    assert_eq!(result["reason"], "the limit on turns was reached");
+    assert_eq!(world.github.review_comments(8).len(), 1);
+}
+
+#[test]
+fn a_review_that_the_provider_broke_off_goes_on_with_what_it_found() {
+    let turns = [report(&json!({})), quota(), last_words()];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &[]).expect(50);
+    assert!(world.github.reviews(8).is_empty());
+    assert_eq!(result(&world)["findings"].as_array().unwrap().len(), 1, "they are in the folder");
+    let output = review(&world, &[]).expect(0);
+    assert!(output.stderr.contains("going on with run"), "{}", output.stderr);
+    assert_eq!(world.runs().len(), 1);
+    assert_eq!(result(&world)["coverage"]["read_files"], 1);
+    assert_eq!(world.github.review_comments(8).len(), 1);
+    assert_eq!(world.model.requests().len(), 3);
+    let output = review(&world, &[]).expect(10);
+    assert!(output.stderr.contains("was reviewed at"), "{}", output.stderr);
+}
+
+#[test]
+fn a_recorded_review_can_be_replayed() {
+    let turns =
+        [call("read_file", json!({"file_path": "calc.sh"})), report(&json!({})), last_words()];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let run = world.runs().pop().unwrap();
+    let output = world.run(&["replay", run.to_str().unwrap(), "--sandbox", "local"]).expect(0);
+    assert!(output.stdout.starts_with("same tree after 3 turns"), "{}", output.text());
+}

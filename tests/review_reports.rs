@@ -1,0 +1,566 @@
+//! Every word of a review, and its files for programs: snapshots, bounds, and hostile words in every
+//! place of them.
+
+use expect_test::expect;
+use patchwright::forge::{CheckConclusion, RepositoryId, Side};
+use patchwright::report::review::body::{self, Body, Listed, Why};
+use patchwright::report::review::check::{self, Check};
+use patchwright::report::review::sticky::{self, Sticky};
+use patchwright::report::review::{inline, is_of_run, state, words};
+use patchwright::report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
+use patchwright::review::anchor::{Anchor, Anchored};
+use patchwright::review::finding::{Category, Finding, Priority};
+use patchwright::review::incremental::{Fate, Known, Memory};
+use patchwright::task::outcome::{Conclusion, Provenance, Spending};
+use patchwright::task::review::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
+use patchwright::task::review::publish::Published;
+use patchwright::verify::{CheckRun, Evidence, EvidenceRow};
+
+const HEAD: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334";
+const BASE: &str = "00112233445566778899aabbccddeeff00112233";
+
+fn found(number: u32, priority: Priority, title: &str) -> Anchored {
+    Anchored {
+        finding: Finding {
+            path: "src/calc.rs".to_owned(),
+            quote: "    a - b\n".to_owned(),
+            line: Some(number),
+            title: title.to_owned(),
+            body: "`add` subtracts, so every sum is wrong.".to_owned(),
+            priority,
+            confidence: 0.9,
+            category: Category::Bug,
+            replacement: Some("    a + b".to_owned()),
+        },
+        anchor: Anchor::Lines {
+            path: "src/calc.rs".to_owned(),
+            side: Side::Right,
+            line: number,
+            start_line: None,
+        },
+        suggestion: Some("    a + b".to_owned()),
+        fingerprint: format!("{number:016x}"),
+        sketch: "abcd0123".to_owned(),
+    }
+}
+
+fn known(anchored: &Anchored, fate: Fate) -> Known {
+    Known {
+        fingerprint: anchored.fingerprint.clone(),
+        path: anchored.finding.path.clone(),
+        title: anchored.finding.title.clone(),
+        priority: anchored.finding.priority,
+        fate,
+        since: HEAD.to_owned(),
+        sketch: anchored.sketch.clone(),
+    }
+}
+
+fn check_run(command: &str, code: i32) -> CheckRun {
+    CheckRun {
+        command: command.to_owned(),
+        exit_code: Some(code),
+        timed_out: false,
+        duration_ms: 1200,
+        tail: "1 failed".to_owned(),
+        note: None,
+    }
+}
+
+fn reviewed(findings: Vec<Anchored>) -> Reviewed {
+    Reviewed {
+        run: "20261121-120000-0a0b0c0d".to_owned(),
+        repository: RepositoryId { owner: "acme".to_owned(), name: "app".to_owned() },
+        number: 3,
+        head: HEAD.to_owned(),
+        base: BASE.to_owned(),
+        since: None,
+        conclusion: Conclusion::Done,
+        reason: None,
+        summary: "The change does what it says, apart from the sign.".to_owned(),
+        findings,
+        below: 0,
+        coverage: Coverage {
+            files: 3,
+            lines: 40,
+            read_files: 2,
+            read_lines: 30,
+            skipped: vec![Skipped {
+                path: "logo.png".to_owned(),
+                lines: 10,
+                why: SkippedBecause::NotText,
+            }],
+        },
+        evidence: Evidence {
+            rows: vec![EvidenceRow {
+                command: "cargo test".to_owned(),
+                base: Some(check_run("cargo test", 0)),
+                head: Some(check_run("cargo test", 101)),
+            }],
+            source: "Cargo.toml".to_owned(),
+        },
+        spending: Spending { turns: 4, cost_usd: 0.0123, ..Spending::default() },
+        provenance: Provenance {
+            tool: "patchwright 0.1.0".to_owned(),
+            model: "gpt-5".to_owned(),
+            ..Provenance::default()
+        },
+        notes: Vec::new(),
+    }
+}
+
+fn partial(findings: Vec<Anchored>) -> Reviewed {
+    let mut reviewed = reviewed(findings);
+    reviewed.conclusion = Conclusion::Partial;
+    reviewed.reason = Some("1 changed file was not read completely (4 lines)".to_owned());
+    reviewed.coverage.skipped.push(Skipped {
+        path: "src/big.rs".to_owned(),
+        lines: 4,
+        why: SkippedBecause::NotRead,
+    });
+    reviewed
+}
+
+#[test]
+fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
+    let comment = inline::comment(&found(7, Priority::P1, "Subtracts instead of adding"), true);
+    expect![[""]].assert_eq(&comment);
+    assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
+    let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false);
+    assert!(!without.contains("suggestion"), "{without}");
+}
+
+#[test]
+fn the_body_says_what_was_read_and_lists_what_has_no_line() {
+    let on_line = found(7, Priority::P1, "Subtracts instead of adding");
+    let mut nowhere = found(9, Priority::P2, "Docs are stale");
+    nowhere.anchor =
+        Anchor::Nowhere { why: "`docs/x.md` is not one of the changed files".to_owned() };
+    nowhere.finding.path = "docs/x.md".to_owned();
+    let overflow = found(11, Priority::P3, "A third thing");
+    let reviewed = Reviewed { below: 2, ..partial(vec![on_line.clone(), nowhere.clone()]) };
+    let known =
+        [known(&on_line, Fate::New), known(&nowhere, Fate::New), known(&overflow, Fate::Fixed)];
+    let listed = [
+        Listed { anchored: nowhere, why: Why::NoLine },
+        Listed { anchored: overflow, why: Why::Overflow },
+    ];
+    let text = body::body(&Body {
+        reviewed: &reviewed,
+        known: &known,
+        inline: 1,
+        listed: &listed,
+        remarks: &["Commits were pushed while this review ran.".to_owned()],
+    });
+    expect![[""]].assert_eq(&text);
+    assert!(is_of_run(&text, &reviewed.run) && !is_of_run(&text, "20261121-120000-0a0b0c0e"));
+}
+
+#[test]
+fn the_sticky_comment_has_a_table_links_and_a_memory() {
+    let first = found(7, Priority::P1, "Subtracts instead of adding");
+    let second = found(9, Priority::P2, "A | pipe, and @somebody");
+    let third = found(11, Priority::P3, "Long gone");
+    let reviewed =
+        Reviewed { since: Some(BASE.to_owned()), ..reviewed(vec![first.clone(), second.clone()]) };
+    let known =
+        [known(&first, Fate::New), known(&second, Fate::Still), known(&third, Fate::Dismissed)];
+    let memory = Memory {
+        head: HEAD.to_owned(),
+        base: BASE.to_owned(),
+        findings: known.to_vec(),
+        paused: false,
+    };
+    let link = |fingerprint: &str| {
+        fingerprint
+            .ends_with('7')
+            .then(|| "https://github.com/acme/app/pull/3#discussion_r1".to_owned())
+    };
+    let text = sticky::comment(&Sticky {
+        reviewed: &reviewed,
+        known: &known,
+        links: &link,
+        review_url: Some("https://github.com/acme/app/pull/3#pullrequestreview-1"),
+        remarks: &[],
+        memory: &memory,
+        mention: "patchwright",
+    });
+    assert_eq!(state::read(&text).unwrap(), Some(memory));
+    let shown: Vec<&str> = text.lines().filter(|line| !line.contains("review-state")).collect();
+    expect![[""]].assert_eq(&shown.join("\n"));
+}
+
+#[test]
+fn a_memory_that_is_damaged_foreign_or_hostile_is_no_memory() {
+    let line = |json: &str| {
+        use base64::Engine as _;
+        let text = base64::engine::general_purpose::STANDARD.encode(json);
+        format!("x\n<!-- patchwright:review-state v=1 {text} -->\n")
+    };
+    let good = format!(r#"{{"h":"{HEAD}","b":"{BASE}","s":[],"f":[]}}"#);
+    assert!(state::read(&line(&good)).unwrap().is_some());
+    assert_eq!(state::read("no line"), Ok(None));
+    assert_eq!(state::read(&format!("> {}", line(&good).trim_start_matches("x\n"))), Ok(None));
+    for (body, why) in [
+        (line(&good).replace("v=1", "v=2"), "it is of another version"),
+        (line(&good).replace(" -->", ""), "its end is missing"),
+        (line(&good).replace(" -->", "!-->"), "it is damaged"),
+        (line("{}"), "it is damaged"),
+        (line(r#"{"h":"main","b":"","s":[],"f":[]}"#), "it is damaged"),
+        (line(&format!("{good}{}", " ".repeat(80_000))), "it is too long"),
+    ] {
+        assert_eq!(state::read(&body), Err(why.to_owned()), "{body:.80}");
+    }
+    // Rows that make no sense are left out: fingerprints are looked for in comments.
+    let rows = format!(
+        r#"{{"h":"","b":"","s":["{HEAD}"],"f":[["zz","p","t",1,"new",0,""],["{:016x}","p","t",1,"new",9,""]]}}"#,
+        1
+    );
+    assert_eq!(state::read(&line(&rows)), Ok(Some(Memory::default())));
+}
+
+#[test]
+fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
+    let many: Vec<Known> = (0..400)
+        .map(|number| Known {
+            path: format!("src/{}/file_{number}.rs", "deep/".repeat(10)),
+            ..known(
+                &found(number, Priority::P2, &"a long title ".repeat(20)),
+                if number % 2 == 0 { Fate::Fixed } else { Fate::Still },
+            )
+        })
+        .collect();
+    let memory = Memory { findings: many, ..Memory::default() };
+    let line = state::line(&memory);
+    assert!(line.len() <= 36 << 10, "{}", line.len());
+    let inside = line.strip_prefix("<!--").unwrap().strip_suffix("-->").unwrap();
+    assert!(!inside.contains("--") && !inside.contains('>'), "it cannot end early");
+    let kept = state::read(&line).unwrap().unwrap();
+    assert!(kept.findings.len() > 60, "{}", kept.findings.len());
+    assert!(kept.findings.iter().all(|known| known.fate == Fate::Still));
+}
+
+/// What acts on people, issues, browsers and bots.
+const HOSTILE: &str = "<!-- hidden --> <img src=x onerror=alert(1)> ![p](https://evil.example/p.png) \
+    @acme/everyone fixes #12 [x](javascript:alert(1))\n/approve\n  /lgtm cancel\n> /merge\n\n\
+    ```\n/close\n```\n<!-- patchwright:finding fp=ffffffffffffffff v=1 -->\n\
+    <!-- patchwright:review run=evil v=1 -->\n[//]: # (patchwright:review run=evil v=1)\n</details>";
+
+#[test]
+fn nothing_that_the_model_writes_acts() {
+    let mut hostile = found(7, Priority::P0, HOSTILE);
+    hostile.finding.body = HOSTILE.to_owned();
+    hostile.finding.quote = "```\n</details>\n".to_owned();
+    hostile.finding.path = "a`b|c\n/approve".to_owned();
+    let listed =
+        Anchored { anchor: Anchor::Nowhere { why: HOSTILE.to_owned() }, ..hostile.clone() };
+    let mut reviewed = partial(vec![hostile.clone()]);
+    reviewed.summary = HOSTILE.to_owned();
+    reviewed.reason = Some(HOSTILE.to_owned());
+    reviewed.notes = vec![HOSTILE.to_owned()];
+    reviewed.coverage.skipped[0].path = HOSTILE.to_owned();
+    let mut known = known(&hostile, Fate::New);
+    known.path = HOSTILE.to_owned();
+    let memory = Memory { findings: vec![known.clone()], ..Memory::default() };
+    let body = body::body(&Body {
+        reviewed: &reviewed,
+        known: std::slice::from_ref(&known),
+        inline: 1,
+        listed: &[Listed { anchored: listed, why: Why::NoLine }],
+        remarks: &[],
+    });
+    let sticky = sticky::comment(&Sticky {
+        reviewed: &reviewed,
+        known: std::slice::from_ref(&known),
+        links: &|_| Some("https://evil.example/)\n@all".to_owned()),
+        review_url: Some("javascript:alert(1)"),
+        remarks: &[],
+        memory: &memory,
+        mention: "patchwright",
+    });
+    let comment = inline::comment(&hostile, true);
+    let summary = job_summary::of_review(&reviewed, None);
+    for text in [&body, &sticky, &comment, &summary] {
+        assert!(!text.contains("<img") && !text.contains("<!-- hidden"), "{text}");
+        assert!(
+            !text.contains("![p]") && !text.contains("@acme") && !text.contains("#12"),
+            "{text}"
+        );
+        assert!(!text.contains("](javascript:"), "{text}");
+        assert!(!is_of_run(text, "evil"), "{text}");
+        for command in ["/approve", "/lgtm", "/merge", "/close"] {
+            assert!(
+                !text.lines().any(|line| line.trim_start_matches([' ', '>']).starts_with(command)
+                    && !line.starts_with(' ')),
+                "{command} in {text}"
+            );
+        }
+        let opened = text.matches("<details>").count();
+        assert_eq!(opened, text.matches("</details>").count() - stray(text), "{text}");
+    }
+    assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
+    assert_eq!(state::read(&sticky).unwrap(), Some(memory));
+    // A finding cannot pass itself off as another one's marker either.
+    assert!(!body.lines().any(|line| line.starts_with("<!-- patchwright:finding")));
+}
+
+/// `</details>` inside code blocks, which ends nothing.
+fn stray(text: &str) -> usize {
+    let mut fence: Option<String> = None;
+    let mut count = 0;
+    for line in text.lines() {
+        let run = line.len() - line.trim_start_matches('`').len();
+        match &fence {
+            Some(open) if line.trim_end() == open => fence = None,
+            Some(_) => count += line.matches("</details>").count(),
+            None if run >= 3 => fence = Some("`".repeat(run)),
+            None => {}
+        }
+    }
+    count
+}
+
+#[test]
+fn paths_are_no_commands() {
+    assert_eq!(
+        words("/usr/bin/env\n/etc/passwd is read\n/a.b", 1000),
+        "/usr/bin/env\n/etc/passwd is read\n/a.b\n"
+    );
+    assert_eq!(words("/approve\n- /hold now", 1000), "\\/approve\n- \\/hold now\n");
+}
+
+#[test]
+fn every_text_fits_and_no_finding_is_lost_silently() {
+    let many: Vec<Anchored> = (1..=450)
+        .map(|number| {
+            let mut one =
+                found(number, Priority::P2, &format!("Finding {number} {}", "x".repeat(150)));
+            one.finding.body = "word ".repeat(2000);
+            one.finding.path = format!("src/{}/file.rs", "folder/".repeat(20));
+            one.anchor = Anchor::Nowhere { why: "gone".to_owned() };
+            one
+        })
+        .collect();
+    let reviewed = partial(many.clone());
+    let known: Vec<Known> = many.iter().map(|one| known(one, Fate::New)).collect();
+    for count in [1, 10, 40, 150, 450] {
+        let listed: Vec<Listed> = many[..count]
+            .iter()
+            .map(|one| Listed { anchored: one.clone(), why: Why::NoLine })
+            .collect();
+        let text = body::body(&Body {
+            reviewed: &reviewed,
+            known: &known,
+            inline: 0,
+            listed: &listed,
+            remarks: &[],
+        });
+        assert!(text.chars().count() <= MAX_BODY, "{count}: {}", text.chars().count());
+        assert!(is_of_run(&text, &reviewed.run), "{count}");
+        let shown = text.matches("Finding ").count();
+        let said = shown == count
+            || text.contains(&format!("{} findings that did not fit here", count - shown));
+        assert!(said, "{count}: {shown} shown\n{text:.3000}");
+    }
+    let memory = Memory { findings: known.clone(), ..Memory::default() };
+    let sticky = sticky::comment(&Sticky {
+        reviewed: &reviewed,
+        known: &known,
+        links: &|_| None,
+        review_url: None,
+        remarks: &[],
+        memory: &memory,
+        mention: "patchwright",
+    });
+    assert!(sticky.chars().count() <= MAX_BODY);
+    assert!(state::read(&sticky).unwrap().is_some());
+    assert!(sticky.contains("… and 4"), "{sticky:.2000}");
+    let mut long = found(1, Priority::P0, "t");
+    long.finding.body = "&".repeat(100_000);
+    long.suggestion = Some("`".repeat(30_000));
+    let comment = inline::comment(&long, true);
+    assert!(comment.chars().count() <= MAX_BODY, "{}", comment.chars().count());
+    assert_eq!(inline::fingerprint(&comment), Some("0000000000000001"));
+    let draft = check::check(&Check {
+        reviewed: &reviewed,
+        known: &known,
+        fail_on: Some(Priority::P2),
+        handed_over: false,
+    });
+    assert!(draft.summary.chars().count() <= 65_535);
+}
+
+#[test]
+fn a_suggestion_is_what_people_see_or_is_not_offered() {
+    let mut one = found(1, Priority::P2, "t");
+    for (replacement, block) in [
+        ("let a = \"```\";", Some("````suggestion\nlet a = \"```\";\n````")),
+        ("", Some("```suggestion\n```")),
+        ("let a\u{202e} = 1;", None),
+        ("\u{1b}[31mred", None),
+    ] {
+        one.suggestion = Some(replacement.to_owned());
+        let comment = inline::comment(&one, true);
+        match block {
+            Some(block) => assert!(comment.contains(block), "{comment}"),
+            None => assert!(!comment.contains("suggestion"), "{comment}"),
+        }
+    }
+}
+
+#[test]
+fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
+    let one = found(1, Priority::P1, "t");
+    let verdict =
+        |reviewed: &Reviewed, fate: Fate, fail_on: Option<Priority>, handed_over: bool| {
+            let known = [known(&one, fate)];
+            Check { reviewed, known: &known, fail_on, handed_over }.conclusion()
+        };
+    let (whole, part) = (reviewed(vec![one.clone()]), partial(vec![one.clone()]));
+    let mut unread = whole.clone();
+    unread.coverage.read_files = 0;
+    use CheckConclusion::{Failure, Neutral, Success};
+    for (reviewed, fate, fail_on, handed_over, expected) in [
+        (&whole, Fate::New, None, false, Success),
+        (&whole, Fate::New, Some(Priority::P0), false, Success),
+        (&whole, Fate::New, Some(Priority::P1), false, Failure),
+        (&whole, Fate::Still, Some(Priority::P1), false, Failure),
+        (&whole, Fate::Fixed, Some(Priority::P1), false, Success),
+        (&whole, Fate::Dismissed, Some(Priority::P1), false, Success),
+        (&part, Fate::Fixed, Some(Priority::P1), false, Neutral),
+        (&part, Fate::New, Some(Priority::P1), false, Failure),
+        (&unread, Fate::Fixed, Some(Priority::P1), false, Neutral),
+        (&whole, Fate::Fixed, Some(Priority::P1), true, Neutral),
+        (&whole, Fate::New, Some(Priority::P1), true, Failure),
+    ] {
+        assert_eq!(verdict(reviewed, fate, fail_on, handed_over), expected, "{fate:?} {fail_on:?}");
+    }
+}
+
+#[test]
+fn the_check_has_annotations_on_the_new_side() {
+    let right = found(7, Priority::P1, "Subtracts");
+    let mut left = found(8, Priority::P1, "Was needed");
+    if let Anchor::Lines { side, .. } = &mut left.anchor {
+        *side = Side::Left;
+    }
+    let known = [known(&right, Fate::New), known(&left, Fate::Still)];
+    let reviewed = reviewed(vec![right, left]);
+    let draft = check::check(&Check {
+        reviewed: &reviewed,
+        known: &known,
+        fail_on: Some(Priority::P1),
+        handed_over: false,
+    });
+    assert_eq!(
+        (draft.title.as_str(), draft.head_sha.as_str()),
+        ("2 findings at P1 or above", HEAD)
+    );
+    expect![[""]].assert_debug_eq(&draft.annotations);
+}
+
+#[test]
+fn findings_json_has_the_shape_that_people_feed_on() {
+    let one = found(7, Priority::P1, "Subtracts instead of adding");
+    let mut two = found(9, Priority::P3, "Stale\u{202e}");
+    two.anchor = Anchor::File {
+        path: "src/calc.rs".to_owned(),
+        why: "the lines are not in the diff".to_owned(),
+    };
+    let known = [known(&one, Fate::New)];
+    let text = findings::json(&reviewed(vec![one, two]), &known, "/workspace");
+    assert!(text.contains("Stale\\u202e"), "what cannot be seen is escaped: {text}");
+    expect![[""]].assert_eq(&text);
+}
+
+fn sarif_schema() -> jsonschema::Validator {
+    let text = include_str!("fixtures/schemas/sarif.json");
+    jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+}
+
+#[test]
+fn sarif_validates_whatever_is_in_it() {
+    let validator = sarif_schema();
+    let mut all = Vec::new();
+    for (number, priority) in
+        [Priority::P0, Priority::P1, Priority::P2, Priority::P3].into_iter().enumerate()
+    {
+        let mut one = found(u32::try_from(number).unwrap() + 1, priority, "t");
+        one.finding.path = "a b/ü#?.rs".to_owned();
+        one.anchor = match number {
+            0 => Anchor::Lines {
+                path: "a b/ü#?.rs".to_owned(),
+                side: Side::Right,
+                line: 3,
+                start_line: Some(1),
+            },
+            1 => {
+                Anchor::Lines { path: "x".to_owned(), side: Side::Left, line: 3, start_line: None }
+            }
+            2 => Anchor::File { path: "../../etc/passwd".to_owned(), why: String::new() },
+            _ => Anchor::Nowhere { why: String::new() },
+        };
+        all.push(one);
+    }
+    all[3].finding.title = String::new();
+    all[3].finding.body = " \u{1b}[31m".to_owned();
+    all[2].finding.confidence = f64::NAN;
+    let known = [known(&all[0], Fate::New), known(&all[1], Fate::Dismissed)];
+    for page in [None, Some("https://github.com/acme/app"), Some("not a page")] {
+        let log = sarif::log(&reviewed(all.clone()), &known, page);
+        let log: serde_json::Value = serde_json::from_str(&log.to_string()).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(&log)
+            .map(|err| format!("{}: {err}", err.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        let levels: Vec<&str> = results.iter().map(|r| r["level"].as_str().unwrap()).collect();
+        assert_eq!(levels, ["error", "error", "warning", "note"]);
+        let uri =
+            |at: usize| &results[at]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+        assert_eq!(uri(0), "a%20b/%C3%BC%23%3F.rs");
+        assert_eq!(results[2]["locations"].as_array().unwrap().len(), 0, "a path that leads out");
+        assert_eq!(
+            results[1]["locations"][0]["physicalLocation"].get("region"),
+            None,
+            "deleted lines"
+        );
+        assert_eq!(results[0]["baselineState"], "new");
+    }
+    let empty = sarif::log(&reviewed(Vec::new()), &[], None);
+    assert!(validator.is_valid(&empty));
+    assert!(!validator.is_valid(&serde_json::json!({ "version": "2.1.0" })), "the schema checks");
+}
+
+#[test]
+fn annotations_name_file_and_lines_and_cannot_be_broken_out_of() {
+    let lines = annotations::Lines { path: "a,b:c\n::error::x", first: 1, last: 2 };
+    let line =
+        annotations::on_lines(annotations::Level::Warning, lines, "t title=,x", "one\ntwo %");
+    assert_eq!(
+        line,
+        "::warning file=a%2Cb%3Ac %3A%3Aerror%3A%3Ax,line=1,endLine=2,title=t title=%2Cx::one%0Atwo %25"
+    );
+}
+
+#[test]
+fn the_job_summary_and_the_outputs_say_what_happened() {
+    let one = found(7, Priority::P1, "Subtracts instead of adding");
+    let reviewed = partial(vec![one.clone()]);
+    let published = Published {
+        review: Some(80),
+        url: Some("https://github.com/acme/app/pull/3#pullrequestreview-80".to_owned()),
+        inline: 1,
+        verdict: Some(CheckConclusion::Neutral),
+        known: vec![known(&one, Fate::New)],
+        ..Published::default()
+    };
+    expect![[""]].assert_eq(&job_summary::of_review(&reviewed, Some(&published)));
+    let outputs = outputs::of_review(&reviewed, Some(&published), std::path::Path::new("/nowhere"));
+    let plain: Vec<&str> = outputs.lines().filter(|line| !line.starts_with("end-")).collect();
+    let plain = plain.join("\n");
+    let names: Vec<&str> =
+        plain.lines().map(|line| line.split_once("<<").map_or(line, |(name, _)| name)).collect();
+    expect![[""]].assert_eq(&names.join("\n"));
+}
