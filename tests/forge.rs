@@ -6,10 +6,14 @@
 )]
 #![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
+mod checks;
+mod folder;
 mod limits;
 mod lost_answers;
 mod ours;
 mod refusals;
+mod reviews;
+mod threads;
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -32,6 +32,7 @@ mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
+mod github_world; // the GitHub of these tests against what is known of the real one
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client
 mod guest_local; // the local sandbox: its walls, setup, sweep

@@ -141,6 +141,8 @@ impl GitState {
         for setting in ["uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant"] {
             git(&path, &["config", setting, "true"]);
         }
+        // Heads of pull requests are read by everybody and written by nobody.
+        git(&path, &["config", "receive.hideRefs", "refs/pull"]);
     }
 
     /// Adds a commit with these files on top of a branch and returns its id. Files that are not
