@@ -1,5 +1,8 @@
 //! The GitHub of these tests, asked by plain HTTP, against what is known of the real one.
 
+mod checks;
+mod events;
+mod graphql;
 mod reviews;
 
 use reqwest::Method;

@@ -290,7 +290,28 @@ async fn nobody_judges_their_own_pull_request() {
     let locked = try_all(&with_pull().locked().start()).await;
     let fork = try_all(&with_pull().fork_actions_token().start()).await;
     let keeps = try_all(&with_pull().with(|r| r.keeps_html_comments = true).start()).await;
-    expect![[r#""#]]
+    expect![[r#"
+        own
+        APPROVE: 422 Unprocessable Entity ["Can not approve your own pull request"] None
+        REQUEST_CHANGES: 422 Unprocessable Entity ["Can not request changes on your own pull request"] None
+        COMMENT: 200 - Some("Seen.")
+        robot
+        APPROVE: 422 Unprocessable Entity ["GitHub Actions is not permitted to approve pull requests."] None
+        REQUEST_CHANGES: 200 - Some("Seen.")
+        COMMENT: 200 - Some("Seen.")
+        locked
+        APPROVE: 422 Unprocessable Entity ["lock prevents review"] None
+        REQUEST_CHANGES: 422 Unprocessable Entity ["lock prevents review"] None
+        COMMENT: 422 Unprocessable Entity ["lock prevents review"] None
+        fork
+        APPROVE: 403 Resource not accessible by integration None
+        REQUEST_CHANGES: 403 Resource not accessible by integration None
+        COMMENT: 403 Resource not accessible by integration None
+        keeps
+        APPROVE: 200 - Some("Seen. <!-- patchwright:review v=1 -->")
+        REQUEST_CHANGES: 200 - Some("Seen. <!-- patchwright:review v=1 -->")
+        COMMENT: 200 - Some("Seen. <!-- patchwright:review v=1 -->")
+    "#]]
         .assert_eq(&format!("own\n{own}robot\n{robot}locked\n{locked}fork\n{fork}keeps\n{keeps}"));
 }
 
@@ -418,7 +439,11 @@ async fn big_diffs_are_not_given_whole() {
         let is_diff = answer.text.starts_with("diff --git ");
         writeln!(said, "{is_diff} {}", answer.problem()).unwrap();
     }
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        true 200 -
+        false 406 Sorry, the diff exceeded the maximum number of files (3). [{"resource":"PullRequest","field":"diff","code":"too_large"}]
+        false 406 Sorry, the diff exceeded the maximum number of lines (10). [{"resource":"PullRequest","field":"diff","code":"too_large"}]
+    "#]].assert_eq(&said);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,6 +21,7 @@ mod builder;
 mod builder_pulls;
 mod conversation;
 mod diff;
+mod events;
 mod fault;
 mod git;
 mod openapi;
@@ -43,5 +44,7 @@ pub(crate) use world::{CheckRun, CommentSeen, Issue, Limits, PullSeen, Status};
 pub(crate) use {
     conversation::Wanted,
     diff::{Diff, FileDiff},
+    events::Event,
+    openapi::webhooks,
     seen_reviews::{ReviewCommentSeen, ReviewSeen, ThreadSeen},
 };

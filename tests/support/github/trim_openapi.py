@@ -2,10 +2,12 @@
 """Makes tests/fixtures/github-openapi.json from GitHub's own description of its REST API.
 
     trim_openapi.py FULL.json > tests/fixtures/github-openapi.json
+    trim_openapi.py FULL.json webhooks > tests/fixtures/github-webhooks.json
 
 FULL.json is https://github.com/github/rest-api-description, `api.github.com.json`. Kept are the
 paths below, every component they reach, and from each schema what can be checked; prose, examples
-and vendor extensions go. The test server reads the result (`openapi.rs`).
+and vendor extensions go. The test server reads the result (`openapi.rs`), and so do its webhook
+payloads (`events.rs`).
 """
 
 import json
@@ -38,6 +40,10 @@ KEEP = re.compile(
     ))$""",
     re.X,
 )
+WEBHOOKS = ["pull-request-opened", "pull-request-synchronize", "pull-request-labeled",
+            "pull-request-ready-for-review", "pull-request-reopened", "issue-comment-created",
+            "pull-request-review-comment-created", "pull-request-review-submitted",
+            "workflow-run-completed", "check-suite-completed"]
 DROP = {"description", "example", "examples", "externalDocs", "operationId", "tags", "summary", "title",
         "deprecated", "default"}
 
@@ -68,9 +74,12 @@ def references(node, found):
 
 def main():
     full = json.load(open(sys.argv[1]))
-    paths = {path: strip(item) for path, item in full["paths"].items() if KEEP.match(path)}
+    webhooks = sys.argv[2:] == ["webhooks"]
+    paths = {path: strip(item) for path, item in full["paths"].items() if KEEP.match(path) and not webhooks}
     components, todo, done = {}, set(), set()
     references(paths, todo)
+    if webhooks:
+        todo |= {f"#/components/schemas/webhook-{name}" for name in WEBHOOKS}
     while todo:
         reference = todo.pop()
         done.add(reference)
@@ -81,7 +90,8 @@ def main():
         references(value, found)
         todo |= found - done
     components = {kind: dict(sorted(items.items())) for kind, items in sorted(components.items())}
-    json.dump({"openapi": full["openapi"], "info": {"title": "GitHub REST API, trimmed", "version": full["info"]["version"]},
+    title = "GitHub webhooks, trimmed" if webhooks else "GitHub REST API, trimmed"
+    json.dump({"openapi": full["openapi"], "info": {"title": title, "version": full["info"]["version"]},
                "paths": paths, "components": components}, sys.stdout, separators=(",", ":"), sort_keys=False)
 
 
