@@ -235,7 +235,7 @@ fn is_diff_header(line: &str) -> bool {
         "+++ /dev/null",
         "\\ No newline",
     ];
-    HEADERS.iter().any(|header| line.starts_with(header)) || line.trim() == "@@"
+    HEADERS.iter().any(|header| line.starts_with(header)) || line == "@@"
 }
 
 /// `...`, `# ...`, `// ... the rest`, `[…]`.
