@@ -56,6 +56,7 @@ mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
+mod respond; // comments that ask for something: commits, answers, plans, and when nothing is done
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod resume; // killed, interrupted and concurrent runs
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
