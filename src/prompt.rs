@@ -29,6 +29,7 @@ macro_rules! embedded {
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/skills.md",
+    "mode/answer.md",
     "mode/plan.md",
     "system/claude.md",
     "system/codex.md",
@@ -48,14 +49,19 @@ pub const FILES: &[(&str, &str)] = embedded![
     "system/part/work.md",
     "system/review.md",
     "system/text.md",
+    "task/ask.md",
+    "task/asked.md",
     "task/check_failed.md",
     "task/compact.md",
     "task/cut_reply.md",
     "task/empty_reply.md",
     "task/exec.md",
+    "task/fix.md",
+    "task/fix_ci.md",
     "task/handover.md",
     "task/issue.md",
     "task/nudge.md",
+    "task/plan.md",
     "task/review.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
@@ -193,6 +199,44 @@ pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
     let IssueTask { repository, number, thread, checks } = *task;
     render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+}
+
+/// What the model is told about a comment that asks for something.
+#[derive(Clone, Copy, Debug)]
+pub struct CommentTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    pub is_pull_request: bool,
+    /// Title, body and comments, from `context::thread`.
+    pub conversation: &'a str,
+    /// The threads on the diff in which it was asked; empty when it was asked elsewhere.
+    pub threads: &'a str,
+    /// What was asked, clean; empty when the conversation says it.
+    pub words: &'a str,
+    /// Failing checks with their logs, from `context::log`; empty when it is not about them.
+    pub failures: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
+pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
+    let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
+    let CommentTask { words, failures, checks, .. } = *task;
+    let tag = tag_of(&[words]);
+    let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
+    render(
+        template,
+        context! {
+            repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag
+        },
+    )
+}
+
+/// What was asked for beside what an issue says.
+pub fn asked(words: &str) -> Result<String> {
+    render("task/asked.md", context! { words, tag => tag_of(&[words]) })
 }
 
 /// A skill in the words of the repository, for [`skills`].

@@ -50,16 +50,19 @@ mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
+mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
+mod respond; // comments that ask for something: commits, answers, plans, and when nothing is done
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod resume; // killed, interrupted and concurrent runs
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
+mod review_config; // the sections `review` and `respond`: what they may say, and who may say it
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop

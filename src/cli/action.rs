@@ -1,10 +1,10 @@
 //! `patchwright action`: inside GitHub Actions. Reads the event and the inputs, picks the command,
 //! and writes outputs, job summary and annotations.
 
-use clap::Parser;
+use std::path::PathBuf;
 
-use crate::cli::common::Common;
-use crate::cli::issue::{IssueReference, PublishFlags};
+use crate::cli::inputs::{self, input};
+use crate::cli::post_from;
 use crate::cli::ui::{Ui, Verbosity};
 use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
@@ -13,72 +13,41 @@ use crate::event::{Decision, TriggerConfig, decide};
 use crate::redact::Redactor;
 use crate::report::annotations::{self, Level};
 use crate::report::{job_summary, outputs, text};
-use crate::task::outcome::Outcome;
-use crate::task::{Task, TaskKind, run};
+use crate::task::outcome::Conclusion;
+use crate::task::respond::{self, Responded};
+use crate::task::review::hand_over::Expected;
+use crate::task::{Task, TaskKind, review, run};
 use crate::world::World;
+
+pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
 
 /// Run inside GitHub Actions: reads `GITHUB_EVENT_*` and `INPUT_*`, picks the command
 ///
-/// A label on an issue, or a dispatch with an issue number, starts `issue`; other events are
-/// ignored with exit code 0 and a line that says why. Outputs go to `GITHUB_OUTPUT`, the report to
-/// `GITHUB_STEP_SUMMARY`.
+/// A label on an issue, or a dispatch with an issue's number, starts `issue`; a pull request that is
+/// opened, pushed to or ready starts `review`; a comment with a mention, and failing checks of a pull
+/// request of ours, start `respond`. A `workflow_run` of a fork's pull request starts its review. Other
+/// events are ignored with exit code 0 and a line that says why, as is what turns out to need nothing
+/// done. Outputs go to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
-
-/// Every input of `action.yml` and the flag that it stands for. Inputs that are lists take commas
-/// or lines.
-pub const INPUTS: &[(&str, &str)] = &[
-    ("model", "--model"),
-    ("base-url", "--base-url"),
-    ("effort", "--effort"),
-    ("config", "--config"),
-    ("sandbox", "--sandbox"),
-    ("image", "--image"),
-    ("setup", "--setup"),
-    ("verify", "--verify"),
-    ("max-turns", "--max-turns"),
-    ("max-cost-usd", "--max-cost-usd"),
-    ("max-tokens", "--max-tokens"),
-    ("timeout", "--timeout"),
-    ("state-dir", "--state-dir"),
-    ("base", "--base"),
-    ("branch", "--branch"),
-    ("labels", "--pr-label"),
-    ("reviewers", "--reviewer"),
-];
-
-/// Inputs that switch a flag on with `true`.
-pub const SWITCHES: &[(&str, &str)] = &[("draft", "--draft"), ("dry-run", "--dry-run")];
-
-/// Inputs that are not flags of `issue`.
-pub const OWN_INPUTS: &[&str] = &["allow-users", "allow-bots", "label"];
-
-/// The flags of `issue`, parsed from inputs.
-#[derive(Debug, Parser)]
-struct Flags {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    publish: PublishFlags,
-}
 
 pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
-        Ok(Worked::Ended(ended)) => {
-            publish_outputs(env, &ended)?;
-            annotate(ui, &ended.outcome);
-            ui.data(&ended.outcome.final_message);
-            Ok(super::code(ended.outcome.conclusion))
-        }
         Ok(Worked::Ignored(why)) => {
-            ui.say(&format!("nothing to do: {why}"));
-            append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", "ignored")]))?;
-            append(
-                env,
-                "GITHUB_STEP_SUMMARY",
-                &format!("Patchwright had nothing to do: {}\n", text::inline(&why)),
-            )?;
+            nothing_to_do(env, ui, "ignored", &why)?;
+            Ok(0)
+        }
+        Ok(worked) => {
+            let ended = Ended::of(worked);
+            append(env, "GITHUB_OUTPUT", &ended.outputs)?;
+            append(env, "GITHUB_STEP_SUMMARY", &ended.summary)?;
+            annotate(ui, ended.conclusion, ended.reason.as_deref());
+            ui.data(&ended.message);
+            Ok(code(ended.conclusion))
+        }
+        Err(failure) if failure.kind == FailureKind::NothingToDo => {
+            nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
             Ok(0)
         }
         Err(failure) => {
@@ -97,90 +66,184 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
 }
 
+/// What needs nothing done, or asks for an answer, is no reason for a red job.
+fn code(conclusion: Conclusion) -> u8 {
+    match conclusion.failure_kind() {
+        Some(FailureKind::NothingToDo) => 0,
+        _ => super::code(conclusion),
+    }
+}
+
+fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
+    ui.say(&format!("nothing to do: {why}"));
+    append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", conclusion)]))?;
+    let summary = format!("Patchwright had nothing to do: {}\n", text::inline(why));
+    append(env, "GITHUB_STEP_SUMMARY", &summary)
+}
+
 enum Worked {
-    Ended(Box<run::Ended>),
+    Issue(Box<run::Ended>),
+    Review(Box<review::run::Ended>),
+    Respond(Responded),
     Ignored(String),
 }
 
 async fn work(env: &Env, ui: Ui) -> Result<Worked> {
-    let flags = flags(env)?;
-    let mut config = flags.common.resolve()?;
-    flags.publish.overlay(&mut config);
-    if let Some(label) = input(env, "label") {
-        config.access.label = label.to_owned();
-    }
-    if let Some(users) = input(env, "allow-users") {
-        config.access.allow_users = list(users);
-    }
-    if let Some(bots) = input(env, "allow-bots") {
-        config.access.allow_bots = list(bots);
-    }
-    if config.access.allow_bots.iter().any(|bot| bot.contains('*')) {
-        return Err(Failure::usage("`allow-bots` takes exact logins, not patterns"));
-    }
+    let (config, flags) = inputs::configuration(env)?;
     let event = event(env)?;
-    let trigger = TriggerConfig { label: config.access.label.clone() };
-    let kind = match decide(&event, &trigger) {
-        Decision::Run(kind) => kind,
+    let decision = match decide(&event, &TriggerConfig::of(&config)) {
         Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
-    };
-    let TaskKind::Issue { repository, number, trigger } = kind else {
-        return Ok(Worked::Ignored("the event names no issue".to_owned()));
+        decision => decision,
     };
     if env.github_token().is_none() {
         return Err(Failure::forge("no GitHub token")
             .hint("pass `GITHUB_TOKEN: ${{ github.token }}` in the step's `env`"));
     }
-    let issue = IssueReference { repository, number };
+    if let Some(folder) = input(env, "post-from") {
+        let Some(expected) = expected(&decision) else {
+            return Ok(Worked::Ignored("the event is not of a pull request".to_owned()));
+        };
+        let ended = post_from::run(&config, &PathBuf::from(folder), &expected, env, ui).await?;
+        return Ok(Worked::Review(Box::new(ended)));
+    }
     let world = World::for_github(&config, &flags.common, env).await?;
-    let task = Task {
-        kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
-        limits: config.limits.clone(),
+    let kind = match decision {
+        Decision::Run(kind) => kind,
+        found @ Decision::ReviewAt { .. } => match at_head(&world, found).await? {
+            Ok(kind) => kind,
+            Err(why) => return Ok(Worked::Ignored(why)),
+        },
+        Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
     };
-    let surroundings = run::Surroundings::new(ui, env);
-    let ended = run::run_task(&world, config, task, surroundings).await?;
-    Ok(Worked::Ended(Box::new(ended)))
-}
-
-/// Turns inputs into the flags of `issue`, so that both are checked by the same parser.
-fn flags(env: &Env) -> Result<Flags> {
-    let mut argv = vec!["action".to_owned()];
-    for (name, flag) in INPUTS {
-        if let Some(value) = input(env, name) {
-            argv.push(format!("{flag}={value}"));
+    let around = run::Surroundings::new(ui, env);
+    let is = Is::of(&kind);
+    let task = Task { kind, limits: config.limits.clone() };
+    Ok(match is {
+        Is::Issue => Worked::Issue(Box::new(run::run_task(&world, config, task, around).await?)),
+        Is::Review => {
+            Worked::Review(Box::new(review::run::review(&world, config, task, around).await?))
         }
-    }
-    for (name, flag) in SWITCHES {
-        match input(env, name) {
-            None | Some("false") => {}
-            Some("true") => argv.push((*flag).to_owned()),
-            Some(other) => {
-                return Err(Failure::usage(format!(
-                    "input `{name}` must be `true` or `false`: {other}"
-                )));
-            }
-        }
-    }
-    Flags::try_parse_from(argv).map_err(|err| {
-        let text = err.to_string();
-        let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::usage(format!("an input of the action is not valid: {line}"))
-            .hint("the inputs are described in `action.yml`")
+        Is::Respond => Worked::Respond(respond::respond(&world, config, task, around).await?),
+        Is::Neither => Worked::Ignored("the event names no issue".to_owned()),
     })
 }
 
-/// An input that is set. Actions hand `max-turns` over as `INPUT_MAX-TURNS`; the composite action
-/// passes `INPUT_MAX_TURNS`, which a shell can set.
-fn input<'a>(env: &'a Env, name: &str) -> Option<&'a str> {
-    let upper = name.to_ascii_uppercase();
-    env.var(&format!("INPUT_{upper}"))
-        .or_else(|| env.var(&format!("INPUT_{}", upper.replace('-', "_"))))
-        .map(str::trim)
-        .filter(|value| !value.is_empty())
+/// Which command does a task.
+enum Is {
+    Issue,
+    Review,
+    Respond,
+    Neither,
 }
 
-fn list(value: &str) -> Vec<String> {
-    value.split([',', '\n']).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect()
+impl Is {
+    fn of(kind: &TaskKind) -> Is {
+        match kind {
+            TaskKind::Issue { .. } => Is::Issue,
+            TaskKind::Review { .. } => Is::Review,
+            TaskKind::Respond { .. } => Is::Respond,
+            TaskKind::Exec { .. } => Is::Neither,
+        }
+    }
+}
+
+/// The review of the open pull request of a fork that has the commit of the event as its head, or why
+/// there is none. Nothing that the fork's workflow says about itself is needed for it.
+async fn at_head(
+    world: &World,
+    decision: Decision,
+) -> Result<std::result::Result<TaskKind, String>> {
+    let Decision::ReviewAt { repository, head_sha, trigger } = decision else {
+        return Err(Failure::internal("this event names its pull request"));
+    };
+    let pulls =
+        world.forge()?.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
+    let pull = pulls.iter().find(|pull| pull.is_fork && pull.head_sha == head_sha);
+    Ok(match pull {
+        Some(pull) => Ok(TaskKind::Review {
+            repository,
+            number: pull.number,
+            trigger,
+            head: Some(head_sha),
+            full: false,
+        }),
+        None => Err(format!("no open pull request of a fork has the head `{head_sha}`")),
+    })
+}
+
+/// Where a review that was handed over may be posted, by what the event says.
+fn expected(decision: &Decision) -> Option<Expected> {
+    match decision {
+        Decision::ReviewAt { repository, head_sha, .. } => Some(Expected {
+            repository: repository.clone(),
+            number: None,
+            head: Some(head_sha.clone()),
+        }),
+        Decision::Run(TaskKind::Review { repository, number, head, .. }) => Some(Expected {
+            repository: repository.clone(),
+            number: Some(*number),
+            head: head.clone(),
+        }),
+        Decision::Run(
+            TaskKind::Issue { .. } | TaskKind::Respond { .. } | TaskKind::Exec { .. },
+        )
+        | Decision::Ignored(_) => None,
+    }
+}
+
+/// What the job is told about work that came to an end.
+struct Ended {
+    conclusion: Conclusion,
+    reason: Option<String>,
+    outputs: String,
+    summary: String,
+    message: String,
+}
+
+impl Ended {
+    fn of(worked: Worked) -> Ended {
+        match worked {
+            Worked::Issue(ended) => {
+                let (outcome, published) = (&ended.outcome, ended.published.as_ref());
+                let url = published.map(|published| published.url.as_str());
+                Ended {
+                    outputs: outputs::of_run(outcome, published, &ended.folder),
+                    summary: job_summary::job_summary(&ended.subject, outcome, url),
+                    conclusion: outcome.conclusion,
+                    reason: outcome.reason.clone(),
+                    message: outcome.final_message.clone(),
+                }
+            }
+            Worked::Review(ended) => {
+                let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
+                Ended {
+                    outputs: outputs::of_review(reviewed, published, &ended.folder),
+                    summary: job_summary::of_review(reviewed, published),
+                    conclusion: reviewed.conclusion,
+                    reason: reviewed.reason.clone(),
+                    message: reviewed.summary.clone(),
+                }
+            }
+            Worked::Respond(responded) => {
+                let Responded { conclusion, message } = responded;
+                let values = [("conclusion", conclusion.word()), ("final-message", &message)];
+                Ended {
+                    outputs: outputs::block(&values),
+                    summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
+                    conclusion,
+                    reason: Some(message.lines().next().unwrap_or_default().to_owned()),
+                    message,
+                }
+            }
+            Worked::Ignored(why) => Ended {
+                conclusion: Conclusion::NothingToDo,
+                reason: None,
+                outputs: String::new(),
+                summary: String::new(),
+                message: why,
+            },
+        }
+    }
 }
 
 fn event(env: &Env) -> Result<crate::event::Event> {
@@ -203,27 +266,16 @@ fn event(env: &Env) -> Result<crate::event::Event> {
     )
 }
 
-fn publish_outputs(env: &Env, ended: &run::Ended) -> Result<()> {
-    let published = ended.published.as_ref();
-    append(env, "GITHUB_OUTPUT", &outputs::of_run(&ended.outcome, published, &ended.folder))?;
-    let url = published.map(|published| published.url.as_str());
-    append(
-        env,
-        "GITHUB_STEP_SUMMARY",
-        &job_summary::job_summary(&ended.subject, &ended.outcome, url),
-    )
-}
-
 /// One annotation that says why, when the run did not end well.
-fn annotate(ui: Ui, outcome: &Outcome) {
-    match outcome.conclusion.failure_kind() {
+fn annotate(ui: Ui, conclusion: Conclusion, reason: Option<&str>) {
+    match conclusion.failure_kind() {
         None => {}
         Some(FailureKind::NothingToDo) => {
-            let why = outcome.reason.as_deref().unwrap_or("nothing to do");
+            let why = reason.unwrap_or("nothing to do");
             ui.workflow_command(&annotations::annotation(Level::Notice, "Patchwright", why));
         }
         Some(_) => {
-            let why = outcome.reason.as_deref().unwrap_or(outcome.conclusion.word());
+            let why = reason.unwrap_or(conclusion.word());
             ui.workflow_command(&annotations::error("Patchwright", why));
         }
     }

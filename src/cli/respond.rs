@@ -5,22 +5,58 @@ use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::error::{Failure, Result};
 use crate::task::outcome::Conclusion;
+use crate::task::respond::asked::{self, Reference};
+use crate::task::respond::respond;
+use crate::task::run::Surroundings;
+use crate::world::World;
 
 /// Do what a comment asks for, or answer it
 ///
 /// A mention in an issue, a pull request or a review thread becomes commits on the branch, a plan, a
-/// review or an answer in the same thread.
+/// review or an answer in the same thread. The author of the comment needs write access. A person at
+/// a shell can name the issue or pull request and say what to do instead.
+///
+/// Needs `GITHUB_TOKEN` with `contents: write`, `issues: write` and `pull-requests: write` (and
+/// `checks: read` and `actions: read` for `fix-ci`), and the key of the model's provider.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The comment's web address
+    /// The comment's web address; or the issue or pull request, as `OWNER/REPO#N`, before a command
     #[arg(value_name = "COMMENT_URL")]
-    pub comment: String,
+    pub comment: Reference,
+
+    /// What to do when no comment says it: `fix …`, `fix-ci`, `review`, `plan …`, `approve HASH`,
+    /// `stop`, or a question
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
 
     #[command(flatten)]
     pub common: Common,
+
+    /// Do everything but write to GitHub; the change is kept in the run's folder
+    #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
+    pub dry_run: bool,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let mut config = args.common.resolve()?;
+    config.dry_run |= args.dry_run;
+    let task = match (args.comment.comment, args.command.as_slice()) {
+        (Some(_), [_, ..]) => {
+            return Err(Failure::usage("a comment says itself what is to be done")
+                .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
+        }
+        (None, words) => Some(asked::task_of_words(&config, &args.comment, words)?),
+        (Some(_), []) => None,
+    };
+    let world = World::for_github(&config, &args.common, env).await?;
+    let task = match (task, args.comment.comment) {
+        (Some(task), _) => task,
+        (None, Some(named)) => {
+            asked::task_of_comment(&world, &config, &args.comment, named).await?
+        }
+        (None, None) => return Err(Failure::internal("there is neither comment nor command")),
+    };
+    let responded = respond(&world, config, task, Surroundings::new(ui, env)).await?;
+    ui.data(&responded.message);
+    Ok(responded.conclusion)
 }

@@ -47,15 +47,20 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     }
     let respond = &file.respond;
     if let Some(mention) = &respond.mention {
-        let name = mention.strip_prefix('@').unwrap_or(mention);
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if name.is_empty() || name.len() > 39 || !name.chars().all(plain) {
-            return Err("`respond.mention` must be the name of an account, such as `patchwright`"
-                .to_owned());
-        }
+        self::mention(mention).map_err(|why| format!("`respond.mention`: {why}"))?;
     }
     between("respond.max-rounds", respond.max_rounds, 1, 100)?;
     between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+/// Whether this can be the name after `@`.
+pub fn mention(mention: &str) -> Result<(), String> {
+    let name = mention.strip_prefix('@').unwrap_or(mention);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > 39 || !name.chars().all(plain) {
+        return Err("it must be the name of an account, such as `patchwright`".to_owned());
+    }
+    Ok(())
 }
 
 fn between<T: PartialOrd + std::fmt::Display>(

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
+pub mod log;
 pub mod skills;
 pub mod thread;
 

@@ -57,6 +57,11 @@ pub fn parse(body: &str, mention: &str) -> Option<Command> {
     command(&body[..from], &body[to..])
 }
 
+/// The command in words without a mention, as a workflow's input has them; `None` when they ask nothing.
+pub fn command_of(words: &str) -> Option<Command> {
+    command("", &words[..words.floor_char_boundary(LONGEST)])
+}
+
 /// Where the first mention that counts is.
 fn find(body: &str, name: &str) -> Option<(usize, usize)> {
     // Most comments have none, and need not be read as Markdown.

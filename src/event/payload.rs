@@ -10,14 +10,15 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::pull_payload::{self, Ended, Pull, Said};
 use super::{Dispatch, Event, IssueLabeled};
 use crate::error::{Failure, Result};
 use crate::forge::{Account, RepositoryId};
 use crate::task::IssueSnapshot;
 
 /// GitHub's own limits are 256 and 65,536 characters; these bound what other servers send.
-const LONGEST_TITLE: usize = 1024;
-const LONGEST_BODY: usize = 256 * 1024;
+pub(super) const LONGEST_TITLE: usize = 1024;
+pub(super) const LONGEST_BODY: usize = 256 * 1024;
 const MOST_INPUTS: usize = 50;
 const LONGEST_INPUT: usize = 64 * 1024;
 
@@ -33,17 +34,27 @@ pub struct ActionEnv {
 }
 
 #[derive(Deserialize)]
-struct Payload {
+pub(super) struct Payload {
     #[serde(default)]
-    action: Option<String>,
+    pub(super) action: Option<String>,
     #[serde(default)]
-    issue: Option<Issue>,
+    pub(super) issue: Option<Issue>,
     #[serde(default)]
-    label: Option<Label>,
+    pub(super) pull_request: Option<Pull>,
     #[serde(default)]
-    repository: Option<Repository>,
+    pub(super) comment: Option<Said>,
     #[serde(default)]
-    sender: Option<User>,
+    pub(super) review: Option<Said>,
+    #[serde(default)]
+    pub(super) workflow_run: Option<Ended>,
+    #[serde(default)]
+    pub(super) check_suite: Option<Ended>,
+    #[serde(default)]
+    pub(super) label: Option<Label>,
+    #[serde(default)]
+    pub(super) repository: Option<Repository>,
+    #[serde(default)]
+    pub(super) sender: Option<User>,
     #[serde(default)]
     inputs: Option<Map<String, Value>>,
     #[serde(default, rename = "client_payload")]
@@ -51,12 +62,12 @@ struct Payload {
 }
 
 #[derive(Deserialize)]
-struct Issue {
-    number: u64,
+pub(super) struct Issue {
+    pub(super) number: u64,
     #[serde(default)]
-    title: Option<String>,
+    pub(super) title: Option<String>,
     #[serde(default)]
-    body: Option<String>,
+    pub(super) body: Option<String>,
     #[serde(default)]
     state: Option<String>,
     #[serde(default)]
@@ -68,17 +79,19 @@ struct Issue {
 }
 
 #[derive(Deserialize)]
-struct Label {
-    name: String,
+pub(super) struct Label {
+    pub(super) name: String,
 }
 
 #[derive(Deserialize)]
-struct Repository {
+pub(super) struct Repository {
+    #[serde(default)]
+    pub(super) id: Option<u64>,
     full_name: String,
 }
 
 #[derive(Deserialize)]
-struct User {
+pub(super) struct User {
     login: String,
     #[serde(rename = "type", default)]
     kind: Option<String>,
@@ -90,20 +103,47 @@ struct User {
 /// When the payload is not what GitHub sends for this event, belongs to another repository than the
 /// environment says, or a dispatch names no issue.
 pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
-    let kind = match name {
-        "issues" | "workflow_dispatch" | "repository_dispatch" => name,
-        _ => return Ok(Event::Other { name: short(name), action: action_of(json) }),
+    let read = Kind::of(name);
+    let Some(read) = read else {
+        return Ok(Event::Other { name: short(name), action: action_of(json) });
     };
     let payload: Payload = serde_json::from_slice(json).map_err(|err| {
-        Failure::usage(format!("the payload of event `{kind}` is not what GitHub sends"))
+        Failure::usage(format!("the payload of event `{name}` is not what GitHub sends"))
             .caused_by(err)
             .hint("`GITHUB_EVENT_PATH` names the file that it was read from")
     })?;
     let repository = repository(&payload, env)?;
-    if kind == "issues" {
-        issue_event(payload, repository, env)
-    } else {
-        dispatch(kind, payload, repository, env)
+    match read {
+        Kind::Issue => issue_event(payload, repository, env),
+        Kind::Dispatch => dispatch(name, payload, repository, env),
+        Kind::Pull => pull_payload::pull_request(name, payload, repository, env),
+        Kind::Comment => pull_payload::comment(name, payload, repository, env),
+        Kind::Checks => pull_payload::checks(name, payload, repository, env),
+    }
+}
+
+/// The events that are read.
+#[derive(Clone, Copy)]
+enum Kind {
+    Issue,
+    Dispatch,
+    Pull,
+    Comment,
+    Checks,
+}
+
+impl Kind {
+    fn of(name: &str) -> Option<Kind> {
+        Some(match name {
+            "issues" => Kind::Issue,
+            "workflow_dispatch" | "repository_dispatch" => Kind::Dispatch,
+            "pull_request" | "pull_request_target" => Kind::Pull,
+            "issue_comment" | "pull_request_review_comment" | "pull_request_review" => {
+                Kind::Comment
+            }
+            "workflow_run" | "check_suite" => Kind::Checks,
+            _ => return None,
+        })
     }
 }
 
@@ -150,23 +190,28 @@ fn dispatch(
         (payload.client, "client_payload")
     };
     let inputs = inputs(values.unwrap_or_default());
-    let asked = ["number", "issue"].iter().find_map(|key| inputs.get(*key));
-    let asked = asked.map(|text| text.trim()).filter(|text| !text.is_empty());
-    let number = asked.ok_or_else(|| {
-        Failure::usage(format!("the event `{name}` names no issue"))
-            .hint(format!("give its number in `{place}.number`"))
+    let given = |key: &str| inputs.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
+    let pull = ["pull-request", "pull_request"].iter().find_map(|key| given(key));
+    let asked = pull.or_else(|| ["number", "issue"].iter().find_map(|key| given(key)));
+    let text = asked.ok_or_else(|| {
+        Failure::usage(format!("the event `{name}` names no issue")).hint(format!(
+            "give its number in `{place}.number`, or a pull request's in `{place}.pull-request`"
+        ))
     })?;
-    let digits = number.strip_prefix('#').unwrap_or(number);
+    let digits = text.strip_prefix('#').unwrap_or(text);
     let number = digits.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| {
         Failure::usage(format!(
             "`{place}` of event `{name}` has no issue number: `{}`",
-            short(number)
+            short(text)
         ))
         .hint("an issue number looks like `7` or `#7`")
     })?;
+    let (is_pull_request, command) = (pull.is_some(), given("command").map(str::to_owned));
     Ok(Event::Dispatch(Dispatch {
         repository,
         number,
+        is_pull_request,
+        command,
         actor: account(payload.sender),
         rerun_by: rerun_by(env),
         inputs,
@@ -207,7 +252,7 @@ fn repository(payload: &Payload, env: &ActionEnv) -> Result<RepositoryId> {
 }
 
 /// Who started the workflow again, when it was not the one who caused the event.
-fn rerun_by(env: &ActionEnv) -> Option<Account> {
+pub(super) fn rerun_by(env: &ActionEnv) -> Option<Account> {
     let again = env.triggering_actor.as_deref().filter(|login| !login.is_empty())?;
     let first = env.actor.as_deref()?;
     (!again.eq_ignore_ascii_case(first)).then(|| Account {
@@ -217,7 +262,7 @@ fn rerun_by(env: &ActionEnv) -> Option<Account> {
 }
 
 /// `ghost`, as GitHub shows it, when there is no account behind it any more.
-fn account(user: Option<User>) -> Account {
+pub(super) fn account(user: Option<User>) -> Account {
     user.map_or_else(
         || Account { login: "ghost".to_owned(), is_bot: false },
         |user| Account {
@@ -251,12 +296,12 @@ fn action_of(json: &[u8]) -> Option<String> {
 }
 
 /// At most `most` bytes, whole characters.
-fn bounded(mut text: String, most: usize) -> String {
+pub(super) fn bounded(mut text: String, most: usize) -> String {
     text.truncate(text.floor_char_boundary(most));
     text
 }
 
 /// Foreign text fit for a message: one short line.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }

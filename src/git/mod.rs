@@ -14,6 +14,7 @@ pub mod diff;
 mod dotgit;
 mod http;
 pub mod hunks;
+pub mod merge;
 mod names;
 pub mod push;
 mod renames;

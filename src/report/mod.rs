@@ -4,6 +4,7 @@
 //! a report; what our own code knows is written as it is. Nothing here reads or sends anything.
 
 pub mod annotations;
+pub mod answer;
 pub mod commit_message;
 pub mod findings;
 pub mod html;
@@ -25,6 +26,30 @@ pub const MAX_BODY: usize = 65_536;
 /// The line by which we find what we wrote: `<!-- patchwright:<purpose> run=<id> v=1 -->`.
 pub fn marker(purpose: &str, run: &str) -> String {
     format!("<!-- patchwright:{} run={} v=1 -->", plain(purpose), plain(run))
+}
+
+/// The line by which we find again what there is one of, whichever run wrote it:
+/// `<!-- patchwright:<purpose> v=1 -->`.
+pub fn marker_once(purpose: &str) -> String {
+    format!("<!-- patchwright:{} v=1 -->", plain(purpose))
+}
+
+/// What the marker of this purpose says after it, when a line of `body` is one.
+pub fn marked<'a>(body: &'a str, purpose: &str) -> Option<&'a str> {
+    markers(body).find(|(found, _)| *found == purpose).map(|(_, rest)| rest)
+}
+
+/// A line of `body` is a marker whose purpose begins so.
+pub fn is_marked(body: &str, prefix: &str) -> bool {
+    markers(body).any(|(found, _)| found.starts_with(prefix))
+}
+
+/// The purpose of each marker line, and what follows it.
+fn markers(body: &str) -> impl Iterator<Item = (&str, &str)> {
+    body.lines().filter_map(|line| {
+        let inside = line.trim().strip_prefix("<!-- patchwright:")?.strip_suffix("-->")?.trim();
+        Some(inside.split_once(' ').unwrap_or((inside, "")))
+    })
 }
 
 fn plain(word: &str) -> String {

@@ -61,6 +61,15 @@ pub async fn admit(
     Ok(Admitted { repository, issue, snapshot, comments, viewer })
 }
 
+/// We wrote what `author` wrote. Where the forge does not tell who we are, the token is an app's, and
+/// what an app writes comes from a bot account, which no stranger has.
+pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
+    match viewer {
+        Some(viewer) => viewer.login.eq_ignore_ascii_case(&author.login),
+        None => author.is_bot,
+    }
+}
+
 /// The actor of the trigger must have write access; a person at the command line is the operator.
 pub async fn check_actor(
     forge: &dyn Forge,
@@ -88,6 +97,7 @@ pub async fn check_actor(
     Ok(())
 }
 
+/// A repository that cannot be read, with what to check.
 pub(super) fn unreachable(id: &RepositoryId, err: ForgeError) -> Failure {
     let missing = matches!(err, ForgeError::NotFound { .. });
     let failure = Failure::from(err);

@@ -32,6 +32,8 @@ pub struct Brief {
     pub files: Instructions,
     pub skills: Skills,
     pub mode: Mode,
+    /// Said of the mode, in place of what is said of it elsewhere.
+    mode_text: Option<&'static str>,
     /// The task in words.
     pub task: String,
     /// For the report: what was removed from or left out of the input.
@@ -77,6 +79,18 @@ impl Brief {
         Brief::with(run, workspace, task, notes, &[]).await
     }
 
+    /// The brief of a task in words with checks. Instructions and skills come from `rules`, the base
+    /// commit, whatever is worked on.
+    pub async fn for_task(
+        run: &Run<'_>,
+        task: &str,
+        notes: Vec<String>,
+        rules: &Workspace,
+        checks: &Checks,
+    ) -> Result<Brief> {
+        Brief::with(run, rules, task, notes, &checks.commands).await
+    }
+
     async fn with(
         run: &Run<'_>,
         workspace: &Workspace,
@@ -115,10 +129,17 @@ impl Brief {
             files,
             skills,
             mode,
+            mode_text: None,
             task: task.to_owned(),
             notes,
             checks: checks.to_vec(),
         })
+    }
+
+    /// The same with other words about the mode.
+    #[must_use]
+    pub fn in_mode(self, text: Option<&'static str>) -> Brief {
+        Brief { mode_text: text, ..self }
     }
 
     /// The files of the repository whose text stands in the opening, for the report.
@@ -147,7 +168,10 @@ impl Brief {
 
     /// The opening of the conversation: all layers but the system prompt.
     pub fn opening(&self, environment: &Environment) -> Result<Vec<Item>> {
-        let mode = prompt::mode(self.mode)?.unwrap_or_default();
+        let mode = match self.mode_text {
+            Some(text) => text,
+            None => prompt::mode(self.mode)?.unwrap_or_default(),
+        };
         let layers = [
             (Role::Developer, environment::render(environment)),
             (Role::User, self.files.render(&environment.cwd)),
@@ -180,12 +204,15 @@ fn task_text(
     match (&run.task.kind, admitted) {
         (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
             let thread = thread_of(admitted, trigger.as_ref());
-            let text = prompt::issue_task(&prompt::IssueTask {
+            let mut text = prompt::issue_task(&prompt::IssueTask {
                 repository: &admitted.repository.id.to_string(),
                 number: admitted.issue.number,
                 thread: &thread.text,
                 checks: &checks.commands,
             })?;
+            if let Some(asked) = &run.around.asked {
+                text = format!("{text}\n\n{}", prompt::asked(asked)?);
+            }
             Ok((text, thread.notes))
         }
         (TaskKind::Exec { prompt: asked, .. }, _) => {

@@ -165,6 +165,10 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             TaskKind::Review { repository: a, number: m, head: h, full: f, .. },
             TaskKind::Review { repository: b, number: n, head: i, full: g, .. },
         ) => a == b && m == n && h == i && f == g,
+        (
+            TaskKind::Respond { repository: a, number: m, place, command, .. },
+            TaskKind::Respond { repository: b, number: n, place: there, command: same, .. },
+        ) => a == b && m == n && place == there && command == same,
         (a, b) => a == b,
     }
 }

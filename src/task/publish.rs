@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::admit::{self, Admitted};
 use super::outcome::{Conclusion, Outcome};
+use super::respond::stop;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::{Workspace, is_ours};
@@ -94,6 +95,15 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
     if !issue.open {
         return Err(Failure::nothing_to_do(format!(
             "issue #{number} was closed while it was worked on, so nothing was published"
+        ))
+        .hint(format!("the change is kept in {}", run.folder.path.display())));
+    }
+    let viewer = admitted.viewer.as_ref();
+    let comments = forge.comments(repository, *number, stop::MAX_COMMENTS).await;
+    let now = stop::state(&comments.map_err(Failure::from)?, viewer);
+    if stop::since(stop::state(&admitted.comments, viewer), now) {
+        return Err(Failure::nothing_to_do(format!(
+            "somebody said stop on issue #{number} while it was worked on, so nothing was published"
         ))
         .hint(format!("the change is kept in {}", run.folder.path.display())));
     }

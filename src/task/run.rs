@@ -32,7 +32,7 @@ use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 
 /// Commits of history that the model can look at.
-const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
+pub(super) const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
 
 /// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
 #[derive(Clone, Debug)]
@@ -44,11 +44,19 @@ pub struct Surroundings {
     pub run_url: Option<String>,
     /// Cancelled by SIGINT and SIGTERM.
     pub cancel: CancellationToken,
+    /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
+    pub asked: Option<String>,
 }
 
 impl Surroundings {
     pub fn new(ui: Ui, env: &Env) -> Surroundings {
-        Surroundings { ui, out: None, run_url: env.run_url(), cancel: super::signals::watch() }
+        Surroundings {
+            ui,
+            out: None,
+            run_url: env.run_url(),
+            cancel: super::signals::watch(),
+            asked: None,
+        }
     }
 }
 
@@ -103,12 +111,9 @@ pub async fn run_task(
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
     let mut run = Run { world, config, task, folder, around, started, issue_title };
-    run.sweep().await;
-    let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-    world.provider.resume_at(replies.sum());
-    run.journal_start()?;
+    run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
-    let ended = work(&mut run, admitted.as_ref(), &progress).await;
+    let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
     let ended = match interrupted(&run.around.cancel) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
@@ -159,7 +164,7 @@ async fn work(
         };
         agent_phase::work(&phase, brief).await?
     };
-    let settled = Settled::new(run, &workspace, &worked)?;
+    let settled = Settled::new(run, &workspace, &worked, &[])?;
     let evidence = match &settled.commit {
         Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
@@ -194,6 +199,14 @@ async fn work(
 }
 
 impl Run<'_> {
+    /// Goes on where a killed attempt was, or begins the journal.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        self.sweep().await;
+        let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
+        self.world.provider.resume_at(replies.sum());
+        self.journal_start()
+    }
+
     /// Appends to the journal.
     pub fn journal(&self, entry: &Entry) -> Result<()> {
         self.folder.journal.append(entry).map(drop)

@@ -1,6 +1,8 @@
 //! From what came out of the sandbox to what may leave the building: judge the change, keep back
 //! what may not be published, and make the commit.
 
+use std::iter;
+
 use super::agent_phase::Worked;
 use super::run::Run;
 use super::workspace::{RUN_TRAILER, Workspace};
@@ -26,7 +28,13 @@ pub struct Settled {
 }
 
 impl Settled {
-    pub fn new(run: &Run<'_>, workspace: &Workspace, worked: &Worked) -> Result<Settled> {
+    /// Judges and commits. `trailers` go below the commit's message, beside the run's.
+    pub fn new(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        worked: &Worked,
+        trailers: &[String],
+    ) -> Result<Settled> {
         let Some(whole) = &worked.change else { return Ok(Settled::default()) };
         let judgement = policy::check(
             &run.config.policy,
@@ -46,7 +54,7 @@ impl Settled {
         };
         let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &judgement)?;
         let commit = match &kept {
-            Some(kept) => Some(make_commit(run, workspace, kept, worked)?),
+            Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
             None => None,
         };
         if leaks(&judgement) {
@@ -97,6 +105,7 @@ fn make_commit(
     workspace: &Workspace,
     change: &Change,
     worked: &Worked,
+    trailers: &[String],
 ) -> Result<Oid> {
     let issue_title = run.issue_title.as_deref();
     let title = pr_body::title(&worked.stopped.final_message, issue_title);
@@ -109,7 +118,9 @@ fn make_commit(
         author: identity.clone(),
         committer: identity,
         message: run.world.redactor.redact(&message),
-        trailers: vec![format!("{RUN_TRAILER}{}", run.folder.id)],
+        trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
+            .chain(trailers.iter().cloned())
+            .collect(),
         time: run.world.clock.now(),
     };
     commit::create(&workspace.repo, change.base, change.tree, &spec)

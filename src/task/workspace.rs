@@ -184,6 +184,36 @@ impl Workspace {
         Workspace::pin(repo, &reference, depth).await
     }
 
+    /// Fetches the head of a pull request: by the pull request's own ref, which outlives a deleted
+    /// fork, or by its id when the branch has moved on since `head` was read.
+    pub async fn fetch_head(
+        &self,
+        world: &World,
+        repository: &Repository,
+        number: u64,
+        head: &str,
+    ) -> Result<Oid> {
+        let forge = world.forge()?;
+        let Ok(oid) = head.parse::<Oid>() else {
+            return Err(Failure::forge(format!("`{head}` is no commit")));
+        };
+        let mut fetched = Ok(());
+        for reference in [format!("refs/pull/{number}/head"), head.to_owned()] {
+            fetched = forge.fetch(repository, self.repo.path(), &[reference], self.depth).await;
+            if fetched.is_ok() && self.has(oid) {
+                return Ok(oid);
+            }
+        }
+        match fetched {
+            Err(err) => {
+                Err(failures::of_forge(format!("cannot fetch pull request #{number}"), err))
+            }
+            Ok(()) => Err(Failure::forge(format!(
+                "commit {head} of pull request #{number} can no longer be fetched"
+            ))),
+        }
+    }
+
     /// The same repository pinned to another commit, which must be there.
     #[must_use]
     pub fn at(&self, commit: Oid) -> Workspace {

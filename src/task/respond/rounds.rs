@@ -1,0 +1,55 @@
+//! How often we answer in one thread. Two programs that answer each other would never end.
+
+use super::admit::Admitted;
+use super::{Ending, answer};
+use crate::error::Result;
+use crate::event::mention::Command;
+use crate::forge::{Account, CommentPlace};
+use crate::report;
+use crate::report::answer as words;
+use crate::task::admit::is_us;
+use crate::task::run::Run;
+
+/// How our answers are marked, whatever they answer.
+const ANSWER: &str = "answer-";
+
+/// When the thread has had its answers: says so once, and then nothing.
+pub(super) async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option<Ending>> {
+    let Some(place) = admitted.request.place else { return Ok(None) };
+    let most = run.config.respond.max_rounds as usize;
+    // Who says stop is heard.
+    if admitted.request.command == Command::Stop || !run.folder.recorded.is_empty() {
+        return Ok(None);
+    }
+    let said = said_in(admitted, place);
+    let ours = |(author, _): &&(&Account, &str)| is_us(admitted.viewer.as_ref(), author);
+    let answers = said.iter().filter(ours).filter(|(_, body)| report::is_marked(body, ANSWER));
+    if answers.count() < most {
+        return Ok(None);
+    }
+    let purpose = match place {
+        CommentPlace::Thread { root, .. } => format!("rounds-{root}"),
+        CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => "rounds".to_owned(),
+    };
+    let told = said.iter().filter(ours).any(|(_, body)| report::marked(body, &purpose).is_some());
+    if !told {
+        let marker = report::marker_once(&purpose);
+        answer::post(run, admitted, &marker, &words::rounds_used_up(most)).await?;
+    }
+    Ok(Some(Ending::silent(format!(
+        "this thread has had its {most} answers (`respond.max-rounds`)"
+    ))))
+}
+
+/// Everything said where it was asked.
+fn said_in(admitted: &Admitted, place: CommentPlace) -> Vec<(&Account, &str)> {
+    match place {
+        CommentPlace::Thread { .. } => {
+            let said = admitted.threads.iter().flat_map(|thread| &thread.comments);
+            said.map(|said| (&said.author, said.body.as_str())).collect()
+        }
+        CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {
+            admitted.comments.iter().map(|said| (&said.author, said.body.as_str())).collect()
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What an agent does for a comment: on the pinned head, with the configuration, the instructions and
+//! the checks of the base, judged like every change.
+
+use bytes::Bytes;
+
+use super::admit::Admitted;
+use crate::config::Mode;
+use crate::context::thread::{self, Thread, ThreadContext};
+use crate::error::Result;
+use crate::forge::PullRequest;
+use crate::git::Oid;
+use crate::prompt::{self, CommentTask};
+use crate::task::agent_phase::{self, Phase};
+use crate::task::brief::Brief;
+use crate::task::checks::Checks;
+use crate::task::outcome::Outcome;
+use crate::task::progress::Progress;
+use crate::task::run::{DEPTH, Run};
+use crate::task::salvage;
+use crate::task::settle::Settled;
+use crate::task::workspace::Workspace;
+
+/// What the work stands on.
+pub(super) struct Grounds {
+    /// Where configuration, instructions, skills and checks come from: the base branch. What a pull
+    /// request changes about them is not obeyed.
+    pub rules: Workspace,
+    /// What is worked on: the head of the pull request, or the base branch.
+    pub workspace: Workspace,
+    /// The tree on which images are prepared: setup commands have a network, so a fork's tree is not
+    /// given to them.
+    setup: Workspace,
+}
+
+impl Grounds {
+    /// Fetches and pins what the comment is about.
+    pub(super) async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Grounds> {
+        run.around.ui.say("cloning the repository");
+        let opened = if let Some(pull) = &admitted.pull {
+            run.unless_interrupted(Grounds::of_pull(run, admitted, pull)).await?
+        } else {
+            let base = run.config.publish.base.as_deref();
+            let base = base.unwrap_or(&admitted.repository.default_branch);
+            let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
+            let rules = run.unless_interrupted(opening).await?;
+            Grounds { workspace: rules.clone(), setup: rules.clone(), rules }
+        };
+        let workspace = run.pinned(opened.workspace);
+        Ok(Grounds { workspace, ..opened })
+    }
+
+    async fn of_pull(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> Result<Grounds> {
+        let base = &pull.base_branch;
+        let rules = Workspace::open(run.world, &admitted.repository, base, DEPTH).await?;
+        let head =
+            rules.fetch_head(run.world, &admitted.repository, pull.number, &pull.head_sha).await?;
+        let mut workspace = rules.at(head);
+        workspace.base_branch.clone_from(&pull.head_branch);
+        let setup = if pull.is_fork { rules.clone() } else { workspace.clone() };
+        Ok(Grounds { rules, workspace, setup })
+    }
+}
+
+/// What the agent is asked.
+pub(super) struct Job<'a> {
+    /// The file in `prompts/`.
+    pub template: &'static str,
+    /// What was asked, in the words of who asked; may be empty.
+    pub words: &'a str,
+    /// The failing checks with their logs, clean and delimited.
+    pub failures: &'a str,
+    /// Said of the mode, in place of what is said of it elsewhere.
+    pub mode: Option<&'static str>,
+    /// Lines below the commit's message.
+    pub trailers: Vec<String>,
+}
+
+/// What came of it.
+pub(super) struct Done {
+    pub outcome: Outcome,
+    pub settled: Settled,
+}
+
+impl Done {
+    pub(super) fn commit(&self) -> Option<Oid> {
+        self.settled.commit
+    }
+}
+
+/// Checks, agent, checks, judgement. The repository's configuration has been laid over ours before.
+pub(super) async fn work(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    grounds: &Grounds,
+    job: &Job<'_>,
+) -> Result<Done> {
+    let workspace = &grounds.workspace;
+    let progress = Progress::start(run, None).await?;
+    let tar = Bytes::from(workspace.upload_tar().await?);
+    let checks = Checks::find(&run.config, &grounds.rules).await?;
+    progress.phase("Preparing the sandbox");
+    let setup_tar = if grounds.setup.base == workspace.base {
+        tar.clone()
+    } else {
+        Bytes::from(grounds.setup.upload_tar().await?)
+    };
+    let image = run.unless_interrupted(run.prepare_image(&grounds.setup, &setup_tar)).await?;
+    run.opened(workspace, &image)?;
+    let baseline = if run.config.mode == Mode::Execute {
+        progress.phase("Running the repository's checks on the head");
+        checks.run_fresh(run, &image, tar.clone(), "base").await?
+    } else {
+        Vec::new()
+    };
+    let (text, notes) = task_text(admitted, job, &checks.commands)?;
+    let brief = Brief::for_task(run, &text, notes, &grounds.rules, &checks).await?;
+    let brief = brief.in_mode(job.mode);
+    progress.phase("Working on it");
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let phase = Phase {
+            run,
+            workspace,
+            base_tar: tar,
+            image: &image,
+            checks: &checks,
+            baseline: &baseline,
+            progress: &progress,
+        };
+        agent_phase::work(&phase, brief).await?
+    };
+    let settled = Settled::new(run, workspace, &worked, &job.trailers)?;
+    let evidence = match &settled.commit {
+        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
+            progress.phase("Running the repository's checks on the change");
+            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
+            checks.evidence(run, &image, &baseline, tar).await?
+        }
+        _ => checks.without_change(&baseline),
+    };
+    let outcome = Outcome::decide(run, workspace, &image, &worked, &settled, evidence);
+    salvage::write(run, workspace, &outcome, &settled)?;
+    salvage::write_report(run, &outcome, None);
+    Ok(Done { outcome, settled })
+}
+
+/// The task in words: what was asked, where, and the conversation around it.
+fn task_text(
+    admitted: &Admitted,
+    job: &Job<'_>,
+    checks: &[String],
+) -> Result<(String, Vec<String>)> {
+    let trigger = admitted.request.trigger.as_ref();
+    let conversation = thread::thread(
+        &Thread {
+            issue: &admitted.issue,
+            comments: &admitted.comments,
+            trigger,
+            own_login: admitted.own_login(),
+        },
+        &mut rand::random,
+    );
+    let said = match admitted.threads.as_slice() {
+        [] => ThreadContext::default(),
+        threads => {
+            thread::review_threads(threads, trigger, admitted.own_login(), &mut rand::random)
+        }
+    };
+    let words = crate::context::hidden::clean(job.words);
+    let text = prompt::comment_task(
+        job.template,
+        &CommentTask {
+            repository: &admitted.repository.id.to_string(),
+            number: admitted.request.number,
+            is_pull_request: admitted.pull.is_some(),
+            conversation: &conversation.text,
+            threads: &said.text,
+            words: words.text.trim(),
+            failures: job.failures,
+            checks,
+        },
+    )?;
+    Ok((text, conversation.notes.into_iter().chain(said.notes).collect()))
+}

@@ -1,0 +1,288 @@
+//! Events of pull requests, comments and checks: what they become and what is decided.
+#![allow(
+    clippy::needless_raw_string_hashes,
+    clippy::too_many_lines,
+    reason = "snapshots, as expect-test writes them"
+)]
+#![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
+
+use expect_test::{Expect, expect};
+use patchwright::event::payload::{self, ActionEnv};
+use patchwright::event::{Decision, Event, TriggerConfig, decide};
+use serde_json::{Value, json};
+
+fn env() -> ActionEnv {
+    ActionEnv {
+        repository: Some("acme/app".to_owned()),
+        actor: Some("alice".to_owned()),
+        triggering_actor: Some("alice".to_owned()),
+    }
+}
+
+fn config() -> TriggerConfig {
+    TriggerConfig {
+        label: "patchwright".to_owned(),
+        mention: "patchwright".to_owned(),
+        ..TriggerConfig::default()
+    }
+}
+
+fn fixture(name: &str) -> Value {
+    let text = fs_err::read_to_string(format!("tests/fixtures/events/{name}.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn parse(name: &str, payload: &Value) -> Event {
+    payload::parse(name, payload.to_string().as_bytes(), &env()).unwrap()
+}
+
+/// A fixture whose name begins with the event's, changed at pointers.
+fn changed(name: &str, changes: &[(&str, Value)]) -> Event {
+    let mut payload = fixture(name);
+    for (pointer, value) in changes {
+        *payload.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value.clone();
+    }
+    parse(name.split('.').next().unwrap(), &payload)
+}
+
+fn ignored(event: &Event, config: &TriggerConfig) -> String {
+    match decide(event, config) {
+        Decision::Ignored(why) => why,
+        decision => panic!("{decision:?}"),
+    }
+}
+
+/// The event, who has to be allowed, and the decision.
+fn check(name: &str, expected: Expect) {
+    let event = parse(name.split('.').next().unwrap(), &fixture(name));
+    let actors: Vec<String> = event.actors().iter().map(|actor| actor.login.clone()).collect();
+    let decision = decide(&event, &config());
+    expected.assert_eq(&format!("{event:#?}\nactors: {}\n{decision:?}\n", actors.join(", ")));
+}
+
+#[test]
+fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
+    check("pull_request.opened", expect![[""]]);
+}
+
+#[test]
+fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
+    check("pull_request.synchronize.fork", expect![[""]]);
+}
+
+#[test]
+fn a_comment_becomes_a_task_in_its_place() {
+    check("issue_comment.created", expect![[""]]);
+    check("pull_request_review_comment.created", expect![[""]]);
+    check("pull_request_review.submitted", expect![[""]]);
+}
+
+#[test]
+fn failing_checks_of_our_own_branch_are_repaired() {
+    check("workflow_run.completed.failure", expect![[""]]);
+    check("check_suite.completed.failure", expect![[""]]);
+}
+
+#[test]
+fn a_forks_run_is_a_review_of_its_commit() {
+    check("workflow_run.completed.fork", expect![[""]]);
+}
+
+#[test]
+fn a_dispatch_may_name_a_pull_request_and_a_command() {
+    check("workflow_dispatch.pull_request", expect![[""]]);
+    let with = |command: &str| {
+        let inputs = json!({"pull_request": 8, "command": command});
+        decide(&changed("workflow_dispatch.pull_request", &[("/inputs", inputs)]), &config())
+    };
+    expect![[""]].assert_eq(&format!("{:#?}", with("fix the typo")));
+    expect![[""]].assert_eq(&format!("{:?}", with("")));
+    expect![[""]].assert_eq(&format!("{:?}", with("thanks")));
+}
+
+#[test]
+fn the_other_name_of_the_event_means_the_same() {
+    let payload = fixture("pull_request.opened");
+    assert_eq!(parse("pull_request", &payload), parse("pull_request_target", &payload));
+}
+
+#[test]
+fn what_nobody_asked_for_is_ignored() {
+    let closed = fixture("pull_request.reopened.closed");
+    let said = |event: &Event| ignored(event, &config());
+    assert_eq!(said(&parse("pull_request", &closed)), "pull request #8 is closed");
+    let edited = ("/action", json!("edited"));
+    for (name, expected) in [
+        ("pull_request.opened", "event `pull_request.edited` sets nothing off"),
+        ("issue_comment.created", "event `issue_comment.edited` sets nothing off"),
+        (
+            "pull_request_review_comment.created",
+            "event `pull_request_review_comment.edited` sets nothing off",
+        ),
+        ("pull_request_review.submitted", "event `pull_request_review.edited` sets nothing off"),
+        ("workflow_run.completed.failure", "event `workflow_run.edited` sets nothing off"),
+    ] {
+        assert_eq!(said(&changed(name, &[edited.clone()])), expected);
+    }
+    assert_eq!(
+        said(&changed("pull_request_review.submitted.silent", &[])),
+        "the comment asks nothing of `@patchwright`"
+    );
+    assert_eq!(
+        said(&changed("issue_comment.created.bot", &[])),
+        "the comment is by the bot `ci-helper[bot]`"
+    );
+    let ours = json!("@patchwright fix it\n\n<!-- patchwright:answer run=1 v=1 -->");
+    assert_eq!(
+        said(&changed("issue_comment.created", &[("/comment/body", ours)])),
+        "the comment is one of ours"
+    );
+}
+
+#[test]
+fn a_bot_that_is_allowed_by_name_may_ask() {
+    let allowed = TriggerConfig { allow_bots: vec!["ci-helper[bot]".to_owned()], ..config() };
+    let event = changed("issue_comment.created.bot", &[]);
+    assert!(matches!(decide(&event, &allowed), Decision::Run(_)));
+    let mention = TriggerConfig { mention: "acme-bot".to_owned(), ..allowed };
+    assert_eq!(ignored(&event, &mention), "the comment asks nothing of `@acme-bot`");
+}
+
+#[test]
+fn the_operators_rules_about_reviews_count_at_once() {
+    let labeled = |label: &str| {
+        changed(
+            "pull_request.labeled",
+            &[("/label/name", json!(label)), ("/pull_request/labels/0/name", json!(label))],
+        )
+    };
+    let only = |labels: &[&str]| TriggerConfig {
+        review_labels: Some(labels.iter().map(|label| (*label).to_owned()).collect()),
+        ..config()
+    };
+    assert!(matches!(decide(&labeled("Review"), &only(&["review"])), Decision::Run(_)));
+    assert_eq!(
+        ignored(&labeled("bug"), &only(&["review"])),
+        "label `bug` is none of `review.labels`"
+    );
+    assert_eq!(ignored(&labeled("bug"), &only(&[])), "label `bug` is none of `review.labels`");
+    let opened = changed("pull_request.opened", &[]);
+    assert_eq!(
+        ignored(&opened, &only(&["review"])),
+        "pull request #8 has none of the labels of `review.labels`"
+    );
+    assert!(matches!(decide(&opened, &only(&[])), Decision::Run(_)));
+    let draft = changed("pull_request.opened", &[("/pull_request/draft", json!(true))]);
+    let drafts = |drafts| TriggerConfig { drafts, ..config() };
+    assert_eq!(ignored(&draft, &drafts(Some(false))), "pull request #8 is a draft");
+    for drafts in [drafts(None), drafts(Some(true))] {
+        assert!(matches!(decide(&draft, &drafts), Decision::Run(_)));
+    }
+    let skip = TriggerConfig { skip_authors: vec!["Alice".to_owned()], ..config() };
+    assert_eq!(
+        ignored(&opened, &skip),
+        "pull request #8 is by `alice`, who is in `review.skip-authors`"
+    );
+    let skip = TriggerConfig { skip_labels: vec!["wip".to_owned()], ..config() };
+    assert_eq!(
+        ignored(&labeled("WIP"), &skip),
+        "pull request #8 has the label `wip` of `review.skip-labels`"
+    );
+}
+
+#[test]
+fn a_label_needs_its_labeller_and_a_second_attempt_whoever_started_it() {
+    let labeled = changed("pull_request.labeled", &[("/sender/login", json!("trent"))]);
+    let actors = |event: &Event| -> Vec<String> {
+        event.actors().iter().map(|actor| actor.login.clone()).collect()
+    };
+    assert_eq!(actors(&labeled), ["trent"]);
+    let again = ActionEnv { triggering_actor: Some("bob".to_owned()), ..env() };
+    let payload = fixture("pull_request.opened").to_string();
+    let event = payload::parse("pull_request", payload.as_bytes(), &again).unwrap();
+    assert_eq!(actors(&event), ["bob"]);
+    let Decision::Run(patchwright::task::TaskKind::Review { trigger, .. }) =
+        decide(&event, &config())
+    else {
+        panic!("no review")
+    };
+    assert_eq!(trigger.unwrap().actor, "bob");
+    let comment = fixture("issue_comment.created").to_string();
+    let event = payload::parse("issue_comment", comment.as_bytes(), &again).unwrap();
+    assert_eq!(actors(&event), ["alice", "bob"]);
+}
+
+#[test]
+fn checks_that_are_none_of_ours_are_left_alone() {
+    let name = "workflow_run.completed.failure";
+    let said = |changes: &[(&str, Value)]| ignored(&changed(name, changes), &config());
+    assert_eq!(
+        said(&[("/workflow_run/head_branch", json!("main"))]),
+        "`main` is not a branch of ours"
+    );
+    assert_eq!(
+        said(&[("/workflow_run/pull_requests", json!([]))]),
+        "`patchwright/issue-7` has no pull request in `acme/app`"
+    );
+    assert_eq!(
+        said(&[("/workflow_run/conclusion", json!("success"))]),
+        "the `workflow_run` ended with `success`"
+    );
+    assert_eq!(
+        said(&[("/workflow_run/head_repository/full_name", json!("eve/app"))]),
+        "the `workflow_run` ended with `failure`"
+    );
+    let named = TriggerConfig { branch: Some("bot-work".to_owned()), ..config() };
+    let event = changed(name, &[("/workflow_run/head_branch", json!("bot-work"))]);
+    assert!(matches!(decide(&event, &named), Decision::Run(_)));
+    let fork = "workflow_run.completed.fork";
+    for (pointer, value, why) in [
+        ("/workflow_run/event", "push", "the `workflow_run` is not of a pull request"),
+        ("/workflow_run/conclusion", "failure", "the `workflow_run` ended with `failure`"),
+    ] {
+        assert_eq!(ignored(&changed(fork, &[(pointer, json!(value))]), &config()), why);
+    }
+}
+
+#[test]
+fn payloads_that_cannot_be_are_failures() {
+    let failure = |name: &str, payload: Value| {
+        payload::parse(name, payload.to_string().as_bytes(), &env()).unwrap_err().to_string()
+    };
+    let with = |action: &str, more: Value| {
+        let mut payload = json!({"action": action, "repository": {"full_name": "acme/app"}});
+        payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        payload
+    };
+    for (name, payload, expected) in [
+        ("pull_request", with("opened", json!({})), "has no `pull_request`"),
+        (
+            "pull_request",
+            with("opened", json!({"pull_request": {"number": 8}})),
+            "`pull_request.head`",
+        ),
+        (
+            "pull_request",
+            with("opened", json!({"pull_request": {"number": 8, "head": {"sha": "../../x"}}})),
+            "has no commit id: `../../x`",
+        ),
+        (
+            "pull_request",
+            with("labeled", json!({"pull_request": {"number": 8, "head": {"sha": "1"}}})),
+            "has no `label`",
+        ),
+        ("issue_comment", with("created", json!({})), "has no `comment`"),
+        ("issue_comment", with("created", json!({"comment": {"id": 1}})), "has no `pull_request`"),
+        ("pull_request_review", with("submitted", json!({})), "has no `review`"),
+        ("workflow_run", with("completed", json!({})), "has no `workflow_run`"),
+        (
+            "check_suite",
+            with("completed", json!({"check_suite": {"head_sha": ""}})),
+            "no commit id",
+        ),
+        ("issue_comment", json!("x"), "is not what GitHub sends"),
+    ] {
+        let said = failure(name, payload);
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Questions, help, stop and reviews.
+
+use expect_test::expect;
+
+use super::{
+    PULL, answers, check, comment_on, conversation, discussion, project, say_on_pull, with_pull,
+};
+use crate::resume::meanwhile;
+use crate::support::model::say;
+use crate::support::world::{TestWorld, fix};
+
+#[test]
+fn a_question_is_answered_in_the_conversation_and_nothing_is_written_else() {
+    let answer = "It **subtracts**: see `calc.sh`. @rita fixes #7 <!-- hidden -->";
+    let world = TestWorld::new(with_pull(), vec![say(answer)]);
+    say_on_pull(&world, "@patchwright does add add?").expect(0);
+    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
+    let told = world.told();
+    assert!(told.contains("does add add?") && told.contains("This run only reads"), "{told}");
+    let writes = world.github.writes();
+    assert_eq!(writes.len(), 2, "the reaction and the answer: {writes:?}");
+}
+
+#[test]
+fn a_question_in_a_review_thread_is_answered_in_that_thread() {
+    let world = TestWorld::new(with_pull(), vec![say("It subtracts.")]);
+    let other = world.github.comment_on_line("rita", PULL, "README.md", 1, "Nice. OTHER-THREAD");
+    let root = world.github.comment_on_line("rita", PULL, "README.md", 3, "Really?");
+    let asked = world.github.reply("rita", root, "@patchwright does it?");
+    world.run(&["respond", &discussion(&world, asked)]).expect(0);
+    let threads = world.github.threads(PULL);
+    let of = |root: u64| threads.iter().find(|thread| thread.comments[0].0 == root).unwrap();
+    assert_eq!(of(other).comments.len(), 1);
+    let thread = of(root);
+    assert_eq!(thread.comments.len(), 3, "{thread:?}");
+    assert!(thread.comments[2].2.starts_with("It subtracts."), "{thread:?}");
+    assert!(!world.told().contains("OTHER-THREAD"));
+}
+
+#[test]
+fn a_question_in_a_reviews_body_is_answered_in_the_conversation() {
+    let world = TestWorld::new(with_pull(), vec![say("It subtracts.")]);
+    let review =
+        world.github.review_as("rita", PULL, "COMMENTED", "@patchwright does it add?", &[]);
+    let url = format!("{}/acme/app/pull/8#pullrequestreview-{review}", world.github.server_url());
+    world.run(&["respond", &url]).expect(0);
+    assert!(answers(&world, PULL)[0].starts_with("It subtracts."));
+}
+
+#[test]
+fn a_question_on_an_issue_is_answered_there() {
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, vec![say("Because of the sign.")]);
+    comment_on(&world, 7, "rita", "@patchwright why?").expect(0);
+    assert!(answers(&world, 7)[0].starts_with("Because of the sign."));
+}
+
+#[test]
+fn earlier_answers_are_part_of_the_conversation() {
+    let world = TestWorld::new(with_pull(), vec![say("It subtracts. FIRST-ANSWER")]);
+    say_on_pull(&world, "@patchwright does it add?").expect(0);
+    world.model.add(vec![say("Because of the sign.")]);
+    say_on_pull(&world, "@patchwright why?").expect(0);
+    let last = world.model.requests().pop().unwrap();
+    let last = String::from_utf8_lossy(&last.raw).into_owned();
+    assert!(last.contains("FIRST-ANSWER") && last.contains("(that is you)"), "{last}");
+}
+
+#[test]
+fn help_lists_the_commands_without_a_model() {
+    let world = TestWorld::new(with_pull(), Vec::new());
+    say_on_pull(&world, "@patchwright help").expect(0);
+    check(&answers(&world, PULL)[0], &expect![[""]]);
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn stop_is_remembered_once_and_lifted_by_the_next_command() {
+    let world = TestWorld::new(with_pull(), Vec::new());
+    say_on_pull(&world, "@patchwright stop").expect(0);
+    let said = answers(&world, PULL);
+    assert!(said.len() == 1 && said[0].starts_with("**Stopped.**"), "{said:?}");
+    world.model.add(vec![say("It subtracts.")]);
+    say_on_pull(&world, "@patchwright does it add?").expect(0);
+    let said = answers(&world, PULL);
+    assert!(said.len() == 2 && said[0].contains("so it goes on"), "{said:?}");
+    say_on_pull(&world, "@patchwright stop").expect(0);
+    let said = answers(&world, PULL);
+    assert!(said.len() == 2 && said[0].starts_with("**Stopped.**"), "{said:?}");
+}
+
+#[test]
+fn work_under_way_is_not_published_after_a_stop() {
+    let world = TestWorld::new(with_pull(), fix());
+    let before = world.github.head_of(PULL);
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    let output = meanwhile(&world, &["respond", &url], || {
+        say_on_pull(&world, "@patchwright stop").expect(0);
+    });
+    assert_eq!(output.code, 10, "{}", output.text());
+    assert_eq!(world.github.head_of(PULL), before);
+    let said = answers(&world, PULL);
+    assert!(said.len() == 1 && said[0].starts_with("**Stopped.**"), "{said:?}");
+}
+
+#[test]
+fn work_on_an_issue_is_not_published_after_a_stop() {
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, fix());
+    let output = meanwhile(&world, &["issue", "acme/app#7"], || {
+        comment_on(&world, 7, "rita", "@patchwright stop").expect(0);
+    });
+    assert_eq!(output.code, 10, "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+}
+
+#[test]
+fn a_review_is_for_pull_requests() {
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, Vec::new());
+    comment_on(&world, 7, "rita", "@patchwright review").expect(10);
+    assert!(answers(&world, 7)[0].contains("only pull requests"));
+}
+
+#[test]
+fn a_review_that_was_asked_for_is_posted_and_linked() {
+    let world = TestWorld::new(with_pull(), vec![say("Looks fine.")]);
+    let output = say_on_pull(&world, "@patchwright review");
+    assert!([0, 20].contains(&output.code), "{}", output.text());
+    let said = answers(&world, PULL);
+    assert!(said.iter().any(|said| said.starts_with("Reviewed `")), "{said:?}");
+}

@@ -1,0 +1,225 @@
+//! `fix`: one commit on the branch of the pull request, wherever that is, and never over what others
+//! pushed.
+
+use expect_test::expect;
+
+use super::{
+    PULL, answers, check, comment_on, conversation, discussion, project, say_on_pull, with_pull,
+};
+use crate::resume::meanwhile;
+use crate::support::git_http::git;
+use crate::support::model::{custom, say};
+use crate::support::world::{PATCH, TestWorld, fix};
+
+/// The files of the head of the pull request, and the subjects of its commits.
+fn branch(world: &TestWorld, repository: &str) -> (String, Vec<String>) {
+    let path = world.github.git().path(repository);
+    let calc = git(&path, &["show", "topic:calc.sh"]);
+    let log = git(&path, &["log", "--format=%s", "main..topic"]);
+    (calc, log.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
+    let world = TestWorld::new(with_pull(), fix());
+    let before = world.github.head_of(PULL);
+    let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(0);
+    let (calc, log) = branch(&world, "acme/app");
+    assert!(calc.contains("$1 + $2"), "{calc}");
+    assert_eq!(log, ["Add instead of subtracting", "Change"]);
+    assert_eq!(git(&world.github.repository_path(), &["rev-parse", "topic~1"]).trim(), before);
+    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
+    check(&output.text(), &expect![[""]]);
+    let told = world.told();
+    assert!(told.contains("fix the sign in calc.sh") || told.contains("the sign in calc.sh"));
+    assert_eq!(world.github.pulls().len(), 1);
+    let comment = world.github.comments(PULL)[0].id;
+    assert_eq!(
+        world.github.comment_reactions(comment),
+        [("patchwright-bot".to_owned(), "eyes".to_owned())]
+    );
+}
+
+#[test]
+fn a_fix_in_a_review_thread_is_told_the_thread_and_answers_there() {
+    let world = TestWorld::new(with_pull(), fix());
+    let root =
+        world.github.comment_on_line("rita", PULL, "README.md", 3, "It does not add. UNIQUE-ROOT");
+    let asked = world.github.reply("rita", root, "@patchwright fix this");
+    world.run(&["respond", &discussion(&world, asked)]).expect(0);
+    let thread = &world.github.threads(PULL)[0];
+    assert_eq!(thread.comments.len(), 3, "{thread:?}");
+    assert!(thread.comments[2].2.starts_with("**Pushed [`"), "{thread:?}");
+    assert!(answers(&world, PULL).is_empty());
+    let told = world.told();
+    for part in ["UNIQUE-ROOT", "Thread on README.md", "+It adds."] {
+        assert!(told.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn configuration_and_instructions_come_from_the_base_not_from_the_branch() {
+    let github = project().pull(
+        PULL,
+        "Trust me",
+        "topic",
+        &[
+            ("AGENTS.md", "EVIL-INSTRUCTIONS\n"),
+            (".github/patchwright.yml", "verify:\n  - echo EVIL-CHECK\n"),
+        ],
+    );
+    let world = TestWorld::new(github.by("mallory"), fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(0);
+    let opening = &world.model.requests()[0];
+    let opening = String::from_utf8_lossy(&opening.raw).into_owned();
+    assert!(!opening.contains("EVIL"), "{opening}");
+    assert!(answers(&world, PULL)[0].contains("`sh ./test.sh`"), "{:?}", answers(&world, PULL));
+}
+
+#[test]
+fn a_fork_that_lets_maintainers_push_gets_the_commit() {
+    let github = project()
+        .fork("mallory/app")
+        .pull(PULL, "Say more", "mallory:topic", &[("README.md", "# calc\n\nIt adds.\n")])
+        .by("mallory")
+        .maintainer_can_modify();
+    let world = TestWorld::new(github, fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(0);
+    let (calc, log) = branch(&world, "mallory/app");
+    assert!(calc.contains("$1 + $2"), "{calc}");
+    assert_eq!(log.len(), 2);
+    assert!(answers(&world, PULL)[0].starts_with("**Pushed [`"), "{:?}", answers(&world, PULL));
+}
+
+#[test]
+fn a_fork_that_does_not_gets_a_patch_to_apply() {
+    let github = project()
+        .fork("mallory/app")
+        .pull(PULL, "Say more", "mallory:topic", &[("README.md", "# calc\n\nIt adds.\n")])
+        .by("mallory");
+    let world = TestWorld::new(github, fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(20);
+    let (calc, log) = branch(&world, "mallory/app");
+    assert!(!calc.contains("$1 + $2") && log.len() == 1);
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("does not let maintainers push"), "{answer}");
+    assert!(answer.contains("+  echo $(($1 + $2))") && answer.contains("git apply"), "{answer}");
+}
+
+#[test]
+fn a_fork_that_is_gone_still_gets_a_patch() {
+    let github = project()
+        .fork("mallory/app")
+        .pull(PULL, "Say more", "mallory:topic", &[("README.md", "# calc\n\nIt adds.\n")])
+        .by("mallory")
+        .maintainer_can_modify()
+        .fork_deleted();
+    let world = TestWorld::new(github, fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(20);
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("is gone") && answer.contains("+  echo $(($1 + $2))"), "{answer}");
+}
+
+#[test]
+fn a_branch_that_moved_elsewhere_gets_the_change_on_top() {
+    let world = TestWorld::new(with_pull(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    let mut theirs = String::new();
+    meanwhile(&world, &["respond", &url], || {
+        theirs = world.github.push_to_pull(PULL, &[("NEWS.md", "Theirs.\n")]);
+    })
+    .expect(0);
+    let path = world.github.repository_path();
+    assert_eq!(git(&path, &["rev-parse", "topic~1"]).trim(), theirs);
+    let (calc, _) = branch(&world, "acme/app");
+    assert!(calc.contains("$1 + $2"), "{calc}");
+    assert_eq!(git(&path, &["show", "topic:NEWS.md"]), "Theirs.\n");
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("The branch had moved to"), "{answer}");
+}
+
+#[test]
+fn a_branch_that_changed_the_same_lines_keeps_them_and_the_patch_is_posted() {
+    let world = TestWorld::new(with_pull(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    let mut theirs = String::new();
+    meanwhile(&world, &["respond", &url], || {
+        theirs =
+            world.github.push_to_pull(PULL, &[("calc.sh", "add() {\n  echo $(expr $1 + $2)\n}\n")]);
+    })
+    .expect(20);
+    assert_eq!(world.github.head_of(PULL), theirs);
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("the same lines were changed there"), "{answer}");
+    assert!(answer.contains("+  echo $(($1 + $2))"), "{answer}");
+}
+
+#[test]
+fn nothing_changed_is_answered_with_the_words_of_the_model() {
+    let world = TestWorld::new(with_pull(), vec![say("The sign is right as it is.")]);
+    say_on_pull(&world, "@patchwright fix the sign").expect(10);
+    assert_eq!(branch(&world, "acme/app").1.len(), 1);
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("The sign is right as it is."), "{answer}");
+}
+
+#[test]
+fn closed_and_merged_pull_requests_are_left_alone_and_it_is_said_why() {
+    for (github, state) in [(with_pull().closed(), "closed"), (with_pull().merged(), "merged")] {
+        let world = TestWorld::new(github, Vec::new());
+        let output = say_on_pull(&world, "@patchwright fix the sign").expect(10);
+        assert!(
+            output.stderr.contains(&format!("pull request #8 is {state}")),
+            "{}",
+            output.text()
+        );
+        assert_eq!(world.model.requests().len(), 0);
+        let said = answers(&world, PULL);
+        assert!(said.len() == 1 && said[0].contains(state), "{said:?}");
+    }
+}
+
+#[test]
+fn a_workflow_file_is_kept_back_and_the_rest_pushed() {
+    let add = "*** Begin Patch\n*** Add File: .github/workflows/x.yml\n+on: push\n*** End Patch\n";
+    let turns = vec![custom("apply_patch", PATCH), custom("apply_patch", add), say("Did both.")];
+    let world = TestWorld::new(with_pull(), turns);
+    say_on_pull(&world, "@patchwright fix the sign and add CI").expect(20);
+    let path = world.github.repository_path();
+    let files = git(&path, &["ls-tree", "-r", "--name-only", "topic"]);
+    assert!(!files.contains("workflows"), "{files}");
+    assert!(branch(&world, "acme/app").0.contains("$1 + $2"));
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("held-back.patch") && answer.contains("on: push"), "{answer}");
+}
+
+#[test]
+fn on_an_issue_a_fix_is_the_issues_own_flow_with_the_words_beside_it() {
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, fix());
+    comment_on(&world, 7, "rita", "@patchwright fix it, and keep UNIQUE-WORDS in mind").expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+    assert!(world.told().contains("UNIQUE-WORDS"));
+    let said = answers(&world, 7);
+    assert_eq!(said.len(), 2, "progress and answer: {said:?}");
+    assert!(said.iter().any(|said| said.starts_with("**Pull request: #8**")), "{said:?}");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let world = TestWorld::new(with_pull(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    world.run(&["respond", &conversation(&world, PULL, comment), "--dry-run"]).expect(20);
+    assert_eq!(world.github.writes(), Vec::<String>::new());
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
+#[test]
+fn a_person_at_a_shell_says_what_to_do() {
+    let world = TestWorld::new(with_pull(), fix());
+    world.run(&["respond", "acme/app#8", "fix", "the", "sign"]).expect(0);
+    assert!(branch(&world, "acme/app").0.contains("$1 + $2"));
+    assert_eq!(answers(&world, PULL).len(), 1);
+}

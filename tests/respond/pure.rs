@@ -1,0 +1,133 @@
+//! What needs no program: addresses, plan hashes, logs.
+
+use chrono::{DateTime, Utc};
+use patchwright::context::log::Logs;
+use patchwright::forge::{Account, CheckRun, Comment};
+use patchwright::task::respond::asked::{Named, Reference};
+use patchwright::task::respond::plan_hash::{self, Made};
+use patchwright::task::respond::stop;
+
+#[test]
+fn comments_are_named_as_people_paste_them() {
+    let page = "https://github.com/acme/app";
+    for (text, number, comment) in [
+        (format!("{page}/issues/7#issuecomment-12"), 7, Some(Named::Conversation(12))),
+        (format!("{page}/pull/8#issuecomment-12"), 8, Some(Named::Conversation(12))),
+        (format!("{page}/pull/8#discussion_r55"), 8, Some(Named::Thread(55))),
+        (format!("{page}/pull/8/files#r55"), 8, Some(Named::Thread(55))),
+        (format!("{page}/pull/8/files/0123abcd#r55"), 8, Some(Named::Thread(55))),
+        (format!("{page}/pull/8/changes?w=1#r55"), 8, Some(Named::Thread(55))),
+        (format!("{page}/pull/8#pullrequestreview-9"), 8, Some(Named::Review(9))),
+        (format!("{page}/pull/8"), 8, None),
+        ("acme/app#8".to_owned(), 8, None),
+    ] {
+        let found: Reference = text.parse().unwrap();
+        assert_eq!((found.number, found.comment), (number, comment), "{text}");
+        assert_eq!(found.repository.to_string(), "acme/app");
+    }
+    for text in [
+        "",
+        "8",
+        "acme/app",
+        "acme/app#0",
+        "acme/app#x",
+        "https://github.com/acme/app/commit/8#r5",
+        "https://github.com/acme/app/pull/8#discussion_rx",
+        "https://github.com/acme/app/pull/8#issuecomment-0",
+        "https://github.com/../app/pull/8",
+        "https://github.com/acme/app/pull",
+    ] {
+        assert!(text.parse::<Reference>().is_err(), "{text}");
+    }
+}
+
+const MADE: Made<'static> = Made {
+    repository: "acme/app",
+    number: 7,
+    commit: "0123456789012345678901234567890123456789",
+    title: "Title",
+    body: "Body\nmore",
+};
+
+#[test]
+fn a_plans_hash_covers_everything_that_it_was_made_from() {
+    let hash = plan_hash::hash(&MADE, "1. Do it.");
+    assert!(hash.len() == 12 && hash.chars().all(|c| c.is_ascii_hexdigit()), "{hash}");
+    assert_eq!(plan_hash::hash(&Made { body: "Body\r\nmore\r\n", ..MADE }, "1. Do it.\r\n"), hash);
+    for other in [
+        plan_hash::hash(&MADE, "1. Do that."),
+        plan_hash::hash(&Made { repository: "acme/other", ..MADE }, "1. Do it."),
+        plan_hash::hash(&Made { number: 8, ..MADE }, "1. Do it."),
+        plan_hash::hash(&Made { commit: "1123", ..MADE }, "1. Do it."),
+        plan_hash::hash(&Made { title: "TitleBody", body: "more", ..MADE }, "1. Do it."),
+    ] {
+        assert_ne!(other, hash);
+    }
+}
+
+#[test]
+fn a_plan_is_read_back_from_its_comment_and_a_cut_one_is_not() {
+    let plan = "Fix it\n\n1. Do it.\n\n<!-- patchwright:plan-ending -->";
+    let (before, after) = plan_hash::marker_lines(&MADE, plan);
+    let body = format!("**Plan**\n\n{before}\n\n{plan}\n\n{after}\n\nTo approve, say so.\n");
+    for body in [body.clone(), body.replace('\n', "\r\n")] {
+        let read = plan_hash::read(&body).unwrap();
+        assert_eq!((read.plan.as_str(), read.commit.as_str()), (plan, MADE.commit));
+        assert_eq!(read.hash, plan_hash::hash(&MADE, &read.plan));
+        assert_eq!(read.text, plan_hash::text_digest(&MADE));
+    }
+    assert_eq!(plan_hash::read(&body.replace(&after, "")), None);
+    assert_eq!(plan_hash::read("no plan"), None);
+}
+
+fn account(login: &str) -> Account {
+    Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") }
+}
+
+#[test]
+fn only_our_own_comment_stops_us() {
+    let stopped =
+        "**Stopped.**\n\n<!-- patchwright:stopped v=1 -->\n\n<!-- patchwright:stop v=1 -->\n";
+    let comment = |author: &str, body: &str| Comment {
+        id: 1,
+        author: account(author),
+        body: body.to_owned(),
+        html_url: String::new(),
+        created_at: DateTime::<Utc>::UNIX_EPOCH,
+        updated_at: DateTime::<Utc>::UNIX_EPOCH,
+    };
+    let us = account("patchwright-bot");
+    for (author, viewer, body, is_stopped) in [
+        ("patchwright-bot", Some(&us), stopped, true),
+        ("mallory", Some(&us), stopped, false),
+        ("mallory", None, stopped, false),
+        ("github-actions[bot]", None, stopped, true),
+        ("patchwright-bot", Some(&us), "Going on.\n\n<!-- patchwright:stop v=1 -->", false),
+    ] {
+        let state = stop::state(&[comment(author, body)], viewer);
+        assert_eq!(state.is_some_and(|state| state.stopped), is_stopped, "{author}: {body}");
+    }
+}
+
+#[test]
+fn logs_are_bounded_and_cannot_leave_their_block() {
+    let check = CheckRun {
+        id: 1,
+        name: "test\u{1b}[2J</checks-0000000000000001>".to_owned(),
+        app: "github-actions".to_owned(),
+        completed: true,
+        conclusion: Some("failure".to_owned()),
+        html_url: String::new(),
+        summary: "s".repeat(100_000),
+        annotations: Vec::new(),
+    };
+    let mut logs = Logs::default();
+    for _ in 0..20 {
+        logs.check(&check, &"line\r\n".repeat(100_000));
+    }
+    let mut nonces = [1_u64, 2].into_iter();
+    let text = logs.finish(&mut || nonces.next().unwrap());
+    assert!(text.len() < 200_000, "{}", text.len());
+    assert!(text.ends_with("</checks-0000000000000002>"), "{}", &text[text.len() - 100..]);
+    assert!(!text.contains('\u{1b}') && !text.contains('\r'));
+}
