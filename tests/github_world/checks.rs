@@ -125,5 +125,31 @@ async fn each_kind_of_token_may_its_own() {
             writeln!(said, "  {} {by}", answer.problem()).unwrap();
         }
     }
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        person: 200 -
+          201 - "patchwright-bot"
+          200 - "patchwright-bot"
+          403 You must authenticate via a GitHub App. null
+          201 - null
+          201 - "patchwright-bot"
+        app: 403 Resource not accessible by integration
+          201 - "patchwright[bot]"
+          200 - "patchwright[bot]"
+          201 - null
+          201 - null
+          201 - "patchwright[bot]"
+        run: 403 Resource not accessible by integration
+          201 - "github-actions[bot]"
+          200 - "github-actions[bot]"
+          201 - null
+          201 - null
+          201 - "github-actions[bot]"
+        run of a fork: 403 Resource not accessible by integration
+          403 Resource not accessible by integration null
+          403 Resource not accessible by integration null
+          403 Resource not accessible by integration null
+          403 Resource not accessible by integration null
+          403 Resource not accessible by integration null
+    "#]]
+    .assert_eq(&said);
 }

@@ -119,7 +119,24 @@ async fn what_the_schema_does_not_have_is_a_mistake() {
         let error = &body["errors"][0];
         writeln!(said, "{} {} {}", body["data"], error["type"], error["message"]).unwrap();
     }
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        200 "Field 'pullRequestReview' doesn't exist on type 'PullRequestReviewThread'"
+        200 "Field 'reviewThreads' doesn't accept argument 'newest'"
+        200 "Field must have selections (field 'author' returns Actor but has no selections. Did you mean 'author { ... }'?)"
+        200 "Selections can't be made on scalars (field 'title' returns a scalar but has selections)"
+        200 "Variable $a is declared by Q but not used"
+        200 "Variable $id is used by the query but not declared"
+        200 "Field 'repository' is missing required arguments: name"
+        200 "InputObject of 'resolveReviewThread' doesn't accept argument 'id'"
+        200 "Unexpected end of document"
+        {"repository":{"pullRequest":null}} "MISSING_PAGINATION_BOUNDARIES" "You must provide a `first` or `last` value to properly paginate the `reviewThreads` connection."
+        {"repository":{"pullRequest":null}} "EXCESSIVE_PAGINATION" "Requesting 101 records on the `reviewThreads` connection exceeds the `first` limit of 100 records."
+        {"repository":{"pullRequest":null}} "INVALID_CURSOR_ARGUMENTS" "`x` does not appear to be a valid cursor."
+        {"repository":{"pullRequest":{"reviewThreads":{"totalCount":0}}}} null null
+        {"node":null} "NOT_FOUND" "Could not resolve to a node with the global id of 'PRRT_1'"
+        {"repository":null} "NOT_FOUND" "Could not resolve to a Repository with the name 'acme/gone'."
+        {"repository":{"pullRequest":null}} "NOT_FOUND" "Could not resolve to a PullRequest with the number of 6."
+    "#]].assert_eq(&said);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,4 +205,13 @@ async fn drafts_hidden_comments_and_threads_off_the_diff() {
         (reviews.len(), reviews[0].state.as_str(), reviews[0].comments.len()),
         (1, "PENDING", 2)
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_servers_lack_fields() {
+    let github =
+        with_pull().without_graphql_field("PullRequestReviewThread.viewerCanResolve").start();
+    let body = graphql(&github, THREADS, about(None)).await.json();
+    assert_eq!(body.get("data"), None);
+    assert_eq!(body["errors"][0]["extensions"]["code"], json!("undefinedField"));
 }

@@ -64,6 +64,13 @@ async fn the_head_of_a_fork_is_fetched_from_the_base() {
     assert_eq!(git_http::git(folder.path(), &["rev-parse", "it"]).trim(), commit);
     let push = ["push", "-q", &url, "it:refs/pull/5/head"];
     assert!(!command(folder.path(), &push).output().unwrap().status.success());
+    // Maintainers may push to it, as people.
+    let fork = format!("http://x:{}@{}/bob/app.git", github.token(), &github.server_url()[7..]);
+    let push = ["push", "-q", &fork, "it:refs/heads/topic"];
+    let pushes = || command(folder.path(), &push).output().unwrap().status.success();
+    assert!(pushes());
+    github.change_pull(5, |pull| pull.maintainer_can_modify = false);
+    assert!(!pushes());
     github.delete_fork_of(5);
     let pull = get(&github, PULL).await.json();
     assert_eq!(
@@ -399,7 +406,16 @@ async fn single_comments_have_words_of_their_own() {
     writeln!(said, "reply to a reply: {}", nested.problem()).unwrap();
     let nowhere = post(&github, &format!("{comments}/1/replies"), json!({"body": "No."})).await;
     writeln!(said, "reply to nothing: {}", nowhere.problem()).unwrap();
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        fine: 201 -
+        whole file: 201 -
+        off the diff: 422 Validation Failed [{"code":"custom","field":"pull_request_review_thread.line","message":"pull_request_review_thread.line must be part of the diff","resource":"PullRequestReviewComment"},{"code":"missing_field","field":"pull_request_review_thread.diff_hunk","resource":"PullRequestReviewComment"}]
+        other file: 422 Validation Failed [{"code":"invalid","field":"pull_request_review_thread.path","resource":"PullRequestReviewComment"},{"code":"missing_field","field":"pull_request_review_thread.diff_hunk","resource":"PullRequestReviewComment"}]
+        two hunks: 422 Validation Failed [{"code":"custom","field":"pull_request_review_thread.start_line","message":"pull_request_review_thread.start_line must be part of the same hunk as the line.","resource":"PullRequestReviewComment"},{"code":"missing_field","field":"pull_request_review_thread.diff_hunk","resource":"PullRequestReviewComment"}]
+        wrong commit: 422 Validation Failed [{"code":"custom","field":"pull_request_review_thread.end_commit_oid","message":"pull_request_review_thread.end_commit_oid is not part of the pull request","resource":"PullRequestReviewComment"}]
+        reply to a reply: 422 Validation Failed [{"code":"invalid","field":"in_reply_to","message":"in_reply_to is not a top-level comment","resource":"PullRequestReviewComment"}]
+        reply to nothing: 404 Not Found
+    "#]].assert_eq(&said);
 
     let one = "/repos/acme/app/pulls/comments";
     for (status, content) in [(201, "eyes"), (200, "eyes"), (201, "+1")] {

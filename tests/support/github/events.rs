@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::openapi::{merge, webhooks};
+use super::openapi::webhooks;
 use super::server::Server;
 use super::shape::{self, Base, time};
 use super::shape_review;
@@ -47,15 +47,10 @@ impl Event {
 /// A payload with what all have.
 fn payload(world: &World, base: &Base, schema: &str, sender: &str, fields: Value) -> Value {
     let repository = &world.repositories[0];
-    let mut value = webhooks().skeleton(&format!("webhook-{schema}"));
-    merge(
-        &mut value,
-        json!({
-            "repository": shape::repository(world, base, repository, "full-repository"),
-            "sender": shape::user(world, Some(sender)),
-        }),
-    );
-    merge(&mut value, fields);
+    let mut value = fields;
+    value["repository"] = shape::repository(world, base, repository, "full-repository");
+    value["sender"] = shape::user(world, Some(sender));
+    webhooks().complete(&format!("webhook-{schema}"), &mut value);
     value
 }
 

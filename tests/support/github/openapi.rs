@@ -46,7 +46,7 @@ impl Description {
     fn read(text: &str) -> Description {
         let mut doc: Value = serde_json::from_str(text).expect("the description is JSON");
         nullable_to_null_type(&mut doc);
-        outdated_comments_have_no_line(&mut doc);
+        null_after_all(&mut doc);
         let mut routes: Vec<Route> = doc["paths"]
             .as_object()
             .expect("paths")
@@ -173,10 +173,12 @@ impl Description {
             whole["components"] = self.components.clone();
             jsonschema::validator_for(&whole).expect("the description's schemas are valid")
         });
-        match validator.iter_errors(value).next() {
-            None => Ok(()),
-            Some(err) => Err(format!("{err} at `{}`", err.instance_path())),
-        }
+        let problems: Vec<String> = validator
+            .iter_errors(value)
+            .take(10)
+            .map(|err| format!("{err} at `{}`", err.instance_path()))
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
     /// A value with every required field of the schema, empty where it may be empty.
@@ -231,6 +233,42 @@ impl Description {
         }
     }
 
+    /// Adds what a schema requires and a value lacks, however deep.
+    pub(crate) fn complete(&self, schema: &str, value: &mut Value) {
+        self.fill(&self.components["schemas"][schema], value);
+    }
+
+    fn fill(&self, schema: &Value, value: &mut Value) {
+        let schema = self.resolve(schema);
+        for part in schema["allOf"].as_array().into_iter().flatten() {
+            self.fill(part, value);
+        }
+        for either in ["anyOf", "oneOf"] {
+            let parts = schema[either].as_array().into_iter().flatten();
+            if let Some(first) = parts.into_iter().next().filter(|_| !value.is_null()) {
+                self.fill(first, value);
+            }
+        }
+        match value {
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.fill(&schema["items"], item))
+            }
+            Value::Object(object) => {
+                for name in schema["required"].as_array().into_iter().flatten() {
+                    let name = name.as_str().unwrap_or_default();
+                    if !object.contains_key(name) {
+                        let made = self.mould(&schema["properties"][name], 0);
+                        object.insert(name.to_owned(), made);
+                    }
+                }
+                for (name, value) in object {
+                    self.fill(&schema["properties"][name], value);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn resolve<'a>(&'a self, mut value: &'a Value) -> &'a Value {
         while let Some(reference) = value["$ref"].as_str() {
             let pointer = reference.trim_start_matches("#/components");
@@ -250,16 +288,22 @@ fn matches(template: &[String], segments: &[String]) -> bool {
         && template.iter().zip(segments).all(|(one, other)| one.starts_with('{') || one == other)
 }
 
-/// GitHub sends `null` for the line and position of a comment whose line has changed, though its
-/// description has numbers there.
-fn outdated_comments_have_no_line(doc: &mut Value) {
-    for schema in ["review-comment", "pull-request-review-comment"] {
-        if doc["components"]["schemas"][schema].is_null() {
-            continue;
-        }
-        for field in ["line", "position", "original_line"] {
-            doc["components"]["schemas"][schema]["properties"][field] =
-                json!({"type": ["integer", "null"]});
+/// GitHub sends `null` for the line and position of a comment whose line has changed, and for the
+/// repository of a fork that is gone, though its description has them always.
+fn null_after_all(doc: &mut Value) {
+    let comments = ["review-comment", "pull-request-review-comment"];
+    let lines = ["line", "position", "original_line"];
+    let mut places: Vec<String> = comments
+        .iter()
+        .flat_map(|schema| lines.map(|field| format!("{schema}/properties/{field}")))
+        .collect();
+    for schema in ["pull-request", "pull-request-simple"] {
+        places.push(format!("{schema}/properties/head/properties/repo"));
+    }
+    for place in places {
+        if let Some(schema) = doc.pointer_mut(&format!("/components/schemas/{place}")) {
+            let known = schema.take();
+            *schema = json!({"anyOf": [known, {"type": "null"}]});
         }
     }
 }

@@ -67,6 +67,7 @@ pub(crate) fn repository(
             "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
             "has_issues": repository.has_issues, "visibility": "public",
             "html_url": page, "clone_url": format!("{page}.git"),
+            "created_at": time(0), "updated_at": time(0), "pushed_at": time(0),
             "url": base.api(&format!("repos/{full_name}")),
             "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         }),
@@ -223,14 +224,14 @@ fn side(
 /// Where it comes from; without a repository when the fork is gone.
 fn head(world: &World, base: &Base, repository: &Repository, number: u64) -> Value {
     let pull = &repository.pulls[&number];
-    let owner = pull.head_repository.split('/').next().unwrap_or_default();
+    let author = repository.issues[&number].author.as_deref().unwrap_or_default();
+    let owner = pull.head_repository.split('/').next().filter(|owner| !owner.is_empty());
+    let owner = owner.unwrap_or(author);
     let place = world.place(&pull.head_repository);
     let of = place.map_or(repository, |place| &world.repositories[place]);
     let mut head = side(world, base, of, owner, &pull.head, &pull.last_head);
     if pull.head_repository.is_empty() {
         head["repo"] = Value::Null;
-        head["user"] = Value::Null;
-        head["label"] = json!(format!("unknown:{}", pull.head));
     } else if place.is_none() {
         head["repo"]["full_name"] = json!(pull.head_repository);
     }

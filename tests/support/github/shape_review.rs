@@ -168,11 +168,12 @@ pub(crate) fn check_run(
     let name = repository.full_name();
     let url = base.api(&format!("repos/{name}/check-runs/{}", check.id));
     let page = format!("{}/{name}/actions/runs/{}/job/{}", base.server, check.run, check.id);
-    let mut app = made_of("integration", json!({}));
-    app["id"] = json!(app_id(&check.app));
-    app["slug"] = json!(check.app);
-    app["name"] = json!(check.app);
-    app["owner"] = user(world, Some(&repository.owner));
+    let app = json!({
+        "id": app_id(&check.app), "node_id": "A_1", "slug": check.app, "name": check.app,
+        "owner": user(world, Some(&repository.owner)), "description": "",
+        "external_url": "https://example.com/", "html_url": "https://example.com/",
+        "created_at": time(0), "updated_at": time(0), "permissions": {}, "events": [],
+    });
     let done = check.status == "completed";
     made_of(
         "check-run",
