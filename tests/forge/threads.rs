@@ -180,3 +180,84 @@ async fn forge_resolves_a_thread_or_says_that_it_may_not() {
     let result = forge.resolve_thread("T1").await;
     assert_eq!(said(&github, &result), "Invalid: resolve a thread was rejected: something else");
 }
+
+#[tokio::test]
+async fn forge_reads_more_threads_and_comments_than_a_page_holds() {
+    let text: String = (0..150).map(|number| format!("line {number}\n")).collect();
+    let github = with_pull().start();
+    github.push_to_pull(2, &[("long.txt", &text)]);
+    let roots: Vec<u64> = (1..=120)
+        .map(|line| github.comment_on_line("alice", 2, "long.txt", line, &format!("about {line}")))
+        .collect();
+    let long = roots[110];
+    let replies: Vec<u64> =
+        (0..129).map(|number| github.reply("bob", long, &format!("reply {number}"))).collect();
+    github.resolve("bob", roots[3]);
+    let forge = connect(&github);
+    let threads = forge.threads(&app(), 2).await.unwrap();
+    let found: Vec<u64> = threads.iter().map(|thread| thread.comments[0].id).collect();
+    assert_eq!(found, roots);
+    let ids: Vec<u64> = threads[110].comments.iter().map(|comment| comment.id).collect();
+    assert_eq!(ids, [vec![long], replies].concat());
+    assert!(threads[110].comments[1..].iter().all(|comment| comment.in_reply_to == Some(long)));
+    let resolved: Vec<Option<&str>> =
+        threads.iter().filter(|t| t.resolved).map(|t| t.resolved_by.as_deref()).collect();
+    assert_eq!(resolved, [Some("bob")]);
+    assert!(threads.iter().all(|thread| thread.id.is_some() && thread.may_resolve));
+
+    // The same over REST, but for what it does not know.
+    github.fault(refusal("FORBIDDEN", "no"));
+    let plain = forge.threads(&app(), 2).await.unwrap();
+    assert_eq!(plain.len(), threads.len());
+    for (plain, thread) in plain.iter().zip(&threads) {
+        assert_eq!(
+            (&plain.comments, plain.line, plain.outdated),
+            (&thread.comments, thread.line, thread.outdated)
+        );
+    }
+
+    assert!(forge.resolve_thread(threads[5].id.as_deref().unwrap()).await.unwrap());
+    assert!(!forge.resolve_thread("PRRT_nothing").await.unwrap());
+    assert_eq!(github.threads(2)[5].resolved_by.as_deref(), Some("patchwright-bot"));
+}
+
+#[tokio::test]
+async fn forge_names_bots_as_rest_does() {
+    let github = with_pull().start();
+    let root = github.comment_on_line("helper[bot]", 2, "a.txt", 5, "beep");
+    let threads = connect(&github).threads(&app(), 2).await.unwrap();
+    let comment = &threads[0].comments[0];
+    assert_eq!(
+        (comment.id, comment.author.login.as_str(), comment.author.is_bot),
+        (root, "helper[bot]", true)
+    );
+}
+
+#[tokio::test]
+async fn forge_turns_a_pull_request_into_a_draft_and_back() {
+    for kind in
+        [None, Some(Kind::ErrorAfter(502)), Some(Kind::CutAfter), Some(Kind::ErrorBefore(503))]
+    {
+        let github = with_pull().start();
+        let forge = connect(&github);
+        for draft in [true, true, false] {
+            if let Some(kind) = kind.clone() {
+                github.fault(Fault::once("POST", "graphql", kind));
+            }
+            forge.set_draft(&app(), 2, draft).await.unwrap();
+            assert_eq!(github.is_draft(2), draft, "{kind:?}");
+        }
+    }
+    let github = with_pull().with(|repository| repository.has_drafts = false).start();
+    let result = connect(&github).set_draft(&app(), 2, true).await;
+    assert_eq!(
+        said(&github, &result),
+        "State: cannot mark `acme/app#2` as a draft: the repository has no draft pull requests"
+    );
+    let github = with_pull().token_lacks("pull_requests").start();
+    let result = connect(&github).set_draft(&app(), 2, true).await;
+    assert!(said(&github, &result).starts_with("Forbidden: "), "{result:?}");
+    let github = with_pull().closed().start();
+    let result = connect(&github).set_draft(&app(), 2, true).await;
+    assert!(said(&github, &result).starts_with("State: "), "{result:?}");
+}
