@@ -193,9 +193,12 @@ impl<'a> Lines<'a> {
         changed[last] > before
     }
 
-    /// Context alone is always taken from the right.
+    /// Context alone is always taken from the right, unless something was added in between.
     pub(super) fn counts(&self, row: Row, first: usize, last: usize) -> bool {
-        row != Row::Left || self.has_changes(row, first, last)
+        let right = |slot: usize| self.entry(row, slot).slots[Row::Right as usize] as usize;
+        row != Row::Left
+            || self.has_changes(row, first, last)
+            || right(last).wrapping_sub(right(first)) != last - first
     }
 
     /// Where the lines stand, each a whole line, nothing but blank lines between them. Linear in the

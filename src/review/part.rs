@@ -11,7 +11,7 @@ use super::quote::Reading;
 /// Places of a first segment that are tried.
 const MAX_TRIED: usize = 200;
 /// Segments that are looked for.
-const MAX_SEGMENTS: usize = 100;
+const MAX_SEGMENTS: usize = 30;
 /// Places of lines that are looked at for one reading.
 const MAX_STEPS: usize = 400_000;
 /// What stands alone at the edge of a hunk is at least this long, bytes of its key.

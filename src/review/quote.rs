@@ -5,7 +5,7 @@ use super::code;
 use crate::forge::Side;
 
 /// More of a quote is not looked at, bytes.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 256 << 10;
 /// More lines of a quote are not looked at.
 const MAX_LINES: usize = 20_000;
 /// How many wrappers are taken off.
@@ -112,8 +112,8 @@ impl<'q> Reading<'q> {
 
     /// The same, with other lines.
     fn with(&self, lines: Vec<&'q str>) -> Reading<'q> {
-        let mut reading = self.clone();
-        reading.layers += 1;
+        let empty = Reading { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
+        let mut reading = Reading { layers: self.layers + 1, ..empty };
         reading.set(lines);
         reading
     }
