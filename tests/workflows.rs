@@ -9,7 +9,13 @@ use std::process::{Command, Output};
 use expect_test::expect;
 use serde_json::Value;
 
-const WORKFLOWS: &[&str] = &["workflows/issue-to-pr.yml", ".github/workflows/ci.yml"];
+const WORKFLOWS: &[&str] = &[
+    "workflows/issue-to-pr.yml",
+    "workflows/pr-review.yml",
+    "workflows/pr-review-forks.yml",
+    "workflows/mention.yml",
+    ".github/workflows/ci.yml",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -65,14 +71,15 @@ fn the_action_has_the_documented_inputs_and_outputs() {
     assert_eq!(
         names("inputs").join(" "),
         "model base-url effort base branch draft labels reviewers image setup verify max-turns \
-         max-cost-usd max-tokens timeout dry-run sandbox allow-users allow-bots label config \
-         state-dir"
+         max-cost-usd max-tokens timeout dry-run sandbox allow-users allow-bots label mention \
+         fail-on post-from config state-dir"
     );
     assert_eq!(
         names("outputs").join(" "),
         "conclusion final-message pull-request-number pull-request-url pull-request-operation \
-         pull-request-head-sha branch plan-file patch-file held-back-file journal-file report-file \
-         cost-usd"
+         pull-request-head-sha branch review-id review-url review-verdict coverage findings \
+         findings-file sarif-file review-file handed-over plan-file patch-file held-back-file \
+         journal-file report-file cost-usd"
     );
     for input in names("inputs") {
         let variable = format!("INPUT_{}", input.to_uppercase().replace('-', "_"));
@@ -122,6 +129,80 @@ fn a_foreign_label_cannot_join_the_group_of_a_run() {
         serde_json::json!({"contents": "write", "issues": "write", "pull-requests": "write"})
     );
     assert!(job["timeout-minutes"].as_u64().is_some());
+}
+
+/// The words of an expression with single spaces.
+fn words(value: &Value) -> String {
+    value.as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn nothing_that_a_review_writes_can_cancel_or_replace_it() {
+    let workflow = yaml("workflows/pr-review.yml");
+    expect![
+        "patchwright-review-${{ github.event.pull_request.number || github.run_id }}-${{ (github.event.action != 'labeled' || github.event.label.name == 'review') && 'work' || github.run_id }}"
+    ]
+    .assert_eq(&words(&workflow["concurrency"]["group"]));
+    assert_eq!(
+        workflow["concurrency"]["cancel-in-progress"],
+        Value::from("${{ github.event.action == 'synchronize' }}")
+    );
+    let group = words(&yaml("workflows/mention.yml")["concurrency"]["group"]);
+    assert!(group.contains("github.actor") && group.contains("comment.id"), "{group}");
+    assert!(group.contains("review.id"), "{group}");
+}
+
+#[test]
+fn reviews_have_no_more_rights_than_they_need() {
+    for path in ["workflows/pr-review.yml", "workflows/pr-review-forks.yml"] {
+        let workflow = yaml(path);
+        assert_eq!(workflow["permissions"], serde_json::json!({}), "{path}");
+        assert_eq!(
+            workflow["jobs"]["review"]["permissions"],
+            serde_json::json!({"contents": "read", "pull-requests": "write", "checks": "write"}),
+            "{path}"
+        );
+    }
+    let workflow = yaml("workflows/pr-review.yml");
+    for job in ["fork", "queue"] {
+        let job = &workflow["jobs"][job];
+        assert_eq!(job["permissions"], serde_json::json!({}));
+        assert!(!job.to_string().contains("secrets"), "{job}");
+    }
+}
+
+#[test]
+fn the_workflow_with_secrets_reads_nothing_of_the_fork_on_the_machine() {
+    let text = fs_err::read_to_string(root().join("workflows/pr-review-forks.yml")).unwrap();
+    for word in ["checkout", "artifact", "run:", "head.sha", "refs/pull"] {
+        assert!(!text.contains(word), "{word}");
+    }
+    let review = yaml("workflows/pr-review.yml");
+    let forks = yaml("workflows/pr-review-forks.yml");
+    assert_eq!(forks["on"]["workflow_run"]["workflows"][0], review["name"]);
+    let condition = words(&forks["jobs"]["review"]["if"]);
+    assert!(condition.contains("head_repository.full_name != github.repository"), "{condition}");
+}
+
+#[test]
+fn the_merge_queue_gets_the_required_check_without_a_model() {
+    let queue = &yaml("workflows/pr-review.yml")["jobs"]["queue"];
+    assert_eq!(queue["name"], Value::from(patchwright::report::review::check::NAME));
+    assert_eq!(queue["if"], Value::from("github.event_name == 'merge_group'"));
+    assert!(queue["steps"][0].get("uses").is_none());
+}
+
+#[test]
+fn shipped_workflows_have_none_of_the_traps_that_doctor_knows() {
+    for path in WORKFLOWS.iter().filter(|path| path.starts_with("workflows/")) {
+        let text = fs_err::read_to_string(root().join(path)).unwrap();
+        let broken: Vec<String> = patchwright::doctor::workflow::check(path, &text)
+            .into_iter()
+            .map(|found| found.message)
+            .filter(|message| !message.contains("not pinned") && !message.contains("known traps"))
+            .collect();
+        assert!(broken.is_empty(), "{path}: {broken:#?}");
+    }
 }
 
 /// A runner with a `gh` and a `cargo` of ours, which serve and build a `patchwright` that says how

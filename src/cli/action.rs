@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::cli::inputs::{self, input};
-use crate::cli::post_from;
+use crate::cli::review::post_from;
 use crate::cli::ui::{Ui, Verbosity};
 use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
@@ -103,7 +103,9 @@ async fn work(env: &Env, ui: Ui) -> Result<Worked> {
         let Some(expected) = expected(&decision) else {
             return Ok(Worked::Ignored("the event is not of a pull request".to_owned()));
         };
-        let ended = post_from::run(&config, &PathBuf::from(folder), &expected, env, ui).await?;
+        let folder = PathBuf::from(folder);
+        let (reviewed, published) = post_from(&config, &folder, &expected, env, ui).await?;
+        let ended = review::run::Ended { reviewed, published: Some(published), folder };
         return Ok(Worked::Review(Box::new(ended)));
     }
     let world = World::for_github(&config, &flags.common, env).await?;

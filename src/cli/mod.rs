@@ -9,7 +9,6 @@ pub mod doctor;
 pub mod exec;
 pub mod inputs;
 pub mod issue;
-pub mod post_from;
 pub mod replay;
 pub mod respond;
 pub mod review;

@@ -1,6 +1,7 @@
 //! What stands in the way on this machine, in this repository, in a workflow. Only reads; every
 //! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
 
+mod concurrency;
 pub mod forge;
 pub mod machine;
 pub mod workflow;

@@ -4,18 +4,23 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Finding;
+use super::{Finding, concurrency};
 
 /// A workflow file, as far as the checks need it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Workflow {
+pub(super) struct Workflow {
     /// YAML 1.1 readers turn this key into `true`; ours does not.
     on: Value,
     permissions: Value,
-    concurrency: Value,
-    jobs: Map<String, Value>,
+    pub(super) concurrency: Value,
+    pub(super) jobs: Map<String, Value>,
 }
+
+/// Events that somebody's comment is.
+const COMMENTS: &[&str] = &["issue_comment", "pull_request_review_comment", "pull_request_review"];
+/// Events that are about a pull request as such.
+const PULLS: &[&str] = &["pull_request", "pull_request_target"];
 
 /// Checks one workflow file. `name` is its path, for the messages.
 pub fn check(name: &str, text: &str) -> Vec<Finding> {
@@ -28,8 +33,10 @@ pub fn check(name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(triggers(name, &workflow, text));
     findings.extend(permissions(name, &workflow));
-    findings.extend(concurrency(name, &workflow));
+    findings.extend(concurrency::check(name, &workflow));
     findings.extend(label_condition(name, &workflow, text));
+    findings.extend(mention_condition(name, &workflow, text));
+    findings.extend(fork_condition(name, &workflow, text));
     findings.extend(unpinned(name, &workflow));
     if findings.is_empty() {
         findings.push(Finding::fine(name, "none of the known traps"));
@@ -37,19 +44,40 @@ pub fn check(name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-fn has_event(workflow: &Workflow, event: &str) -> bool {
-    match &workflow.on {
-        Value::String(only) => only == event,
-        Value::Array(many) => many.iter().any(|one| one == event),
-        Value::Object(map) => map.contains_key(event),
-        _ => false,
+impl Workflow {
+    pub(super) fn has_event(&self, event: &str) -> bool {
+        match &self.on {
+            Value::String(only) => only == event,
+            Value::Array(many) => many.iter().any(|one| one == event),
+            Value::Object(map) => map.contains_key(event),
+            _ => false,
+        }
+    }
+
+    pub(super) fn hears_comments(&self) -> bool {
+        COMMENTS.iter().any(|event| self.has_event(event))
+    }
+
+    pub(super) fn reviews(&self) -> bool {
+        PULLS.iter().any(|event| self.has_event(event))
+    }
+
+    /// Whether labels on pull requests start it.
+    pub(super) fn hears_labels_of_pulls(&self) -> bool {
+        let types = PULLS.iter().filter_map(|event| self.on.get(*event)?.get("types"));
+        types.filter_map(Value::as_array).flatten().any(|kind| kind == "labeled")
+    }
+
+    /// The jobs that run Patchwright.
+    pub(super) fn ours(&self) -> impl Iterator<Item = &Value> {
+        self.jobs.values().filter(|job| runs_patchwright(job))
     }
 }
 
 fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
     let privileged = ["pull_request_target", "workflow_run"]
         .into_iter()
-        .find(|event| has_event(workflow, event))?;
+        .find(|event| workflow.has_event(event))?;
     let checks_out_head =
         text.contains("head.sha") || text.contains("head_ref") || text.contains("refs/pull/");
     checks_out_head.then(|| {
@@ -61,11 +89,29 @@ fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
     })
 }
 
+/// What the jobs of a workflow need: scope, and what is missing without it when the work goes on.
+fn needed(workflow: &Workflow) -> Vec<(&'static str, Option<&'static str>)> {
+    const STATUS: &str = "the verdict of a review becomes a commit status instead of a check";
+    if workflow.hears_comments() || workflow.has_event("check_suite") {
+        return vec![
+            ("contents", None),
+            ("issues", None),
+            ("pull-requests", None),
+            ("checks", Some(STATUS)),
+        ];
+    }
+    if workflow.reviews() || workflow.has_event("workflow_run") {
+        return vec![("pull-requests", None), ("checks", Some(STATUS))];
+    }
+    vec![("contents", None), ("issues", None), ("pull-requests", None)]
+}
+
 fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let needed = ["contents", "issues", "pull-requests"];
-    let jobs = workflow.jobs.values().filter(|job| runs_patchwright(job));
-    for job in jobs {
+    let needed = needed(workflow);
+    let list: Vec<String> = needed.iter().map(|(scope, _)| format!("`{scope}: write`")).collect();
+    let list = list.join(", ");
+    for job in workflow.ours() {
         let granted = match job.get("permissions") {
             Some(granted) => granted,
             None => &workflow.permissions,
@@ -74,28 +120,32 @@ fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
             Value::Null => findings.push(Finding::broken(
                 name,
                 "`permissions:` is not spelled out, so the token has the repository's default",
-                "add `permissions:` with `contents: write`, `issues: write`, `pull-requests: write`",
+                format!("add `permissions:` with {list}"),
             )),
             Value::String(all) if all == "write-all" => findings.push(Finding::broken(
                 name,
                 "`permissions: write-all` gives the token more than the work needs",
-                "name `contents: write`, `issues: write`, `pull-requests: write` instead",
+                format!("name {list} instead"),
             )),
             Value::Object(granted) => {
-                for scope in needed {
-                    if granted.get(scope) != Some(&Value::from("write")) {
-                        findings.push(Finding::broken(
-                            name,
-                            format!("the job lacks `{scope}: write`"),
-                            format!("add `{scope}: write` below `permissions:`"),
-                        ));
-                    }
+                let lacks = |scope: &str| granted.get(scope) != Some(&Value::from("write"));
+                for (scope, without) in needed.iter().filter(|(scope, _)| lacks(scope)) {
+                    findings.push(missing(name, scope, *without));
                 }
             }
             _ => {}
         }
     }
     findings
+}
+
+fn missing(name: &str, scope: &str, without: Option<&str>) -> Finding {
+    let fix = format!("add `{scope}: write` below `permissions:`");
+    let lacks = format!("the job lacks `{scope}: write`");
+    match without {
+        Some(without) => Finding::note(name, format!("{lacks}: {without}"), Some(fix.as_str())),
+        None => Finding::broken(name, lacks, fix),
+    }
 }
 
 fn runs_patchwright(job: &Value) -> bool {
@@ -106,33 +156,8 @@ fn runs_patchwright(job: &Value) -> bool {
     })
 }
 
-fn concurrency(name: &str, workflow: &Workflow) -> Option<Finding> {
-    if !has_event(workflow, "issues") {
-        return None;
-    }
-    let of_jobs = workflow.jobs.values().filter_map(|job| job.get("concurrency"));
-    let mut groups = of_jobs.chain(Some(&workflow.concurrency).filter(|v| !v.is_null())).peekable();
-    if groups.peek().is_none() {
-        return Some(Finding::note(
-            name,
-            "no `concurrency:` group: two labels in a row run at the same time",
-            Some(
-                "add `concurrency: { group: patchwright-${{ github.event.issue.number }}, cancel-in-progress: false }` to the job",
-            ),
-        ));
-    }
-    let cancels = groups.any(|group| group.get("cancel-in-progress") == Some(&Value::Bool(true)));
-    cancels.then(|| {
-        Finding::broken(
-            name,
-            "`cancel-in-progress: true` lets the removal of the label cancel the run that removed it",
-            "set `cancel-in-progress: false`",
-        )
-    })
-}
-
 fn label_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
-    if !has_event(workflow, "issues") || text.contains("github.event.label.name") {
+    if !workflow.has_event("issues") || text.contains("github.event.label.name") {
         return None;
     }
     Some(Finding::note(
@@ -140,6 +165,33 @@ fn label_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Findin
         "every label on an issue starts a job (which then finds nothing to do)",
         Some("add `if: github.event.label.name == 'patchwright'` to the job"),
     ))
+}
+
+fn mention_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
+    let looks = text.contains("comment.body") || text.contains("review.body");
+    (workflow.hears_comments() && !looks).then(|| {
+        Finding::note(
+            name,
+            "every comment starts a job (which then finds nothing to do)",
+            Some("add `if: contains(github.event.comment.body, '@patchwright')` to the job"),
+        )
+    })
+}
+
+/// GitHub gives no secrets to what a fork's pull request starts.
+fn fork_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
+    let looks = text.contains("head.repo.");
+    let ours = workflow.ours().next().is_some();
+    (workflow.has_event("pull_request") && ours && !looks).then(|| {
+        Finding::note(
+            name,
+            "pull requests of forks start this job without secrets, and it fails for want of a key",
+            Some(
+                "add `if: github.event.pull_request.head.repo.full_name == github.repository`, and \
+                 `workflows/pr-review-forks.yml` for those of forks",
+            ),
+        )
+    })
 }
 
 fn unpinned(name: &str, workflow: &Workflow) -> Vec<Finding> {
@@ -176,8 +228,13 @@ mod tests {
             .join("; ")
     }
 
+    const REVIEW: &str = "on: { pull_request: { types: [opened, labeled] } }\nconcurrency: { group: 'x-${{ github.event.number }}', cancel-in-progress: ${{ github.event.action == 'synchronize' }} }\njobs:\n  review:\n    if: github.event.pull_request.head.repo.full_name == github.repository\n    permissions: { contents: read, pull-requests: write, checks: write }\n    steps:\n      - run: patchwright action\n";
+    const MENTION: &str = "on: { issue_comment: { types: [created] } }\nconcurrency: { group: 'x-${{ github.event.comment.id }}', cancel-in-progress: false }\njobs:\n  respond:\n    if: contains(github.event.comment.body, '@patchwright')\n    permissions: { contents: write, issues: write, pull-requests: write, checks: write }\n    steps:\n      - run: patchwright action\n";
+
     #[test]
     fn names_each_trap() {
+        assert_eq!(words(REVIEW), "none of the known traps");
+        assert_eq!(words(MENTION), "none of the known traps");
         let good = "on: { issues: { types: [labeled] } }\njobs:\n  fix:\n    if: github.event.label.name == 'patchwright'\n    permissions: { contents: write, issues: write, pull-requests: write }\n    concurrency: { group: x, cancel-in-progress: false }\n    steps:\n      - run: patchwright action\n";
         assert_eq!(words(good), "none of the known traps");
         let traps = [
@@ -189,6 +246,16 @@ mod tests {
             (good.replace("- run: patchwright action", "- uses: patchwright/patchwright@v1"), "not pinned"),
             ("on: pull_request_target\njobs: { a: { steps: [ { run: 'git checkout ${{ github.event.pull_request.head.sha }}' } ] } }".to_owned(), "runs with secrets"),
             ("on: [".to_owned(), "not valid YAML"),
+            (REVIEW.replace("pull-requests: write, ", ""), "lacks `pull-requests: write`"),
+            (REVIEW.replace(", checks: write", ""), "becomes a commit status"),
+            (REVIEW.replace("cancel-in-progress: ${{ github.event.action == 'synchronize' }}", "cancel-in-progress: true"), "a label on the pull request cancels"),
+            (REVIEW.replace("concurrency: {", "env: {"), "two pushes in a row"),
+            (REVIEW.replace("    if: github.event.pull_request.head.repo.full_name == github.repository\n", ""), "forks start this job"),
+            (MENTION.replace("-${{ github.event.comment.id }}", ""), "can push a waiting command out"),
+            (MENTION.replace("-${{ github.event.comment.id }}", "").replace("progress: false", "progress: true"), "cancels the run that wrote it"),
+            (MENTION.replace("-${{ github.event.comment.id }}", "").replace("progress: false", "progress: ${{ true }}"), "cancels the run that wrote it"),
+            (MENTION.replace("    if: contains(github.event.comment.body, '@patchwright')\n", ""), "every comment"),
+            (MENTION.replace("contents: write, ", ""), "lacks `contents: write`"),
         ];
         for (text, expected) in traps {
             assert!(words(&text).contains(expected), "{expected}: {}", words(&text));

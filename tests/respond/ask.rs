@@ -14,7 +14,13 @@ fn a_question_is_answered_in_the_conversation_and_nothing_is_written_else() {
     let answer = "It **subtracts**: see `calc.sh`. @rita fixes #7 <!-- hidden -->";
     let world = TestWorld::new(with_pull(), vec![say(answer)]);
     say_on_pull(&world, "@patchwright does add add?").expect(0);
-    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
+    check(&answers(&world, PULL).join("\n=====\n"), &expect![[r#"
+        It **subtracts**: see `calc.sh`. @&#8203;rita fixes #&#8203;7 &lt;!-- hidden --&gt;
+
+        <sub>at `80dd58b74f` · $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
+
+        <!-- patchwright:answer-comment-1009 v=1 -->
+    "#]]);
     let told = world.told();
     assert!(told.contains("does add add?") && told.contains("This run only reads"), "{told}");
     let writes = world.github.writes();
@@ -70,7 +76,7 @@ fn earlier_answers_are_part_of_the_conversation() {
 fn help_lists_the_commands_without_a_model() {
     let world = TestWorld::new(with_pull(), Vec::new());
     say_on_pull(&world, "@patchwright help").expect(0);
-    check(&answers(&world, PULL)[0], &expect![[""]]);
+    check(&answers(&world, PULL)[0], &expect![[r#""#]]);
     assert_eq!(world.model.requests().len(), 0);
 }
 

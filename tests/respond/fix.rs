@@ -26,10 +26,10 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(0);
     let (calc, log) = branch(&world, "acme/app");
     assert!(calc.contains("$1 + $2"), "{calc}");
-    assert_eq!(log, ["Add instead of subtracting", "Change"]);
+    assert_eq!(log, ["Add instead of subtracting", "Say more"]);
     assert_eq!(git(&world.github.repository_path(), &["rev-parse", "topic~1"]).trim(), before);
-    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
-    check(&output.text(), &expect![[""]]);
+    check(&answers(&world, PULL).join("\n=====\n"), &expect![[r#""#]]);
+    check(&output.text(), &expect![[r#""#]]);
     let told = world.told();
     assert!(told.contains("fix the sign in calc.sh") || told.contains("the sign in calc.sh"));
     assert_eq!(world.github.pulls().len(), 1);

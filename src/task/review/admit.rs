@@ -31,7 +31,10 @@ pub async fn admit(
 ) -> Result<Admitted> {
     let forge = world.forge()?.as_ref();
     let repository = forge.repository(id).await.map_err(|err| admit::unreachable(id, err))?;
-    admit::check_actor(forge, config, &repository.id, trigger).await?;
+    // Whether a label starts a review is said by rules that have yet to be read: see `labeled`.
+    if trigger.is_none_or(|trigger| trigger.label.is_none()) {
+        admit::check_actor(forge, config, &repository.id, trigger).await?;
+    }
     let pull = match forge.pull_request(&repository.id, number).await {
         Ok(pull) => pull,
         Err(err) => return Err(no_pull_request(forge, &repository.id, number, err).await),
@@ -71,6 +74,23 @@ pub fn wanted(rules: &Review, pull: &PullRequest) -> Result<()> {
         return not(format!("{name} is by `{login}`, who is in `review.skip-authors`"));
     }
     Ok(())
+}
+
+/// A label starts a review only when the rules name it, and then whoever put it there has to be allowed.
+pub async fn labeled(
+    world: &World,
+    config: &Config,
+    id: &RepositoryId,
+    trigger: Option<&Trigger>,
+) -> Result<()> {
+    let Some(label) = trigger.and_then(|trigger| trigger.label.as_deref()) else { return Ok(()) };
+    let named = |it: &String| it.to_lowercase() == label.to_lowercase();
+    if !config.review.labels.iter().any(named) {
+        return Err(Failure::nothing_to_do(format!(
+            "not reviewed: label `{label}` is none of `review.labels`"
+        )));
+    }
+    admit::check_actor(world.forge()?.as_ref(), config, id, trigger).await
 }
 
 /// The commit to review: the one that was asked for, or the newest. The beginning of the newest one's

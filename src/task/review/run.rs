@@ -123,6 +123,8 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     let base = run.pinned(base);
     run.tighten(&base).await?;
     admit::wanted(&run.config.review, &admitted.pull)?;
+    let id = &admitted.repository.id;
+    admit::labeled(run.world, &run.config, id, trigger(&run.task)).await?;
     let opened = run.unless_interrupted(open::open(run.world, admitted, &base)).await?;
     let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
