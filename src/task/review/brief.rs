@@ -25,8 +25,6 @@ const WINDOW_SHARE: u64 = 40;
 const TOKENS_SHARE: u64 = 12;
 /// Bytes of code that make up a token, at the least.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Most bytes of the list of files.
-const MAX_LIST: usize = 24 << 10;
 /// Characters of one file's difference that do not pay off to be cut in two.
 const SMALL: usize = 4 << 10;
 
@@ -79,7 +77,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<Told> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, earlier) = (list(desk), earlier.for_model());
+    let (list, earlier) = (desk.list(0), earlier.for_model());
     let earlier = earlier.trim();
     let mut texts = vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier];
     texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
@@ -148,14 +146,6 @@ fn instructions(rules: &Review, desk: &Desk<'_>) -> Vec<(String, String)> {
         paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
     };
     wanted.map(|item| (quoted(&item.paths), item.text.trim().to_owned())).collect()
-}
-
-fn list(desk: &Desk<'_>) -> String {
-    let whole = desk.list(0);
-    if whole.len() <= MAX_LIST + 1024 {
-        return whole;
-    }
-    whole[..whole.floor_char_boundary(MAX_LIST)].to_owned()
 }
 
 /// The files in the order in which they matter, each whole or not at all; the beginning of the first

@@ -27,7 +27,7 @@ use crate::review::finding::Finding;
 use crate::review::incremental::Memory;
 use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::{self, Phase, Worked};
-use crate::task::brief::{self as opening, Brief};
+use crate::task::brief::Brief;
 use crate::task::checks::Checks;
 use crate::task::folder::RunFolder;
 use crate::task::outcome::Conclusion;
@@ -35,6 +35,7 @@ use crate::task::progress::Progress;
 use crate::task::run::{Run, Surroundings, interrupted};
 use crate::task::workspace::Workspace;
 use crate::task::{Task, TaskKind, Trigger};
+use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
 use crate::tools::truncate::BYTES_PER_TOKEN;
 use crate::verify::{self, CheckRun, Evidence};
@@ -80,12 +81,12 @@ pub async fn review(
     for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
         around.ui.say(&format!("note: {note}"));
     }
+    // A model that cannot review is refused before anything is asked for.
+    ToolSet::for_run(&world.model, config.mode, &world.hosted_tools)?;
     let (admitted, task) = admitted(world, &config, task).await?;
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = Some(admitted.pull.title.clone());
     let mut run = Run { world, config, task, folder, around, started, issue_title };
-    // A model that cannot review is refused before anything is cloned.
-    opening::tools(&run)?;
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
     world.provider.resume_at(replies.sum());
