@@ -51,7 +51,7 @@ impl World {
     /// The world of work on GitHub.
     pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
         let http = http::client()?;
-        let forge = forge_of(env, &http)?;
+        let forge = github(env, &http)?;
         let model = model(config)?;
         let provider = endpoint::open(config, &model, env, &http)?;
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
@@ -134,15 +134,11 @@ impl World {
     }
 }
 
-/// GitHub alone, for what needs neither model nor container.
+/// GitHub as the environment names it.
 ///
 /// # Errors
-/// Without a token, or with addresses that are none.
-pub fn github(env: &Env) -> Result<GitHubForge> {
-    forge_of(env, &http::client()?)
-}
-
-fn forge_of(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
+/// Without a token, or when an address is none.
+pub fn github(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
     let token = env.github_token().ok_or_else(|| {
         Failure::forge("no GitHub token").hint(
             "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \

@@ -93,14 +93,34 @@ fn findings_become_one_review_a_sticky_comment_and_a_check() {
     assert_eq!(quoted, ["    return x + 3", "    return x + 7"]);
     assert_eq!(table(&world), ["new: Adds 3", "new: Adds 7"]);
     assert!(sticky(&world).contains("#discussion_r"), "links to the threads: {}", sticky(&world));
+    assert_eq!(verdicts(&world), ["success"]);
+}
+
+/// What the check says, on whatever commits: a person's token writes statuses, an app's check runs.
+fn verdicts(world: &TestWorld) -> Vec<String> {
+    let checks = world.github.check_runs().into_iter().filter_map(|check| check.conclusion);
+    checks.chain(world.github.statuses().into_iter().map(|status| status.state)).collect()
+}
+
+#[test]
+fn an_actions_token_writes_a_check_run_with_annotations() {
+    let github = github().actions_token();
+    let world = TestWorld::new(github, reviewer([adds(3, 1)]));
+    let output = review(&world);
+    assert_eq!(output.code, 0, "{}", output.stderr);
     let checks = world.github.check_runs();
-    assert_eq!(checks.len(), 1);
-    assert_eq!(checks[0].conclusion.as_deref(), Some("success"), "{:?}", checks[0]);
+    assert_eq!(checks.len(), 1, "{}", output.stderr);
+    assert_eq!(checks[0].conclusion.as_deref(), Some("success"));
+    assert_eq!(checks[0].title.as_deref(), Some("1 finding"));
+    assert_eq!(world.github.reviews(3).len(), 1);
+    // Its own comments are known again, though the token does not say whose it is.
+    let again = world.run(&["review", "acme/app#3"]);
+    assert_eq!(again.code, 10, "{}", again.stderr);
 }
 
 #[test]
 fn a_lost_answer_never_doubles_anything() {
-    for path in ["/pulls/3/reviews", "/issues/3/comments", "/check-runs"] {
+    for path in ["/pulls/3/reviews", "/issues/3/comments", "/statuses/"] {
         for kind in [Kind::ErrorAfter(502), Kind::CutAfter, Kind::ErrorBefore(503)] {
             let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
             world.github.fault(Fault::once("POST", path, kind.clone()));
@@ -108,7 +128,7 @@ fn a_lost_answer_never_doubles_anything() {
             assert_eq!(output.code, 0, "{path} {kind:?}: {}", output.stderr);
             assert_eq!(ours(&world).len(), 1, "{path} {kind:?}");
             assert_eq!(table(&world), ["new: Adds 3"], "{path} {kind:?}");
-            assert_eq!(world.github.check_runs().len(), 1, "{path} {kind:?}");
+            assert!(verdicts(&world).iter().all(|verdict| verdict == "success"), "{path} {kind:?}");
         }
     }
 }
@@ -297,7 +317,7 @@ fn changes_are_requested_where_allowed() {
         let output = world.run(&["review", "acme/app#3", "--config", &file.display().to_string()]);
         assert_eq!(output.code, 0, "{}", output.stderr);
         assert_eq!(ours(&world)[0].state, state, "{author}");
-        assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("failure"));
+        assert_eq!(verdicts(&world), ["failure"]);
     }
 }
 
@@ -449,9 +469,9 @@ fn a_review_that_breaks_off_leaves_a_neutral_check() {
     let world = TestWorld::new(github(), [crate::support::model::unauthorized()]);
     let output = review(&world);
     assert_eq!(output.code, 50, "{}", output.stderr);
-    let checks = world.github.check_runs();
-    assert_eq!(checks.len(), 1, "{}", output.stderr);
-    assert_eq!(checks[0].conclusion.as_deref(), Some("neutral"));
+    let statuses = world.github.statuses();
+    assert_eq!(statuses.len(), 1, "{}", output.stderr);
+    assert!(statuses[0].description.as_deref().unwrap().contains("Not reviewed"), "{statuses:?}");
     assert_eq!(ours(&world).len(), 0);
 }
 

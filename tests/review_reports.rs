@@ -133,7 +133,8 @@ fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
             a + b
         ```
 
-        <!-- patchwright:finding fp=0000000000000007 v=1 -->"#]].assert_eq(&comment);
+        <!-- patchwright:finding fp=0000000000000007 v=1 -->"#]]
+    .assert_eq(&comment);
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
     let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false);
     assert!(!without.contains("suggestion"), "{without}");

@@ -1,21 +1,24 @@
 //! `patchwright review`: pull request → one review.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::common::Common;
 use crate::cli::issue::Reference;
-use crate::cli::post_from;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::review::FailOn;
 use crate::config::{Config, Source};
 use crate::error::{Failure, Result};
+use crate::provider::http;
+use crate::redact::Redactor;
 use crate::task::outcome::Conclusion;
-use crate::task::review::hand_over::Expected;
+use crate::task::review::hand_over::{self, Expected, Poster};
+use crate::task::review::outcome::Reviewed;
+use crate::task::review::publish::Published;
 use crate::task::review::run::{self, Ended};
 use crate::task::run::Surroundings;
 use crate::task::{Task, TaskKind, Trigger};
-use crate::world::World;
+use crate::world::{self, World};
 
 /// Review a pull request
 ///
@@ -54,8 +57,8 @@ pub struct ReviewFlags {
     #[arg(long, env = "PATCHWRIGHT_FAIL_ON", value_name = "PRIORITY")]
     pub fail_on: Option<FailOn>,
 
-    /// Post the review in this folder of another run, which was not allowed to, instead of reviewing
-    #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with = "full")]
+    /// Post the review that another run handed over: the folder with its `review.json`. Asks no model
+    #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with_all = ["full", "dry_run"])]
     pub post_from: Option<PathBuf>,
 
     /// Do everything but write to GitHub; the findings are kept in the run's folder
@@ -100,8 +103,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     if let Some(folder) = &args.review.post_from {
         let Reference { repository, number } = args.pull_request.0;
         let expected = Expected { repository, number: Some(number), head: args.review.head };
-        let ended = post_from::run(&config, folder, &expected, env, ui).await?;
-        return Ok(ended.reviewed.conclusion);
+        let (reviewed, _) = post_from(&config, folder, &expected, env, ui).await?;
+        return Ok(reviewed.conclusion);
     }
     let order = Order {
         reference: args.pull_request.0,
@@ -111,6 +114,24 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     };
     let ended = start(config, &args.common, order, env, ui).await?;
     Ok(ended.reviewed.conclusion)
+}
+
+/// Posts a review that a run without the right to do so handed over; shared with `action`.
+pub async fn post_from(
+    config: &Config,
+    folder: &Path,
+    expected: &Expected,
+    env: &Env,
+    ui: Ui,
+) -> Result<(Reviewed, Published)> {
+    let forge = world::github(env, &http::client()?)?;
+    let redactor = Redactor::new(env.secrets());
+    let poster = Poster { forge: &forge, config, redactor: &redactor, ui };
+    let (reviewed, published) = hand_over::post_from(poster, folder, expected).await?;
+    if let Some(url) = &published.url {
+        ui.say(&format!("review of #{}: {url}", reviewed.number));
+    }
+    Ok((reviewed, published))
 }
 
 /// Reviews a pull request; shared with `action`.
