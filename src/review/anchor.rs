@@ -111,7 +111,7 @@ impl<'a> Index<'a> {
         }
         let file =
             meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
-        if meant.files.is_empty()
+        if file.is_none()
             && let Some((file, found)) = self.elsewhere(&readings)
             && let Some(span) = self.lines.span(&found.place)
         {

@@ -16,6 +16,8 @@ const MAX_SEGMENTS: usize = 30;
 const MAX_STEPS: usize = 400_000;
 /// What stands alone at the edge of a hunk is at least this long, bytes of its key.
 const MIN_EDGE: usize = 6;
+/// Lines without any word are at least this long, bytes of their keys.
+const MIN_SIGNS: usize = 16;
 /// How far from the expected line the part may be when it is shorter.
 const NEAR: u32 = 3;
 
@@ -126,7 +128,8 @@ impl Search<'_> {
     fn consider(&mut self, row: Row, slot: usize, at: usize, length: usize) {
         let (from, to) = (at + 1 - length, at + 1);
         let bytes = self.quote.bytes[to] - self.quote.bytes[from];
-        if bytes < self.best || self.quote.words[to] == self.quote.words[from] {
+        let says_nothing = self.quote.words[to] == self.quote.words[from] && bytes < MIN_SIGNS;
+        if bytes < self.best || says_nothing {
             return;
         }
         let place = Place { row, first: slot + 1 - length, last: slot };

@@ -16,7 +16,7 @@ use super::open::{self, Opened};
 use super::outcome::Reviewed;
 use super::publish::{self, Published};
 use super::scope::{Scope, Since};
-use super::{nearest, salvage};
+use super::{nearest, salvage, verdict};
 use crate::agent::journal::Entry;
 use crate::config::{Config, Mode};
 use crate::error::{Failure, FailureKind, Result};
@@ -97,10 +97,13 @@ pub async fn review(
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
-    if let Err(failure) = &ended
-        && matches!(failure.kind, FailureKind::NothingToDo | FailureKind::Usage)
-    {
-        run.folder.finish();
+    if let Err(failure) = &ended {
+        match failure.kind {
+            FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
+            FailureKind::Signal(_) => {}
+            _ if run.config.dry_run => {}
+            _ => verdict::not_run(&run, &admitted, &failure.message).await,
+        }
     }
     ended
 }
@@ -202,6 +205,10 @@ async fn finish(
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
     } else {
+        if !run.config.dry_run && !run.is_interrupted() {
+            let why = reviewed.reason.as_deref().unwrap_or(reviewed.conclusion.word());
+            verdict::not_run(run, admitted, why).await;
+        }
         None
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
