@@ -170,7 +170,7 @@ impl<'q> Reading<'q> {
             Some((_, rest)) => rest,
             None => line.strip_prefix(' ').unwrap_or(line),
         };
-        let mut reading = self.with(body().map(|line| rest(line)).collect());
+        let mut reading = self.with(body().map(rest).collect());
         reading.is_signed = true;
         reading.side = match (added, deleted) {
             (0, 0) => None,
@@ -307,6 +307,6 @@ mod tests {
         let long = Reading::new(&"x\n".repeat(100_000)).lines.len();
         assert!(long <= MAX_LINES);
         assert!(Reading::new(&"é".repeat(1 << 20)).is_cut);
-        assert!(Reading::new("\u{0}\n").is_cut == false && !Reading::new("\u{0}").is_empty());
+        assert!(!Reading::new("\u{0}\n").is_cut && !Reading::new("\u{0}").is_empty());
     }
 }
