@@ -60,9 +60,9 @@ mod respond; // comments that ask for something: commits, answers, plans, and wh
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod resume; // killed, interrupted and concurrent runs
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
+mod review_config; // the sections `review` and `respond`: what they may say, and who may say it
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
-mod review_config; // the sections `review` and `respond`: what they may say, and who may say it
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
