@@ -149,7 +149,7 @@ fn the_model_is_told_what_people_said_what_changed_and_how_the_checks_went() {
     review(&world, &["--dry-run"]).expect(0);
     let texts = opening(&world);
     let task = texts.last().unwrap();
-    let tags = regex_lite(task);
+    let tags = tags_in(task);
     let task = world.tidy(&tags.iter().fold(task.clone(), |text, tag| text.replace(tag, "TAG")));
     let head = world.github.head_of(8)[..10].to_owned();
     let task = task.replace(&head, "HEAD");
@@ -202,7 +202,7 @@ fn the_model_is_told_what_people_said_what_changed_and_how_the_checks_went() {
 }
 
 /// Sixteen hexadecimal digits that stand behind `issue-`, `diff-` and the like.
-fn regex_lite(text: &str) -> Vec<String> {
+fn tags_in(text: &str) -> Vec<String> {
     let is_tag = |word: &&str| word.len() == 16 && word.chars().all(|c| c.is_ascii_hexdigit());
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let mut tags: Vec<String> = words.filter(is_tag).map(str::to_owned).collect();

@@ -1,6 +1,7 @@
 //! What a reviewer is told: the pull request in the words of its people, what was said before, the
 //! results of the checks, and as much of the difference as fits. The rest is read with `read_diff`.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::admit::Admitted;
@@ -167,10 +168,9 @@ fn difference(desk: &Desk<'_>, room: usize) -> (String, Vec<(usize, Range<usize>
         if !page.is_last() {
             is_cut = true;
             let end = page.lines.end;
-            text.push_str(&format!(
-                "[line {end} of {}: go on with `read_diff` and `from` {end}]\n",
-                page.total
-            ));
+            let total = page.total;
+            let _ =
+                writeln!(text, "[line {end} of {total}: go on with `read_diff` and `from` {end}]");
         }
         text.push('\n');
         shown.push((file, page.lines));

@@ -96,7 +96,9 @@ fn placed(
     let mut placed: Vec<Anchored> =
         wanted.into_iter().map(|finding| index.anchor(finding)).collect();
     if !rules.suggestions {
-        placed.iter_mut().for_each(|anchored| anchored.suggestion = None);
+        for anchored in &mut placed {
+            anchored.suggestion = None;
+        }
     }
     placed.sort_by(|one, other| {
         let (a, b) = (&one.finding, &other.finding);
