@@ -297,6 +297,9 @@ fn hostile_comments_are_read_in_one_go() {
             let _ = parse(&body, "patchwright");
         }
     }
+    let lists = format!("{}x\n\n@patchwright fix it", "- ".repeat(100_000));
+    assert_eq!(parse(&lists, "patchwright"), fix("it"));
+    let _ = parse(&"/patchwright".repeat(20_000), "patchwright");
     // Runs of every length, none of which closes.
     let runs: String = (1..700).map(|length| "`".repeat(length) + " ").collect();
     let _ = parse(&format!("{runs}@patchwright fix"), "patchwright");

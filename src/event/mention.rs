@@ -94,8 +94,13 @@ fn opens(before: &str) -> bool {
 }
 
 fn begins_line(before: &str) -> bool {
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    line.len() <= 3 && line.trim().is_empty()
+    // Only the last characters, whatever the length of the line.
+    let tail = &before[before.floor_char_boundary(before.len().saturating_sub(4))..];
+    let (line, whole) = match tail.rfind('\n') {
+        Some(end) => (&tail[end + 1..], true),
+        None => (tail, tail.len() == before.len()),
+    };
+    whole && line.len() <= 3 && line.trim().is_empty()
 }
 
 /// Whether the name ends here: `@patchwright-next`, `@patchwright/team`, `@patchwright.dev`,

@@ -24,6 +24,9 @@ pub(super) fn shown(text: &str) -> Vec<bool> {
     page.plain
 }
 
+/// Lists in lists that begin on one line.
+const DEEPEST: usize = 16;
+
 /// An open fence.
 #[derive(Clone, Copy)]
 struct Fence {
@@ -101,7 +104,7 @@ impl Page<'_> {
     /// What the line begins: list items first, then what is in them.
     fn block(&mut self, at: usize, end: usize, mut column: usize, mut offset: usize) -> Kind {
         let line = &self.text[at..end];
-        loop {
+        for _ in 0..DEEPEST {
             let rest = &line[offset..];
             let base = self.columns.last().copied().unwrap_or(0);
             if column >= base + 4 {
@@ -149,6 +152,9 @@ impl Page<'_> {
             }
             return Kind::Text(offset);
         }
+        // Deeper than anybody writes: not looked at.
+        self.begin();
+        Kind::Done(end)
     }
 
     /// HTML that begins a line: comments, elements whose content is not plain, other blocks.

@@ -79,7 +79,9 @@ fn earlier_answers_are_part_of_the_conversation() {
 fn help_lists_the_commands_without_a_model() {
     let world = TestWorld::new(with_pull(), Vec::new());
     say_on_pull(&world, "@patchwright help").expect(0);
-    check(&answers(&world, PULL)[0], &expect![[r#"
+    check(
+        &answers(&world, PULL)[0],
+        &expect![[r#"
         What can be asked for, by people with write access here:
 
         - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
@@ -93,7 +95,8 @@ fn help_lists_the_commands_without_a_model() {
         Anything else is taken as a question and answered here.
 
         <!-- patchwright:answer-comment-1009 v=1 -->
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.model.requests().len(), 0);
 }
 

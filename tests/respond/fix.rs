@@ -30,7 +30,9 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     assert_eq!(git(&world.github.repository_path(), &["rev-parse", "topic~1"]).trim(), before);
     let said = answers(&world, PULL).join("\n=====\n");
     let said = said.replace(&world.github.head_of(PULL)[..10], "COMMIT");
-    check(&said, &expect![[r#"
+    check(
+        &said,
+        &expect![[r#"
         **Pushed [`COMMIT`](GITHUB/acme/app/commit/SHA) to `topic`**
 
         *The model says:*
@@ -48,8 +50,11 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
         $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
         <!-- patchwright:answer-comment-1009 v=1 -->
-    "#]]);
-    check(&output.text(), &expect![[r#"
+    "#]],
+    );
+    check(
+        &output.text(),
+        &expect![[r#"
         exit 0
         --- stdout
         Add instead of subtracting
@@ -74,7 +79,8 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
         check on head: `sh ./test.sh` passed
         publishing
         answer: GITHUB/acme/app/issues/8#issuecomment-1011
-    "#]]);
+    "#]],
+    );
     let told = world.told();
     assert!(told.contains("fix the sign in calc.sh") || told.contains("the sign in calc.sh"));
     assert_eq!(world.github.pulls().len(), 1);
