@@ -6,10 +6,14 @@
 )]
 #![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
+mod checks;
+mod folder;
 mod limits;
 mod lost_answers;
 mod ours;
 mod refusals;
+mod reviews;
+mod threads;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -48,14 +52,24 @@ pub(crate) fn connect(github: &Server) -> GitHubForge {
     connect_to(github, &github.api_url())
 }
 
+/// For answers that the test server needs long for.
+fn connect_patiently(github: &Server) -> GitHubForge {
+    let pace = Pace { timeout: Duration::from_mins(2), ..pace() };
+    connect_at(github, &github.api_url(), pace)
+}
+
 pub(crate) fn connect_to(github: &Server, api_url: &str) -> GitHubForge {
+    connect_at(github, api_url, pace())
+}
+
+fn connect_at(github: &Server, api_url: &str, pace: Pace) -> GitHubForge {
     let options = GitHubOptions {
         api_url: api_url.parse().unwrap(),
         graphql_url: graphql_beside(api_url).parse().unwrap(),
         server_url: github.server_url().parse().unwrap(),
         token: github.token().into(),
         http: client(),
-        pace: pace(),
+        pace,
     };
     GitHubForge::new(options).unwrap()
 }

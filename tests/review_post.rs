@@ -93,14 +93,34 @@ fn findings_become_one_review_a_sticky_comment_and_a_check() {
     assert_eq!(quoted, ["    return x + 3", "    return x + 7"]);
     assert_eq!(table(&world), ["new: Adds 3", "new: Adds 7"]);
     assert!(sticky(&world).contains("#discussion_r"), "links to the threads: {}", sticky(&world));
+    assert_eq!(verdicts(&world), ["success"]);
+}
+
+/// What the check says, on whatever commits: a person's token writes statuses, an app's check runs.
+fn verdicts(world: &TestWorld) -> Vec<String> {
+    let checks = world.github.check_runs().into_iter().filter_map(|check| check.conclusion);
+    checks.chain(world.github.statuses().into_iter().map(|status| status.state)).collect()
+}
+
+#[test]
+fn an_actions_token_writes_a_check_run_with_annotations() {
+    let github = github().actions_token();
+    let world = TestWorld::new(github, reviewer([adds(3, 1)]));
+    let output = review(&world);
+    assert_eq!(output.code, 0, "{}", output.stderr);
     let checks = world.github.check_runs();
-    assert_eq!(checks.len(), 1);
-    assert_eq!(checks[0].conclusion.as_deref(), Some("success"), "{:?}", checks[0]);
+    assert_eq!(checks.len(), 1, "{}", output.stderr);
+    assert_eq!(checks[0].conclusion.as_deref(), Some("success"));
+    assert_eq!(checks[0].title.as_deref(), Some("1 finding"));
+    assert_eq!(world.github.reviews(3).len(), 1);
+    // Its own comments are known again, though the token does not say whose it is.
+    let again = world.run(&["review", "acme/app#3"]);
+    assert_eq!(again.code, 10, "{}", again.stderr);
 }
 
 #[test]
 fn a_lost_answer_never_doubles_anything() {
-    for path in ["/pulls/3/reviews", "/issues/3/comments", "/check-runs"] {
+    for path in ["/pulls/3/reviews", "/issues/3/comments", "/statuses/"] {
         for kind in [Kind::ErrorAfter(502), Kind::CutAfter, Kind::ErrorBefore(503)] {
             let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
             world.github.fault(Fault::once("POST", path, kind.clone()));
@@ -108,7 +128,7 @@ fn a_lost_answer_never_doubles_anything() {
             assert_eq!(output.code, 0, "{path} {kind:?}: {}", output.stderr);
             assert_eq!(ours(&world).len(), 1, "{path} {kind:?}");
             assert_eq!(table(&world), ["new: Adds 3"], "{path} {kind:?}");
-            assert_eq!(world.github.check_runs().len(), 1, "{path} {kind:?}");
+            assert!(verdicts(&world).iter().all(|verdict| verdict == "success"), "{path} {kind:?}");
         }
     }
 }
@@ -297,7 +317,7 @@ fn changes_are_requested_where_allowed() {
         let output = world.run(&["review", "acme/app#3", "--config", &file.display().to_string()]);
         assert_eq!(output.code, 0, "{}", output.stderr);
         assert_eq!(ours(&world)[0].state, state, "{author}");
-        assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("failure"));
+        assert_eq!(verdicts(&world), ["failure"]);
     }
 }
 
@@ -331,4 +351,149 @@ fn a_finding_that_holds_our_own_secret_is_not_posted() {
     assert!(world.holds(&key[..14]).is_empty(), "nor is it in a file");
     let sent: String = world.github.requests().iter().map(|r| format!("{r:?}")).collect();
     assert!(!sent.contains(&key[..14]));
+}
+
+/// GitHub with a pull request from a fork, a token that may only read, and one that may write.
+const WRITER: &str = "github_pat_11BBBBBBB0anothertokenanother";
+
+fn forked() -> GitHub {
+    GitHub::new()
+        .repository("acme/app", &[("README.md", "# app\n")])
+        .another_token(WRITER, "github-actions[bot]")
+        .fork_actions_token()
+        .fork("eve/app")
+        .pull(3, "Add functions", "eve:feature", &[("calc.py", &module(1..11))])
+}
+
+/// The review as the run without rights left it, and the world with the token that may write.
+fn handed_over(findings: impl IntoIterator<Item = Value>) -> (TestWorld, std::path::PathBuf) {
+    let world = TestWorld::new(forked(), reviewer(findings)).set("GITHUB_ACTIONS", "true");
+    let output = review(&world);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("::error file=calc.py,line=8,"), "{}", output.stdout);
+    assert!(world.github.writes().iter().all(|write| !write.contains("201")), "nothing is written");
+    assert_eq!(world.github.reviews(3).len(), 0);
+    let folder = world.runs().remove(0);
+    (world.set("GITHUB_TOKEN", WRITER), folder)
+}
+
+fn post_from(world: &TestWorld, folder: &std::path::Path, extra: &[&str]) -> Output {
+    let folder = folder.display().to_string();
+    let args = [&["review", "acme/app#3", "--post-from", &folder], extra].concat();
+    world.run(&args)
+}
+
+#[test]
+fn what_may_not_be_posted_is_handed_over_and_posted_once_by_another_workflow() {
+    let (world, folder) = handed_over([adds(3, 1), adds(7, 2)]);
+    let head = world.github.head_of(3);
+    for _ in 0..2 {
+        let output = post_from(&world, &folder, &["--head", &head]);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
+    let reviews = world.github.reviews(3);
+    assert_eq!((reviews.len(), reviews[0].comments.len()), (1, 2));
+    assert!(reviews[0].body.contains("handed over"), "{}", reviews[0].body);
+    let comments = world.github.comments(3);
+    assert_eq!(comments.len(), 1);
+    assert!(comments[0].body.contains("new: ") || comments[0].body.contains("🆕 new"));
+    assert_eq!(world.github.check_runs().len(), 1);
+    assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("neutral"));
+    let memory = patchwright::report::review::state::read(&comments[0].body).unwrap().unwrap();
+    assert_eq!(memory.head, "", "later reviews read everything again");
+    assert_eq!(memory.findings.len(), 2);
+}
+
+#[test]
+fn a_hand_over_that_is_not_what_it_should_be_is_refused() {
+    let (world, folder) = handed_over([adds(3, 1)]);
+    let good: Value =
+        serde_json::from_str(&fs_err::read_to_string(folder.join("review.json")).unwrap()).unwrap();
+    let other = "0123456789012345678901234567890123456789";
+    let changes: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
+        ("another repository", Box::new(|v| v["reviewed"]["repository"]["name"] = json!("other"))),
+        ("another pull request", Box::new(|v| v["reviewed"]["number"] = json!(4))),
+        ("another commit", Box::new(move |v| v["reviewed"]["head"] = json!(other))),
+        ("no commit", Box::new(|v| v["reviewed"]["base"] = json!("main"))),
+        ("another version", Box::new(|v| v["version"] = json!(2))),
+        ("cannot be read", Box::new(|v| v["reviewed"]["findings"] = json!(7))),
+    ];
+    let head = world.github.head_of(3);
+    for (why, change) in changes {
+        let mut bad = good.clone();
+        change(&mut bad);
+        let folder = world.path("bad");
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("review.json"), bad.to_string()).unwrap();
+        let output = post_from(&world, &folder, &["--head", &head]);
+        assert_eq!(output.code, 30, "{why}: {}", output.stderr);
+        assert!(output.stderr.contains(why), "{why}: {}", output.stderr);
+    }
+    // Without `--head`, a commit that is not of the pull request is found out by asking.
+    let mut bad = good;
+    bad["reviewed"]["head"] = json!(other);
+    fs_err::write(world.path("bad/review.json"), bad.to_string()).unwrap();
+    assert_eq!(post_from(&world, &world.path("bad"), &[]).code, 10);
+    let missing = post_from(&world, &world.path("nowhere"), &[]);
+    assert_eq!(missing.code, 2, "{}", missing.stderr);
+    assert_eq!(world.github.reviews(3).len(), 0);
+    assert_eq!(world.github.comments(3).len(), 0);
+}
+
+#[test]
+fn a_hostile_hand_over_can_neither_approve_nor_act() {
+    let (world, folder) = handed_over([adds(3, 1)]);
+    let path = folder.join("review.json");
+    let mut bad: Value = serde_json::from_str(&fs_err::read_to_string(&path).unwrap()).unwrap();
+    let reviewed = &mut bad["reviewed"];
+    reviewed["summary"] = json!("@acme/everyone <img src=x>\n/approve");
+    reviewed["provenance"]["run_url"] = json!("https://evil.example/");
+    reviewed["findings"][0]["suggestion"] = json!("run: evil");
+    reviewed["findings"][0]["anchor"]["path"] = json!(".github/workflows/ci.yml");
+    fs_err::write(&path, bad.to_string()).unwrap();
+    let config = world.path("config.yml");
+    fs_err::write(&config, "review:\n  event: approve\n  fail-on: 3\n").unwrap();
+    let output = post_from(&world, &folder, &["--config", &config.display().to_string()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let reviews = world.github.reviews(3);
+    assert_eq!((reviews.len(), reviews[0].state.as_str()), (1, "COMMENTED"));
+    let all = format!("{}{}", reviews[0].body, world.github.comments(3)[0].body);
+    for text in ["@acme/everyone", "<img", "\n/approve", "evil.example", "```suggestion"] {
+        assert!(!all.contains(text), "{text}: {all}");
+    }
+    assert!(all.contains("Adds 3"), "the finding is in the body: {all}");
+}
+
+#[test]
+fn a_review_that_breaks_off_leaves_a_neutral_check() {
+    let world = TestWorld::new(github(), [crate::support::model::unauthorized()]);
+    let output = review(&world);
+    assert_eq!(output.code, 50, "{}", output.stderr);
+    let statuses = world.github.statuses();
+    assert_eq!(statuses.len(), 1, "{}", output.stderr);
+    assert!(statuses[0].description.as_deref().unwrap().contains("Not reviewed"), "{statuses:?}");
+    assert_eq!(ours(&world).len(), 0);
+}
+
+#[test]
+fn a_branch_that_is_rewritten_while_the_model_reads_gets_its_findings_placed_anew() {
+    let mut turns = reviewer([adds(3, 1), adds(7, 2)]);
+    // A reply before the last words takes its time.
+    turns.insert(2, crate::support::model::drip(std::time::Duration::from_millis(2)));
+    let world = TestWorld::new(github(), turns);
+    let child = world.spawn(&["review", "acme/app#3"]);
+    while world.model.requests().len() < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let moved = format!("# calc\n\n{}", module(1..7));
+    let head = world.github.force_push(3, &[("calc.py", &moved)], false);
+    let output = world.wait(child);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let reviews = ours(&world);
+    assert_eq!(reviews.len(), 1);
+    assert_eq!(reviews[0].commit, head);
+    assert!(reviews[0].body.contains("rewritten"), "{}", reviews[0].body);
+    let on_lines: Vec<String> = reviews[0].comments.iter().map(|c| c.quoted.join("")).collect();
+    assert_eq!(on_lines, ["    return x + 3"]);
+    assert!(reviews[0].body.contains("Adds 7"), "{}", reviews[0].body);
 }

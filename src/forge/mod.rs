@@ -118,6 +118,7 @@ pub struct Comment {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as the forge tells them")]
 pub struct PullRequest {
     pub number: u64,
     pub title: String,

@@ -162,13 +162,11 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             TaskKind::Issue { repository: b, number: n, .. },
         ) => a == b && m == n,
         (
-            TaskKind::Review { repository: a, number: m, head: h, full: f, .. },
-            TaskKind::Review { repository: b, number: n, head: i, full: g, .. },
-        ) => a == b && m == n && h == i && f == g,
-        (
-            TaskKind::Respond { repository: a, number: m, place, command, .. },
-            TaskKind::Respond { repository: b, number: n, place: there, command: same, .. },
-        ) => a == b && m == n && place == there && command == same,
+            TaskKind::Review { repository: a, number: m, head, full, .. },
+            TaskKind::Review {
+                repository: b, number: n, head: other_head, full: other_full, ..
+            },
+        ) => a == b && m == n && head == other_head && full == other_full,
         (a, b) => a == b,
     }
 }

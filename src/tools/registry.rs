@@ -81,9 +81,10 @@ impl ToolSet {
             Mode::Review => {
                 let own = profile.tools(&setting)?;
                 let shows = |(face, _): &profile::Entry| face::shows_files(face.tool);
-                let (profile, setting, mut entries) = match own.iter().any(shows) {
-                    true => (profile, setting, own),
-                    false => (Profile::Generic, plain, Profile::Generic.tools(&plain)?),
+                let (profile, setting, mut entries) = if own.iter().any(shows) {
+                    (profile, setting, own)
+                } else {
+                    (Profile::Generic, plain, Profile::Generic.tools(&plain)?)
                 };
                 entries.extend(profile::reviewing());
                 ToolSet::of(profile, &setting, &entries)?.read_only(mode)

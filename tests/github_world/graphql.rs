@@ -206,3 +206,12 @@ async fn drafts_hidden_comments_and_threads_off_the_diff() {
         (1, "PENDING", 2)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_servers_lack_fields() {
+    let github =
+        with_pull().without_graphql_field("PullRequestReviewThread.viewerCanResolve").start();
+    let body = graphql(&github, THREADS, about(None)).await.json();
+    assert_eq!(body.get("data"), None);
+    assert_eq!(body["errors"][0]["extensions"]["code"], json!("undefinedField"));
+}

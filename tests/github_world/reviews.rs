@@ -64,6 +64,13 @@ async fn the_head_of_a_fork_is_fetched_from_the_base() {
     assert_eq!(git_http::git(folder.path(), &["rev-parse", "it"]).trim(), commit);
     let push = ["push", "-q", &url, "it:refs/pull/5/head"];
     assert!(!command(folder.path(), &push).output().unwrap().status.success());
+    // Maintainers may push to it, as people.
+    let fork = format!("http://x:{}@{}/bob/app.git", github.token(), &github.server_url()[7..]);
+    let push = ["push", "-q", &fork, "it:refs/heads/topic"];
+    let pushes = || command(folder.path(), &push).output().unwrap().status.success();
+    assert!(pushes());
+    github.change_pull(5, |pull| pull.maintainer_can_modify = false);
+    assert!(!pushes());
     github.delete_fork_of(5);
     let pull = get(&github, PULL).await.json();
     assert_eq!(

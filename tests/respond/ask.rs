@@ -14,7 +14,16 @@ fn a_question_is_answered_in_the_conversation_and_nothing_is_written_else() {
     let answer = "It **subtracts**: see `calc.sh`. @rita fixes #7 <!-- hidden -->";
     let world = TestWorld::new(with_pull(), vec![say(answer)]);
     say_on_pull(&world, "@patchwright does add add?").expect(0);
-    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
+    check(
+        &answers(&world, PULL).join("\n=====\n"),
+        &expect![[r#"
+        It **subtracts**: see `calc.sh`. @&#8203;rita fixes #&#8203;7 &lt;!-- hidden --&gt;
+
+        <sub>at `80dd58b74f` · $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
+
+        <!-- patchwright:answer-comment-1009 v=1 -->
+    "#]],
+    );
     let told = world.told();
     assert!(told.contains("does add add?") && told.contains("This run only reads"), "{told}");
     let writes = world.github.writes();
@@ -70,7 +79,24 @@ fn earlier_answers_are_part_of_the_conversation() {
 fn help_lists_the_commands_without_a_model() {
     let world = TestWorld::new(with_pull(), Vec::new());
     say_on_pull(&world, "@patchwright help").expect(0);
-    check(&answers(&world, PULL)[0], &expect![[""]]);
+    check(
+        &answers(&world, PULL)[0],
+        &expect![[r#"
+        What can be asked for, by people with write access here:
+
+        - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
+        - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
+        - `@patchwright review`: reviews what is new; `review full` reviews everything
+        - `@patchwright plan …`: posts a plan with a hash
+        - `@patchwright approve HASH`: carries out exactly that plan
+        - `@patchwright stop`: does nothing more here until somebody asks again
+        - `@patchwright help`: this list
+
+        Anything else is taken as a question and answered here.
+
+        <!-- patchwright:answer-comment-1009 v=1 -->
+    "#]],
+    );
     assert_eq!(world.model.requests().len(), 0);
 }
 

@@ -39,7 +39,10 @@ fn subjects(world: &TestWorld) -> Vec<String> {
 fn the_log_of_a_failing_check_is_read_and_the_repair_pushed() {
     let world = TestWorld::new(failing(), fix());
     world.run(&["respond", "acme/app#8", "fix-ci"]).expect(0);
-    assert_eq!(subjects(&world), ["Add instead of subtracting Patchwright-CI-Round: 1", "Change"]);
+    assert_eq!(
+        subjects(&world),
+        ["Add instead of subtracting Patchwright-CI-Round: 1", "Say more"]
+    );
     let opening = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
     for (text, is_there) in [
         ("UNIQUE-FAILURE", true),

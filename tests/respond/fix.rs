@@ -26,10 +26,61 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(0);
     let (calc, log) = branch(&world, "acme/app");
     assert!(calc.contains("$1 + $2"), "{calc}");
-    assert_eq!(log, ["Add instead of subtracting", "Change"]);
+    assert_eq!(log, ["Add instead of subtracting", "Say more"]);
     assert_eq!(git(&world.github.repository_path(), &["rev-parse", "topic~1"]).trim(), before);
-    check(&answers(&world, PULL).join("\n=====\n"), &expect![[""]]);
-    check(&output.text(), &expect![[""]]);
+    let said = answers(&world, PULL).join("\n=====\n");
+    let said = said.replace(&world.github.head_of(PULL)[..10], "COMMIT");
+    check(
+        &said,
+        &expect![[r#"
+        **Pushed [`COMMIT`](GITHUB/acme/app/commit/SHA) to `topic`**
+
+        *The model says:*
+
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+
+        | Command | Before | After | Duration |
+        |---|---|---|---|
+        | `sh ./test.sh` | ❌ failed (1) | ✅ passed | TIME |
+
+        Run by Patchwright in the sandbox, not by the model. Commands from: found by the repository's kind.
+
+        $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+
+        <!-- patchwright:answer-comment-1009 v=1 -->
+    "#]],
+    );
+    check(
+        &output.text(),
+        &expect![[r#"
+        exit 0
+        --- stdout
+        Add instead of subtracting
+
+        The sign in `calc.sh` was wrong.
+
+        pushed SHA to topic
+        --- stderr
+        run RUN
+        cloning the repository
+        preparing the sandbox
+        running the repository's checks on the head
+        check on base: `sh ./test.sh` failed with exit code 1
+        working on it
+        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+        · shell_command {"command":"sh test.sh"}
+        · apply_patch *** Begin Patch …
+        · shell_command {"command":"sh test.sh"}
+        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+        check on loop: `sh ./test.sh` passed
+        running the repository's checks on the change
+        check on head: `sh ./test.sh` passed
+        publishing
+        answer: GITHUB/acme/app/issues/8#issuecomment-1011
+    "#]],
+    );
     let told = world.told();
     assert!(told.contains("fix the sign in calc.sh") || told.contains("the sign in calc.sh"));
     assert_eq!(world.github.pulls().len(), 1);

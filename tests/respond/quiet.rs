@@ -18,7 +18,7 @@ fn an_outsiders_command_starts_nothing_and_gets_no_reply() {
 
 #[test]
 fn a_bot_that_is_not_allowed_by_name_starts_nothing() {
-    for bot in ["renovate[bot]", "patchwright-bot"] {
+    for bot in ["renovate[bot]", "github-actions[bot]"] {
         let world = TestWorld::new(with_pull(), Vec::new());
         comment_on(&world, PULL, bot, "@patchwright fix the sign").expect(10);
         untouched(&world);

@@ -21,9 +21,33 @@ fn ends(github: GitHub, args: &[&str], code: i32, expected: &Expect) {
 
 #[test]
 fn a_closed_merged_or_draft_pull_request_is_left_alone() {
-    ends(pull().closed(), &[], 10, &expect![[""]]);
-    ends(pull().merged(), &[], 10, &expect![[""]]);
-    ends(pull().draft(), &[], 10, &expect![[""]]);
+    ends(
+        pull().closed(),
+        &[],
+        10,
+        &expect![[r#"
+        error: pull request acme/app#8 is closed
+
+        hint: reopen it to have it reviewed"#]],
+    );
+    ends(
+        pull().merged(),
+        &[],
+        10,
+        &expect![[r#"
+        error: pull request acme/app#8 is merged
+
+        hint: only open pull requests are reviewed"#]],
+    );
+    ends(
+        pull().draft(),
+        &[],
+        10,
+        &expect![[r#"
+        error: not reviewed: pull request #8 is a draft
+
+        hint: mark it as ready for review, or have drafts reviewed with `review: {drafts: true}`"#]],
+    );
 }
 
 #[test]
@@ -37,16 +61,52 @@ fn rules_of_the_repository_leave_pull_requests_out() {
             .by("rita")
             .label("bug")
     };
-    ends(with("review:\n  skip-labels: [Bug]\n"), &[], 10, &expect![[""]]);
-    ends(with("review:\n  labels: [please-review]\n"), &[], 10, &expect![[""]]);
-    ends(with("review:\n  skip-authors: [Rita]\n"), &[], 10, &expect![[""]]);
-    ends(with("review:\n  ignore-paths: ['*.sh']\n"), &[], 10, &expect![[""]]);
-    ends(with("review:\n  paths: [docs/]\n"), &[], 10, &expect![[""]]);
+    ends(
+        with("review:\n  skip-labels: [Bug]\n"),
+        &[],
+        10,
+        &expect![
+            "error: not reviewed: pull request #8 has the label `Bug` of `review.skip-labels`"
+        ],
+    );
+    ends(
+        with("review:\n  labels: [please-review]\n"),
+        &[],
+        10,
+        &expect!["error: not reviewed: pull request #8 has none of the labels of `review.labels`"],
+    );
+    ends(
+        with("review:\n  skip-authors: [Rita]\n"),
+        &[],
+        10,
+        &expect![
+            "error: not reviewed: pull request #8 is by `rita`, who is in `review.skip-authors`"
+        ],
+    );
+    ends(
+        with("review:\n  ignore-paths: ['*.sh']\n"),
+        &[],
+        10,
+        &expect!["error: pull request #8 has no file to review: all are filtered out or not text"],
+    );
+    ends(
+        with("review:\n  paths: [docs/]\n"),
+        &[],
+        10,
+        &expect!["error: pull request #8 has no file to review: all are filtered out or not text"],
+    );
 }
 
 #[test]
 fn a_pull_request_without_a_difference_has_nothing_to_review() {
-    ends(pull_with(&[]), &[], 10, &expect![[""]]);
+    ends(
+        pull_with(&[]),
+        &[],
+        10,
+        &expect![
+            "error: pull request #8 changes nothing: its branch has no difference to its base"
+        ],
+    );
 }
 
 #[test]
@@ -54,22 +114,58 @@ fn what_is_no_pull_request_is_said() {
     let github = || pull().issue("acme/app", 9, "A bug", "It breaks.");
     let world = TestWorld::new(github(), []);
     let output = world.run(&["review", "acme/app#9"]).expect(2);
-    expect![[""]].assert_eq(&world.tidy(&output.stderr));
+    expect![[r#"
+        error: acme/app#9 is an issue, not a pull request
+
+        hint: give the number of a pull request
+    "#]]
+    .assert_eq(&world.tidy(&output.stderr));
     let output = world.run(&["review", "acme/app#77"]).expect(60);
-    expect![[""]].assert_eq(&world.tidy(&output.stderr));
+    expect![[r#"
+        error: pull request `acme/app#77` (or the token lacks `pull-requests: read`) was not found
+
+        hint: check the number: acme/app#77
+    "#]]
+    .assert_eq(&world.tidy(&output.stderr));
     let output = world.run(&["review", "acme/app"]).expect(2);
     assert!(output.stderr.contains("write it as `OWNER/REPO#N`"), "{}", output.stderr);
 }
 
 #[test]
 fn a_head_that_is_no_commit_or_gone_is_said() {
-    ends(pull(), &["--head", "main"], 2, &expect![[""]]);
-    ends(pull(), &["--head", &"ab".repeat(20)], 60, &expect![[""]]);
+    ends(
+        pull(),
+        &["--head", "main"],
+        2,
+        &expect![[r#"
+        error: `main` is not the id of the pull request's newest commit
+
+        hint: give a commit by all 40 digits of its id"#]],
+    );
+    ends(
+        pull(),
+        &["--head", &"ab".repeat(20)],
+        60,
+        &expect![[r#"
+        error: commit SHA can no longer be fetched: pull request #8 is at SHA now
+          cause: error: cannot fetch the pull request
+          cause: `+SHA:refs/patchwright/commits/SHA` in `GITHUB/acme/app.git` was not found
+
+        hint: review the newest commit: leave out `--head`"#]],
+    );
 }
 
 #[test]
 fn a_model_without_tool_calls_cannot_review() {
-    ends(pull(), &["--profile", "text"], 2, &expect![[""]]);
+    ends(
+        pull(),
+        &["--profile", "text"],
+        2,
+        &expect![[r#"
+        error: a review needs a model with tool calls
+
+        hint: choose another model with `--model`, or another tool profile with `--profile`"#]],
+    );
 }
 
 #[test]

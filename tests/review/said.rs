@@ -25,7 +25,30 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
     ];
     let world = TestWorld::new(pull(), turns);
     review(&world, &["--dry-run"]).expect(0);
-    expect![[""]].assert_eq(&outputs(&world).join("\n---\n"));
+    expect![[r#"
+        not reported yet: this file is not changed by the pull request; the nearest that are: `calc.sh`
+        Correct it and report it again. When it is right as it is, report it unchanged: it is then kept without a place on the diff
+        ---
+        not reported yet: the quoted code is not among the lines that are shown of this file. The nearest lines of its difference are:
+          2|  echo $(($1 + $2))
+          6|  echo $(($1 / $2))
+        Correct it and report it again. When it is right as it is, report it unchanged: it is then kept without a place on the diff
+        ---
+        Finding 1: kept without a place on the diff
+        ---
+        not reported: `title` is empty; say in one line what is wrong
+        ---
+        the arguments of `report_finding` do not fit:
+        - too large in `priority`: at most 3
+        expected: {"path": string, "quote": string, "line"?: integer, "title": string, "body": string, "priority": integer, "confidence": number, "category": "security" | "performance" | "documentation" | "maintainability" | "other" | "bug" | "data" | "tests" | "api", "replacement"?: string}
+        ---
+        the arguments of `report_finding` do not fit:
+        - unknown value in `category`: it must be one of ["security","performance","documentation","maintainability","other","bug","data","tests","api"]
+        expected: {"path": string, "quote": string, "line"?: integer, "title": string, "body": string, "priority": integer, "confidence": number, "category": "security" | "performance" | "documentation" | "maintainability" | "other" | "bug" | "data" | "tests" | "api", "replacement"?: string}
+        ---
+        Finding 2: `calc.sh`, line 6
+        ---
+        Reported before as finding 2"#]].assert_eq(&outputs(&world).join("\n---\n"));
     let result = result(&world);
     let findings = result["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 2, "{findings:?}");
@@ -49,7 +72,16 @@ fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
     let outputs = outputs(&world);
     assert!(outputs[1].starts_with("Exit code: 0"), "{outputs:?}");
     let rest = [&outputs[0], &outputs[2], &outputs[3], &outputs[4]].map(String::as_str);
-    expect![[""]].assert_eq(&rest.join("\n---\n"));
+    expect![[r#"
+        not run: only the repository's checks are run here. They are:
+        1. sh ./test.sh
+        ---
+        this file is not changed by the pull request; the nearest that are: `calc.sh`
+        ---
+        calc.sh: modified, +4 -0
+
+        ---
+        there is no tool `shell_command` in this run, which reviews and changes nothing; the tools are, the nearest first: `view_image`, `update_plan`, `read_file`, `grep_files`, `read_diff`, `run_check`, `list_dir`, `report_finding`"#]].assert_eq(&rest.join("\n---\n"));
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub(crate) struct Logged {
 pub(crate) struct GitState {
     root: PathBuf,
     tokens: Mutex<BTreeMap<String, Access>>,
+    /// Token and repository of which it may read only.
+    read_only: Mutex<BTreeSet<(String, String)>>,
     private: Mutex<BTreeSet<String>>,
     archived: Mutex<BTreeSet<String>>,
     renamed: Mutex<BTreeMap<String, String>>,
@@ -90,6 +92,7 @@ impl GitState {
         Arc::new(GitState {
             root: root.to_owned(),
             tokens: Mutex::default(),
+            read_only: Mutex::default(),
             private: Mutex::default(),
             archived: Mutex::default(),
             renamed: Mutex::default(),
@@ -101,6 +104,17 @@ impl GitState {
 
     pub(crate) fn allow(&self, token: &str, access: Access) {
         self.tokens.lock().unwrap().insert(token.to_owned(), access);
+    }
+
+    /// Whether a token that may write may do so in this repository.
+    pub(crate) fn allow_in(&self, token: &str, repository: &str, writes: bool) {
+        let place = (token.to_owned(), repository.to_owned());
+        let mut read_only = self.read_only.lock().unwrap();
+        if writes {
+            read_only.remove(&place);
+        } else {
+            read_only.insert(place);
+        }
     }
 
     /// Only tokens see it from now on.
@@ -226,7 +240,9 @@ impl GitState {
             let words = "remote: This repository was archived so it is read-only.";
             return Some((StatusCode::FORBIDDEN, words).into_response());
         }
-        if wanted == Access::Write && access < Some(Access::Write) {
+        let place = (token.unwrap_or_default(), repository.to_owned());
+        let denied = self.read_only.lock().unwrap().contains(&place);
+        if wanted == Access::Write && (access < Some(Access::Write) || denied) {
             let words = format!("remote: Permission to {repository}.git denied to test.");
             return Some((StatusCode::FORBIDDEN, words).into_response());
         }

@@ -50,7 +50,7 @@ impl GitHubForge {
             Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => Vec::new(),
             Err(err) => return Err(err),
         };
-        let last = earlier.iter().map(|run| run.id).max().unwrap_or(0);
+        let newest = earlier.iter().map(|run| run.id).max().unwrap_or(0);
         if let Some(run) = earlier.into_iter().max_by_key(|run| run.id)
             && let Some(annotations) = self.common_annotations(repository, &run, check).await?
         {
@@ -61,7 +61,7 @@ impl GitHubForge {
                 result => return result.map(|()| run.page),
             }
         }
-        match self.create_check(repository, check, last).await? {
+        match self.create_check(repository, check, newest).await? {
             Created::Yes(run) => {
                 self.complete(repository, check, &run, false).await?;
                 Ok(run.page)
@@ -113,7 +113,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         check: &CheckDraft,
-        last: u64,
+        newest: u64,
     ) -> Result<Created, ForgeError> {
         let first = AT_ONCE.min(check.annotations.len());
         let mut body = body(check, 0);
@@ -143,7 +143,7 @@ impl GitHubForge {
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
                 let ours = self.our_checks(repository, check).await?;
-                let new = ours.into_iter().filter(|run| run.id > last).max_by_key(|run| run.id);
+                let new = ours.into_iter().filter(|run| run.id > newest).max_by_key(|run| run.id);
                 if let Some(run) = new {
                     let (id, page) = (run.id, run.html_url);
                     return Ok(Created::Yes(OnGitHub { id, page, annotations: first }));

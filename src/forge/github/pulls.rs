@@ -18,7 +18,7 @@ const WORK_IN_PROGRESS: &str = "[WIP] ";
 
 /// How an attempt to create one ended.
 enum Created {
-    Yes(PullRequest),
+    Yes(Box<PullRequest>),
     AlreadyThere,
     NoDrafts,
     /// The branch is not visible to the API yet.
@@ -64,7 +64,7 @@ impl GitHubForge {
         let mut problem = None;
         for attempt in 1..=WRITES {
             match self.create_pull(repository, &wanted).await? {
-                Created::Yes(pull) => return Ok((pull, Operation::Created)),
+                Created::Yes(pull) => return Ok((*pull, Operation::Created)),
                 Created::NoDrafts => {
                     wanted.draft = false;
                     wanted.title = fit_title(&format!("{WORK_IN_PROGRESS}{}", wanted.title));
@@ -185,7 +185,8 @@ impl GitHubForge {
         };
         let err = match self.api.good(&call, reply) {
             Ok(reply) => {
-                return Ok(Created::Yes(self.api.parse::<PullJson>(&call, &reply)?.into()));
+                let pull: PullJson = self.api.parse(&call, &reply)?;
+                return Ok(Created::Yes(Box::new(pull.into())));
             }
             Err(err) => err,
         };

@@ -136,12 +136,12 @@ pub(super) fn line_now(
     }
     let mut options = DiffOptions::new();
     options.context_lines(0);
-    let patch = Patch::from_blobs(&old, None, &new, None, Some(&mut options));
-    let patch = patch.map_err(|err| trouble(&err))?;
+    let change = Patch::from_blobs(&old, None, &new, None, Some(&mut options));
+    let change = change.map_err(|err| trouble(&err))?;
     let first = kept.start_line.unwrap_or(line);
     let mut moved = i64::from(line);
-    for number in 0..patch.num_hunks() {
-        let (hunk, _) = patch.hunk(number).map_err(|err| trouble(&err))?;
+    for number in 0..change.num_hunks() {
+        let (hunk, _) = change.hunk(number).map_err(|err| trouble(&err))?;
         // A part without lines stands after the line that it is numbered with.
         let end = |start: u32, lines: u32| start + lines.max(1);
         let old_end = end(hunk.old_start(), hunk.old_lines());

@@ -30,6 +30,12 @@ fn field(value: &Value, (camel, snake): Name) -> Option<&Value> {
     found.filter(|value| !value.is_null())
 }
 
+/// The field, taken out of its place.
+fn taken(value: &mut Value, (camel, snake): Name) -> Option<Value> {
+    let name = if value.get(camel).is_some() { camel } else { snake };
+    value.get_mut(name).map(Value::take).filter(|value| !value.is_null())
+}
+
 /// The field as text, where it is a text that is not empty.
 fn text_field(value: &Value, name: Name) -> Option<&str> {
     field(value, name).and_then(Value::as_str).filter(|text| !text.is_empty())

@@ -115,7 +115,8 @@ fn found(body: &Body<'_>) -> String {
         0 => "no new findings".to_owned(),
         _ => {
             let counts = super::counts(of(Fate::New).map(|known| known.priority));
-            let counts = if counts.is_empty() { String::new() } else { format!(" ({counts})") };
+            let is_whole = of(Fate::New).count() == new;
+            let counts = if is_whole { format!(" ({counts})") } else { String::new() };
             format!("{}{counts}", plural(new, "new finding"))
         }
     };

@@ -88,6 +88,24 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
     }
 }
 
+/// The check run of a review that came to no result: `why`, as it was said elsewhere.
+pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
+    CheckDraft {
+        name: NAME.to_owned(),
+        head_sha: head.to_owned(),
+        conclusion: CheckConclusion::Neutral,
+        title: "Not reviewed".to_owned(),
+        summary: format!(
+            "The review came to no result, so this says nothing about the change.\n\n{}",
+            text::fence(&text::head(why, 4000), "")
+        ),
+        annotations: Vec::new(),
+        details_url: run_url
+            .filter(|url| crate::report::pr_body::is_plain_url(url))
+            .map(str::to_owned),
+    }
+}
+
 fn summary(check: &Check<'_>) -> String {
     let reviewed = check.reviewed;
     let mut out = format!("{}.\n\n", read(&reviewed.coverage));

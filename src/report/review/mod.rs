@@ -165,19 +165,23 @@ pub(super) fn plain_sha(sha: &str) -> String {
 
 /// Why the review is not a whole one; `None` when it is.
 pub(super) fn shortfall(reviewed: &Reviewed) -> Option<String> {
-    let mut parts = Vec::new();
-    if reviewed.conclusion != crate::task::outcome::Conclusion::Done {
-        if let Some(reason) = &reviewed.reason {
-            parts.push(format!("{}.", text::inline(reason).trim_end_matches('.')));
-        } else {
-            parts.push(format!("It ended early: {}.", sections::state(reviewed.conclusion)));
-        }
-    }
+    use crate::task::outcome::Conclusion::{Done, Partial};
     let unread = unread(&reviewed.coverage);
-    if unread > 0 {
-        parts.push(format!("{} not read; see the list.", was(unread, "changed file")));
-    }
-    (!parts.is_empty()).then(|| parts.join(" "))
+    let unread = (unread > 0).then(|| format!("{} not read.", was(unread, "changed file")));
+    let why = match (&reviewed.reason, reviewed.conclusion) {
+        (_, Done) => return unread,
+        // It says how much was not read.
+        (Some(reason), Partial) => return Some(sentence(reason)),
+        (Some(reason), _) => sentence(reason),
+        (None, conclusion) => format!("It ended early: {}.", sections::state(conclusion)),
+    };
+    Some(unread.map_or(why.clone(), |unread| format!("{why} {unread}")))
+}
+
+fn sentence(reason: &str) -> String {
+    let mut chars = reason.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{}.", text::inline(&format!("{first}{}", chars.as_str())).trim_end_matches('.'))
 }
 
 fn was(count: usize, noun: &str) -> String {

@@ -101,8 +101,7 @@ async fn may_ask(
 ) -> Result<()> {
     let Some(trigger) = &request.trigger else { return Ok(()) };
     let mut trigger = trigger.clone();
-    let of_us = |login: &str| viewer.is_some_and(|us| us.login.eq_ignore_ascii_case(login));
-    if request.place.is_none() && request.command == Command::FixCi && of_us(&trigger.actor) {
+    if request.is_automatic() && is_login_of(viewer, &trigger.actor) {
         // Our own push made the check run. That the branch is ours, and how often, is checked later.
         return Ok(());
     }
@@ -116,12 +115,13 @@ async fn may_ask(
             }
             err => Failure::from(err),
         })?;
+        // With a person's token that person's comments have our name, and no marker.
+        if is_us(viewer, &comment.author) && report::is_marked(&comment.body, "") {
+            return Err(Failure::nothing_to_do("the comment is our own"));
+        }
         actors.push(comment.author);
     }
     for actor in &actors {
-        if of_us(&actor.login) {
-            return Err(Failure::nothing_to_do("the comment is our own"));
-        }
         let is_bot = actor.is_bot || actor.login.ends_with("[bot]");
         if is_bot && !config.access.allow_bots.contains(&actor.login) {
             return Err(Failure::nothing_to_do(format!(
@@ -140,6 +140,10 @@ async fn may_ask(
         }
     }
     Ok(())
+}
+
+fn is_login_of(viewer: Option<&Account>, login: &str) -> bool {
+    viewer.is_some_and(|us| us.login.eq_ignore_ascii_case(login))
 }
 
 async fn threads_of(
@@ -162,6 +166,14 @@ async fn threads_of(
             Ok(threads.into_iter().filter(belongs).collect())
         }
         Some(CommentPlace::Conversation { .. }) | None => Ok(Vec::new()),
+    }
+}
+
+impl Request {
+    /// A failing check set it off, and nobody asked.
+    pub fn is_automatic(&self) -> bool {
+        let is_event = self.trigger.as_ref().is_some_and(|trigger| trigger.at.is_some());
+        self.place.is_none() && is_event && self.command == Command::FixCi
     }
 }
 
@@ -191,12 +203,12 @@ impl Admitted {
     /// What names our answer, when something else than the run does: the comment that asked, or the
     /// commit whose checks failed.
     fn answer_purpose(&self) -> Option<String> {
-        match (self.asked_in(), &self.request.command, &self.pull) {
-            (Some(asked), _, _) => Some(format!("answer-{asked}")),
-            (None, Command::FixCi, Some(pull)) if self.request.trigger.is_some() => {
+        match (self.asked_in(), &self.pull) {
+            (Some(asked), _) => Some(format!("answer-{asked}")),
+            (None, Some(pull)) if self.request.is_automatic() => {
                 Some(format!("answer-ci-{}", pull.head_sha))
             }
-            (None, _, _) => None,
+            (None, _) => None,
         }
     }
 
@@ -213,7 +225,7 @@ impl Admitted {
         answered.then(|| "this was answered already".to_owned())
     }
 
-    /// Title and body of what is talked about, and everything said there, as text for the model.
+    /// The account that we act as, when the forge tells.
     pub fn own_login(&self) -> Option<&str> {
         self.viewer.as_ref().map(|viewer| viewer.login.as_str())
     }

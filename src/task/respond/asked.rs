@@ -134,8 +134,7 @@ async fn root(forge: &dyn Forge, reference: &Reference, comment: u64) -> Result<
 /// # Errors
 /// When the words are no command.
 pub fn task_of_words(config: &Config, reference: &Reference, words: &[String]) -> Result<Task> {
-    let mention = &config.respond.mention;
-    let command = mention::parse(&format!("@{mention} {}", words.join(" ")), mention);
+    let command = mention::command_of(&words.join(" "));
     let command = command.filter(|_| !words.is_empty()).ok_or_else(|| {
         Failure::usage("there is no command").hint(
             "give a comment's web address, or a command behind `OWNER/REPO#N`: `fix …`, `fix-ci`, \

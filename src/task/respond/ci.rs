@@ -56,7 +56,7 @@ fn nothing(body: String) -> Ending {
 
 /// An answer when somebody asked; for an event of a check there is nobody to tell.
 fn unasked(admitted: &Admitted, body: String) -> Ending {
-    if admitted.request.place.is_some() { nothing(body) } else { Ending::silent(body.trim()) }
+    if admitted.request.is_automatic() { Ending::silent(body.trim()) } else { nothing(body) }
 }
 
 /// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is

@@ -12,7 +12,6 @@ use super::stop;
 use super::work::{Done, Grounds, Job};
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
-use crate::event::mention::Command;
 use crate::forge::{ForgeError, PullRequest, Repository};
 use crate::git::{Oid, blocking, commit, diff, merge};
 use crate::report::answer::LandedSeen;
@@ -85,7 +84,7 @@ async fn recheck_and_push(
     let repository = &admitted.repository.id;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
     must_be_open(&now).map_err(|failure| failure.hint(run.kept()))?;
-    if admitted.request.place.is_some() || admitted.request.command != Command::FixCi {
+    if !admitted.request.is_automatic() {
         admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref())
             .await?;
     }

@@ -62,7 +62,7 @@ pub fn since(before: Option<State>, now: Option<State>) -> bool {
 pub(super) async fn before(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
     let Some(state) = admitted.stopped.filter(|state| state.stopped) else { return Ok(()) };
     let request = &admitted.request;
-    if request.place.is_none() && request.trigger.is_some() {
+    if request.is_automatic() {
         return Err(Failure::nothing_to_do("somebody said stop here")
             .hint("ask for anything in a comment to go on"));
     }

@@ -1,6 +1,7 @@
 //! What a reviewer is told: the pull request in the words of its people, what was said before, the
 //! results of the checks, and as much of the difference as fits. The rest is read with `read_diff`.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::admit::Admitted;
@@ -25,8 +26,6 @@ const WINDOW_SHARE: u64 = 40;
 const TOKENS_SHARE: u64 = 12;
 /// Bytes of code that make up a token, at the least.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Most bytes of the list of files.
-const MAX_LIST: usize = 24 << 10;
 /// Characters of one file's difference that do not pay off to be cut in two.
 const SMALL: usize = 4 << 10;
 
@@ -79,7 +78,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<Told> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, earlier) = (list(desk), earlier.for_model());
+    let (list, earlier) = (desk.list(0), earlier.for_model());
     let earlier = earlier.trim();
     let mut texts = vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier];
     texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
@@ -150,14 +149,6 @@ fn instructions(rules: &Review, desk: &Desk<'_>) -> Vec<(String, String)> {
     wanted.map(|item| (quoted(&item.paths), item.text.trim().to_owned())).collect()
 }
 
-fn list(desk: &Desk<'_>) -> String {
-    let whole = desk.list(0);
-    if whole.len() <= MAX_LIST + 1024 {
-        return whole;
-    }
-    whole[..whole.floor_char_boundary(MAX_LIST)].to_owned()
-}
-
 /// The files in the order in which they matter, each whole or not at all; the beginning of the first
 /// one that is too large, when there is room for it.
 fn difference(desk: &Desk<'_>, room: usize) -> (String, Vec<(usize, Range<usize>)>) {
@@ -177,10 +168,9 @@ fn difference(desk: &Desk<'_>, room: usize) -> (String, Vec<(usize, Range<usize>
         if !page.is_last() {
             is_cut = true;
             let end = page.lines.end;
-            text.push_str(&format!(
-                "[line {end} of {}: go on with `read_diff` and `from` {end}]\n",
-                page.total
-            ));
+            let total = page.total;
+            let _ =
+                writeln!(text, "[line {end} of {total}: go on with `read_diff` and `from` {end}]");
         }
         text.push('\n');
         shown.push((file, page.lines));

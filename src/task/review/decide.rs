@@ -7,6 +7,7 @@ use super::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
 use super::scope::Scope;
 use super::written::{self, Written};
 use crate::config::review::Review;
+use crate::report::text;
 use crate::review::anchor::{Anchor, Anchored, Index};
 use crate::review::finding::Finding;
 use crate::sandbox::PreparedImage;
@@ -95,7 +96,9 @@ fn placed(
     let mut placed: Vec<Anchored> =
         wanted.into_iter().map(|finding| index.anchor(finding)).collect();
     if !rules.suggestions {
-        placed.iter_mut().for_each(|anchored| anchored.suggestion = None);
+        for anchored in &mut placed {
+            anchored.suggestion = None;
+        }
     }
     placed.sort_by(|one, other| {
         let (a, b) = (&one.finding, &other.finding);
@@ -176,11 +179,25 @@ fn conclude(
 
 /// The review as an outcome, for what all runs have: the journal's last line and the report.
 pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
+    let findings = reviewed.findings.iter().map(|anchored| {
+        let finding = &anchored.finding;
+        let place = match &anchored.anchor {
+            Anchor::Lines { line, .. } => format!("{}:{line}", finding.path),
+            Anchor::File { .. } | Anchor::Nowhere { .. } => finding.path.clone(),
+        };
+        format!("\n- {} {}: {}", finding.priority, text::code(&place), text::inline(&finding.title))
+    });
+    let findings = findings.collect::<String>();
+    let words = if findings.is_empty() {
+        reviewed.summary.clone()
+    } else {
+        format!("{}\n\nFindings:\n{findings}", reviewed.summary)
+    };
     Outcome {
         run: reviewed.run.clone(),
         conclusion: reviewed.conclusion,
         reason: reviewed.reason.clone(),
-        final_message: reviewed.summary.clone(),
+        final_message: words,
         plan,
         change: None,
         evidence: reviewed.evidence.clone(),

@@ -11,6 +11,7 @@ use crate::forge::{Account, Comment, Role, Thread};
 use crate::report::review::{PURPOSE, inline, state};
 use crate::review::incremental::{Memory, Seen};
 use crate::task::TaskKind;
+use crate::task::respond::stop;
 use crate::task::run::Run;
 
 /// Comments of the conversation that are searched for ours; the newest.
@@ -55,7 +56,10 @@ impl Earlier {
     pub async fn read(outbox: &Outbox<'_>) -> Result<Earlier> {
         let mut earlier = Earlier::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
-        earlier.remember(outbox, &comments.await.map_err(Failure::from)?);
+        let comments = comments.await.map_err(Failure::from)?;
+        earlier.remember(outbox, &comments);
+        // `stop` is kept in a comment of its own.
+        earlier.memory.paused |= stop::state(&comments, outbox.viewer).is_some_and(|it| it.stopped);
         let threads = outbox.forge.threads(outbox.repository, outbox.number);
         earlier.threads = threads.await.map_err(Failure::from)?;
         earlier.ours = earlier

@@ -137,6 +137,10 @@ pub async fn post_from(
             .hint("the review of its newest commit is posted when that has ended"));
         }
     }
+    if config.dry_run {
+        ui.say("the review could be posted; nothing was, because this is a dry run");
+        return Ok((reviewed, Published::default()));
+    }
     let outbox = Outbox {
         forge,
         config,

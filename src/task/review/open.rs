@@ -107,7 +107,10 @@ async fn fetch_head(
         Ok(()) if workspace.has(head) => Ok(()),
         Ok(()) => Err(gone(admitted)),
         Err(failure) if is_newest => Err(by_ref.err().unwrap_or(failure)),
-        Err(failure) => Err(gone(admitted).caused_by(failure)),
+        Err(failure) => {
+            let why = failure.cause.unwrap_or_else(|| anyhow::anyhow!(failure.message));
+            Err(gone(admitted).caused_by(why))
+        }
     }
 }
 

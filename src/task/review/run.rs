@@ -16,7 +16,7 @@ use super::open::{self, Opened};
 use super::outcome::Reviewed;
 use super::publish::{self, Published};
 use super::scope::{Scope, Since};
-use super::{nearest, salvage};
+use super::{nearest, salvage, verdict};
 use crate::agent::journal::Entry;
 use crate::config::{Config, Mode};
 use crate::error::{Failure, FailureKind, Result};
@@ -27,7 +27,7 @@ use crate::review::finding::Finding;
 use crate::review::incremental::Memory;
 use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::{self, Phase, Worked};
-use crate::task::brief::{self as opening, Brief};
+use crate::task::brief::Brief;
 use crate::task::checks::Checks;
 use crate::task::folder::RunFolder;
 use crate::task::outcome::Conclusion;
@@ -35,9 +35,10 @@ use crate::task::progress::Progress;
 use crate::task::run::{Run, Surroundings, interrupted};
 use crate::task::workspace::Workspace;
 use crate::task::{Task, TaskKind, Trigger};
+use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
 use crate::tools::truncate::BYTES_PER_TOKEN;
-use crate::verify::{self, CheckRun, Evidence};
+use crate::verify::{CheckRun, Evidence};
 use crate::world::World;
 
 /// Commits of history that are fetched of the base branch at first.
@@ -80,26 +81,29 @@ pub async fn review(
     for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
         around.ui.say(&format!("note: {note}"));
     }
+    // A model that cannot review is refused before anything is asked for.
+    ToolSet::for_run(&world.model, config.mode, &world.hosted_tools)?;
     let (admitted, task) = admitted(world, &config, task).await?;
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = Some(admitted.pull.title.clone());
     let mut run = Run { world, config, task, folder, around, started, issue_title };
-    // A model that cannot review is refused before anything is cloned.
-    opening::tools(&run)?;
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
     world.provider.resume_at(replies.sum());
     run.journal_start()?;
     let progress = Progress::start(&run, None).await?;
-    let ended = work(&mut run, &admitted, &progress).await;
+    let ended = Box::pin(work(&mut run, &admitted, &progress)).await;
     let ended = match interrupted(&run.around.cancel) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
-    if let Err(failure) = &ended
-        && matches!(failure.kind, FailureKind::NothingToDo | FailureKind::Usage)
-    {
-        run.folder.finish();
+    if let Err(failure) = &ended {
+        match failure.kind {
+            FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
+            FailureKind::Signal(_) => {}
+            _ if run.config.dry_run => {}
+            _ => verdict::not_run(&run, &admitted, &failure.message).await,
+        }
     }
     ended
 }
@@ -116,6 +120,55 @@ async fn admitted(world: &World, config: &Config, mut task: Task) -> Result<(Adm
 }
 
 async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ended> {
+    let ready = prepare(run, admitted, progress).await?;
+    let Ready { base, opened, earlier, plan, checks, image } = &ready;
+    let head = base.at(opened.head);
+    let head_tar = Bytes::from(head.upload_tar().await?);
+    let (baseline, evidence) = ready.check(run, head_tar.clone(), progress).await?;
+    let index = Index::new(&opened.diff);
+    let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
+    let desk = Desk::new(
+        &opened.diff,
+        &plan.scope.order,
+        plan.fresh.as_ref().map(|since| &since.lines),
+        &checks.commands,
+        &place,
+        page_bytes(run.world.model.output_tokens),
+    );
+    let brief = ready.brief(run, admitted, &evidence, &desk).await?;
+    progress.phase("Reviewing");
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let phase = Phase {
+            run,
+            workspace: &head,
+            base_tar: head_tar,
+            image,
+            checks,
+            baseline: &baseline,
+            progress,
+        };
+        agent_phase::review(&phase, brief, &desk).await?
+    };
+    let reviewed = decide::reviewed(Ending {
+        run,
+        admitted,
+        opened,
+        base,
+        head: &head,
+        image,
+        scope: &plan.scope,
+        since: plan.since.clone(),
+        desk: &desk,
+        worked: &worked,
+        evidence,
+    });
+    finish(run, admitted, earlier, opened, reviewed, worked, progress).await
+}
+
+/// What is known before the model is asked. The rules are those of the base branch.
+async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ready> {
     progress.phase("Cloning the repository");
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
@@ -130,53 +183,10 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     let checks = Checks::find(&run.config, &base).await?;
     progress.phase("Preparing the sandbox");
-    let base_tar = Bytes::from(base.upload_tar().await?);
-    let image = run.unless_interrupted(run.prepare_image(&base, &base_tar)).await?;
+    let tar = base.upload_tar().await?;
+    let image = run.unless_interrupted(run.prepare_image(&base, &tar)).await?;
     run.opened(&base, &image)?;
-    let head = base.at(opened.head);
-    let head_tar = Bytes::from(head.upload_tar().await?);
-    let ground = Ground { admitted, opened: &opened, base: &base, image: &image, checks: &checks };
-    let (baseline, evidence) = ground.check(run, head_tar.clone(), progress).await?;
-    let index = Index::new(&opened.diff);
-    let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
-    let fresh = plan.fresh.as_ref().map(|since| &since.lines);
-    let desk = Desk::new(
-        &opened.diff,
-        &plan.scope.order,
-        fresh,
-        &checks.commands,
-        &place,
-        page_bytes(run.world.model.output_tokens),
-    );
-    let brief = ground.brief(run, &plan, &earlier, &evidence, &desk).await?;
-    progress.phase("Reviewing");
-    let phase = Phase {
-        run,
-        workspace: &head,
-        base_tar: head_tar,
-        image: &image,
-        checks: &checks,
-        baseline: &baseline,
-        progress,
-    };
-    let worked = match agent_phase::recorded(run, &baseline, &brief) {
-        Some(worked) => worked,
-        None => agent_phase::review(&phase, brief, &desk).await?,
-    };
-    let reviewed = decide::reviewed(Ending {
-        run,
-        admitted,
-        opened: &opened,
-        base: &base,
-        head: &head,
-        image: &image,
-        scope: &plan.scope,
-        since: plan.since.clone(),
-        desk: &desk,
-        worked: &worked,
-        evidence,
-    });
-    finish(run, admitted, &earlier, &opened, reviewed, worked, progress).await
+    Ok(Ready { base, opened, earlier, plan, checks, image })
 }
 
 /// Leaves the files, publishes, and writes the journal's last line.
@@ -201,6 +211,10 @@ async fn finish(
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
     } else {
+        if !run.config.dry_run && !run.is_interrupted() {
+            let why = reviewed.reason.as_deref().unwrap_or(reviewed.conclusion.word());
+            verdict::not_run(run, admitted, why).await;
+        }
         None
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
@@ -298,16 +312,18 @@ fn page_bytes(output_tokens: u64) -> usize {
     (tokens.saturating_mul(BYTES_PER_TOKEN) / 2).clamp(2 << 10, 48 << 10)
 }
 
-/// What stays the same during a review.
-struct Ground<'a> {
-    admitted: &'a Admitted,
-    opened: &'a Opened,
-    base: &'a Workspace,
-    image: &'a PreparedImage,
-    checks: &'a Checks,
+/// What a review works with.
+struct Ready {
+    /// The repository at the base branch.
+    base: Workspace,
+    opened: Opened,
+    earlier: Earlier,
+    plan: Plan,
+    checks: Checks,
+    image: PreparedImage,
 }
 
-impl Ground<'_> {
+impl Ready {
     /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
     async fn check(
         &self,
@@ -315,15 +331,14 @@ impl Ground<'_> {
         head: Bytes,
         progress: &Progress,
     ) -> Result<(Vec<CheckRun>, Evidence)> {
-        let checks = self.checks;
+        let checks = &self.checks;
         if checks.commands.is_empty() {
             return Ok((Vec::new(), checks.without_change(&[])));
         }
         progress.phase("Running the repository's checks before and after the change");
         let base = Bytes::from(self.base.at(self.opened.base).upload_tar().await?);
-        let baseline = checks.run_fresh(run, self.image, base, "base").await?;
-        let after = checks.run_fresh(run, self.image, head, "head").await?;
-        let evidence = verify::compare(baseline.clone(), after, &checks.source);
+        let baseline = checks.run_fresh(run, &self.image, base, "base").await?;
+        let evidence = checks.evidence(run, &self.image, &baseline, head).await?;
         Ok((baseline, evidence))
     }
 
@@ -332,20 +347,19 @@ impl Ground<'_> {
     async fn brief(
         &self,
         run: &Run<'_>,
-        plan: &Plan,
-        earlier: &Earlier,
+        admitted: &Admitted,
         evidence: &Evidence,
         desk: &Desk<'_>,
     ) -> Result<Brief> {
-        let (forge, admitted) = (run.world.forge()?, self.admitted);
+        let forge = run.world.forge()?;
         let comments = forge.comments(&admitted.repository.id, admitted.pull.number, MAX_COMMENTS);
         let comments = comments.await.map_err(Failure::from)?;
         let told = brief::tell(&brief::Sources {
             admitted,
-            opened: self.opened,
+            opened: &self.opened,
             rules: &run.config.review,
-            since: plan.since.as_deref().map(short),
-            earlier,
+            since: self.plan.since.as_deref().map(short),
+            earlier: &self.earlier,
             comments: &comments,
             trigger: trigger(&run.task),
             evidence,
@@ -353,7 +367,8 @@ impl Ground<'_> {
             room: brief::room(&run.world.model, &run.config.limits),
         })?;
         show(run, desk, &told)?;
-        Brief::of(run, self.base, &told.task, told.notes).await
+        let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();
+        Brief::of(run, &self.base, &told.task, notes).await
     }
 }
 

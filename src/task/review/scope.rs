@@ -132,3 +132,68 @@ fn rank(file: &FileDiff) -> u8 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::hunks::{FileStatus, Hunk, Line};
+
+    fn file(path: &str) -> FileDiff {
+        let line = Line { old: None, new: Some(1), text: "x".to_owned() };
+        FileDiff {
+            path: path.to_owned(),
+            old_path: None,
+            status: FileStatus::Added,
+            opaque: false,
+            hunks: vec![Hunk { lines: vec![line] }],
+            added: 1,
+            deleted: 0,
+        }
+    }
+
+    fn diff(paths: &[&str]) -> Diff {
+        Diff { files: paths.iter().map(|path| file(path)).collect() }
+    }
+
+    fn names(scope: &Scope, diff: &Diff) -> Vec<String> {
+        scope.order.iter().map(|at| diff.files[*at].path.clone()).collect()
+    }
+
+    #[test]
+    fn sources_come_first_and_what_programs_write_last() {
+        let all = diff(&["Cargo.lock", "README.md", "src/a_test.go", "src/a.go", "web/dist/x.js"]);
+        let scope = Scope::new(&Review::default(), &all, None);
+        let order = ["src/a.go", "src/a_test.go", "README.md", "Cargo.lock", "web/dist/x.js"];
+        assert_eq!(names(&scope, &all), order);
+    }
+
+    #[test]
+    fn each_file_that_is_left_out_has_its_reason() {
+        let mut all = diff(&["src/a.rs", "src/b.rs", "gen/c.rs", "logo.png"]);
+        all.files[3].opaque = true;
+        let rules = Review { ignore_paths: vec!["GEN/".to_owned()], ..Review::default() };
+        let since = Since::new(&diff(&["src/b.rs"]), &all, None);
+        let scope = Scope::new(&rules, &all, Some(&since));
+        assert_eq!(names(&scope, &all), ["src/b.rs"]);
+        let why: Vec<_> = scope.skipped.iter().map(|it| (it.path.as_str(), it.why)).collect();
+        assert_eq!(
+            why,
+            [
+                ("src/a.rs", SkippedBecause::Earlier),
+                ("gen/c.rs", SkippedBecause::Filtered),
+                ("logo.png", SkippedBecause::NotText),
+            ]
+        );
+        let only = Review { paths: vec!["src/*.rs".to_owned()], ..Review::default() };
+        assert_eq!(names(&Scope::new(&only, &all, None), &all), ["src/a.rs", "src/b.rs"]);
+    }
+
+    #[test]
+    fn a_file_that_was_not_part_of_the_pull_request_before_is_read_though_it_has_not_changed() {
+        let now = diff(&["a.rs", "b.rs", "c.rs"]);
+        let since = Since::new(&diff(&["a.rs"]), &now, Some(&diff(&["a.rs", "b.rs"])));
+        assert!(since.paths.contains("a.rs") && since.paths.contains("c.rs"));
+        assert!(!since.paths.contains("b.rs"));
+        assert_eq!(since.lines["a.rs"], BTreeSet::from([1]));
+    }
+}

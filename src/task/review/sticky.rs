@@ -73,5 +73,6 @@ fn memory(work: &Work<'_>) -> Memory {
         (earlier.head.clone(), earlier.base.clone())
     };
     let findings = work.settled.findings.clone();
-    Memory { head, base, findings, paused: earlier.paused }
+    // Whether reviews are paused is read where people said so, every time.
+    Memory { head, base, findings, paused: false }
 }

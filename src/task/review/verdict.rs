@@ -1,9 +1,12 @@
 //! The check run on the reviewed commit.
 
+use super::admit::Admitted;
+use super::outbox::Outbox;
 use super::publish::{Origin, Work};
 use crate::error::Result;
 use crate::forge::CheckConclusion;
 use crate::report::review::check::{self, Check};
+use crate::task::run::Run;
 
 /// What the check says.
 pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
@@ -34,6 +37,17 @@ pub(super) async fn put(work: &Work<'_>) -> Result<Option<String>> {
             outbox.ui.say(&format!("the check could not be written: {err}"));
             Ok(None)
         }
+    }
+}
+
+/// Says on the commit that its review came to no result, so that nobody takes an older check, or none,
+/// for a good sign.
+pub(super) async fn not_run(run: &Run<'_>, admitted: &Admitted, why: &str) {
+    let Ok(outbox) = Outbox::of(run, admitted) else { return };
+    let why = outbox.redactor.redact(why);
+    let draft = check::not_run(&admitted.head, &why, run.around.run_url.as_deref());
+    if let Err(err) = outbox.forge.put_check(outbox.repository, &draft).await {
+        outbox.ui.detail(&format!("the check could not be written: {err}"));
     }
 }
 

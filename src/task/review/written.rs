@@ -84,7 +84,7 @@ pub fn read(
     let left_out = review.findings.len().saturating_sub(MAX_FINDINGS);
     for (at, value) in review.findings.into_iter().take(MAX_FINDINGS).enumerate() {
         match serde_json::from_value::<Item>(value) {
-            Ok(item) => written.findings.push(finding(item, resolve, read)),
+            Ok(item) => written.findings.push(finding(&item, resolve, read)),
             Err(err) => written.trouble = Some(format!("finding {}: {err}", at + 1)),
         }
     }
@@ -104,12 +104,13 @@ fn object(message: &str) -> Option<(usize, usize)> {
 }
 
 fn finding(
-    item: Item,
+    item: &Item,
     resolve: &dyn Fn(&str) -> String,
     read: &dyn Fn(&str) -> Option<Vec<u8>>,
 ) -> Finding {
     let path = resolve(&item.code_location.absolute_file_path);
-    let Lines { start, end } = item.code_location.line_range;
+    let Lines { start, end } = &item.code_location.line_range;
+    let start = *start;
     let last = end.unwrap_or(start).clamp(start, start.saturating_add(MAX_LINES));
     let text = read(&path).map(|content| String::from_utf8_lossy(&content).into_owned());
     let quoted = text.unwrap_or_default();

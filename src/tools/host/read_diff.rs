@@ -1,6 +1,8 @@
 //! `read_diff`: the difference of one changed file, in numbered lines, page by page. What was shown
 //! counts as reviewed.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -53,7 +55,7 @@ impl Tool for ReadDiff {
             page.text.push_str("[there are no lines to show]\n");
         } else if !page.is_last() {
             let (end, total) = (page.lines.end, page.total);
-            page.text.push_str(&format!("[line {end} of {total}: go on with `from` {end}]\n"));
+            let _ = writeln!(page.text, "[line {end} of {total}: go on with `from` {end}]");
         }
         if !page.lines.is_empty() {
             let path = desk.diff.files.get(file).map(|file| file.path.clone()).unwrap_or_default();

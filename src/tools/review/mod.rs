@@ -99,7 +99,7 @@ impl<'a> Desk<'a> {
     /// Lines of a file's difference from a position on (the first is 0), as many as fit.
     pub fn page(&self, file: usize, from: usize, room: usize) -> Option<Page> {
         let changed = self.diff.files.get(file)?;
-        let fresh = self.fresh.map(|fresh| fresh.get(&changed.path));
+        let fresh = self.fresh.and_then(|fresh| fresh.get(&changed.path));
         Some(page::page(changed, from, room, fresh))
     }
 

@@ -30,12 +30,7 @@ impl Page {
 
 /// As many lines as fit into `room` bytes, and at least one. `fresh` are the numbers of added lines that
 /// came after the last review, where there was one.
-pub fn page(
-    file: &FileDiff,
-    from: usize,
-    room: usize,
-    fresh: Option<Option<&BTreeSet<u32>>>,
-) -> Page {
+pub fn page(file: &FileDiff, from: usize, room: usize, fresh: Option<&BTreeSet<u32>>) -> Page {
     let total = file.hunks.iter().map(|hunk| hunk.lines.len()).sum();
     let mut out = summary(file);
     out.push('\n');
@@ -77,9 +72,8 @@ fn head(hunk: &Hunk) -> String {
     format!("@@ old {old}, new {new} @@\n")
 }
 
-fn shown(line: &Line, fresh: Option<Option<&BTreeSet<u32>>>) -> String {
-    let is_fresh =
-        |number: u32| fresh.is_some_and(|lines| lines.is_some_and(|it| it.contains(&number)));
+fn shown(line: &Line, fresh: Option<&BTreeSet<u32>>) -> String {
+    let is_fresh = |number: u32| fresh.is_some_and(|lines| lines.contains(&number));
     let (sign, number) = match (line.old, line.new) {
         (Some(_), Some(new)) => (' ', new),
         (Some(old), None) => ('-', old),
@@ -125,7 +119,7 @@ mod tests {
             added: 2,
             deleted: 1,
         };
-        let whole = page(&file, 0, 10_000, Some(Some(&BTreeSet::from([2]))));
+        let whole = page(&file, 0, 10_000, Some(&BTreeSet::from([2])));
         assert!(whole.is_last());
         assert_eq!(whole.lines, 0..5);
         let start = "src/a.rs: modified, +2 -1\n@@ old 1-3, new 1-3 @@\n  1|fn a() {\n- 2|    old()\n\

@@ -153,6 +153,13 @@ impl GitHub {
         self
     }
 
+    /// GitHub is of a version whose GraphQL lacks this field, as `Type.field`.
+    pub(crate) fn without_graphql_field(self, name: &'static str) -> GitHub {
+        self.limits(|limits| {
+            limits.unknown_fields.insert(name);
+        })
+    }
+
     /// A failed job of GitHub Actions on the head of the last pull request, with its log.
     pub(crate) fn failing_check(mut self, name: &str, log: &str) -> GitHub {
         let place = self.world.place(&self.current).unwrap();

@@ -173,10 +173,12 @@ impl Description {
             whole["components"] = self.components.clone();
             jsonschema::validator_for(&whole).expect("the description's schemas are valid")
         });
-        match validator.iter_errors(value).next() {
-            None => Ok(()),
-            Some(err) => Err(format!("{err} at `{}`", err.instance_path())),
-        }
+        let problems: Vec<String> = validator
+            .iter_errors(value)
+            .take(10)
+            .map(|err| format!("{err} at `{}`", err.instance_path()))
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
     /// A value with every required field of the schema, empty where it may be empty.

@@ -210,6 +210,18 @@ impl Server {
         self.change(|repository| repository.issues.get_mut(&number).unwrap().locked = locked);
     }
 
+    /// Changes a pull request in any way.
+    pub(crate) fn change_pull<T>(
+        &self,
+        number: u64,
+        change: impl FnOnce(&mut super::world::Pull) -> T,
+    ) -> T {
+        let mut world = self.synced();
+        let value = change(world.pull_mut(0, number));
+        world.sync_git();
+        value
+    }
+
     /// Makes it a draft, or ready for review.
     pub(crate) fn set_draft(&self, number: u64, draft: bool) {
         self.synced().pull_mut(0, number).draft = draft;

@@ -67,6 +67,7 @@ pub(crate) fn repository(
             "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
             "has_issues": repository.has_issues, "visibility": "public",
             "html_url": page, "clone_url": format!("{page}.git"),
+            "created_at": time(0), "updated_at": time(0), "pushed_at": time(0),
             "url": base.api(&format!("repos/{full_name}")),
             "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         }),

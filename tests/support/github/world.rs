@@ -98,11 +98,19 @@ pub(crate) struct Limits {
     pub(crate) diff_lines: usize,
     /// More comments in one review meet the secondary limit.
     pub(crate) review_comments: usize,
+    /// Fields of GraphQL, as `Type.field`, that this server does not have.
+    pub(crate) unknown_fields: BTreeSet<&'static str>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { patch_lines: 20_000, diff_files: 300, diff_lines: 20_000, review_comments: 40 }
+        Limits {
+            patch_lines: 20_000,
+            diff_files: 300,
+            diff_lines: 20_000,
+            review_comments: 40,
+            unknown_fields: BTreeSet::new(),
+        }
     }
 }
 
@@ -321,7 +329,32 @@ impl World {
             if repository.archived {
                 self.git.archive(&repository.full_name());
             }
+            for (token, about) in &self.tokens {
+                let name = repository.full_name();
+                self.git.allow_in(token, &name, self.may_push(about, repository));
+            }
         }
+    }
+
+    /// Into a fork push those who have a role there, and people who may write to the original when
+    /// the author of an open pull request lets maintainers. Tokens of workflow runs and of apps never
+    /// do.
+    fn may_push(&self, token: &Token, repository: &Repository) -> bool {
+        let Some(parent) = &repository.parent else { return true };
+        let writes = |repository: &Repository| {
+            let role =
+                repository.roles.get(&token.login).map(|(_, permission)| permission.as_str());
+            role == Some("write") || role == Some("admin")
+        };
+        let original = self.repositories.iter().find(|other| other.full_name() == *parent);
+        let invited = original.filter(|original| writes(original)).is_some_and(|original| {
+            original.pulls.iter().any(|(number, pull)| {
+                pull.head_repository == repository.full_name()
+                    && pull.maintainer_can_modify
+                    && original.issues[number].open
+            })
+        });
+        writes(repository) || (invited && token.kind() == TokenKind::Person)
     }
 
     pub(crate) fn add_user(&mut self, login: &str) {

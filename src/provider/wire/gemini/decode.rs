@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::errors;
 use super::partial::Partial;
 use super::parts::{self, is_plain};
-use super::{FUNCTION_CALL, Name, field, text_field};
+use super::{FUNCTION_CALL, Name, field, taken, text_field};
 use crate::provider::item::{StopReason, Usage};
 use crate::provider::sse::Event;
 use crate::provider::wire::fault::{Fault, FaultKind};
@@ -80,8 +80,8 @@ impl Decoder {
         if let Some(model) = text_field(&chunk, MODEL_VERSION).filter(|_| self.model.is_empty()) {
             model.clone_into(&mut self.model);
         }
-        if let Some(usage) = field(&chunk, USAGE) {
-            self.usage = Some(usage.clone());
+        if let Some(usage) = taken(&mut chunk, USAGE) {
+            self.usage = Some(usage);
         }
         if let Some(feedback) = field(&chunk, FEEDBACK)
             && let Some(reason) = text_field(feedback, BLOCK_REASON)
@@ -107,8 +107,8 @@ impl Decoder {
         for (position, part) in parts.into_iter().enumerate() {
             self.part(part, position == 0, progress)?;
         }
-        if let Some(grounding) = field(candidate, GROUNDING) {
-            self.grounding = Some(grounding.clone());
+        if let Some(grounding) = taken(candidate, GROUNDING) {
+            self.grounding = Some(grounding);
         }
         // Some servers send the unset value with every chunk.
         let reason = text_field(candidate, FINISH_REASON);

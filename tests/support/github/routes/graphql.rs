@@ -21,16 +21,6 @@ pub(super) fn answer(world: &mut World, request: &Request) -> Answer {
     if request.login.is_empty() {
         return Answer::problem(401, "This endpoint requires you to be authenticated.");
     }
-    let refused = |world: &mut World, messages: &[String]| {
-        for message in messages {
-            world.violations.push(format!("GraphQL: {message}"));
-        }
-        let errors: Vec<Value> = messages
-            .iter()
-            .map(|message| json!({"message": message, "locations": [{"line": 1, "column": 1}]}))
-            .collect();
-        Answer::new(200, json!({"errors": errors}))
-    };
     let document = match parse(&request.text("query")) {
         Ok(document) => document,
         Err(message) => return refused(world, &[message]),
@@ -44,7 +34,8 @@ pub(super) fn answer(world: &mut World, request: &Request) -> Answer {
         return refused(world, &["An operation name is required".to_owned()]);
     };
     let given = request.field("variables").as_object().cloned().unwrap_or_default();
-    let (variables, problems) = check::check(&document, operation, &given);
+    let unknown = &world.limits.unknown_fields;
+    let (variables, problems) = check::check(&document, operation, &given, unknown);
     if !problems.is_empty() {
         return refused(world, &problems);
     }
@@ -56,6 +47,28 @@ pub(super) fn answer(world: &mut World, request: &Request) -> Answer {
         body["errors"] = json!(errors);
     }
     Answer::new(200, body)
+}
+
+/// Nothing is done for a query that the schema does not have.
+fn refused(world: &mut World, messages: &[String]) -> Answer {
+    let mut errors = Vec::new();
+    for message in messages {
+        let mut error = json!({"message": message, "locations": [{"line": 1, "column": 1}]});
+        let parts: Vec<&str> = message.split('\'').collect();
+        if let ["Field ", field, " doesn", "t exist on type ", kind, ""] = parts.as_slice() {
+            let name = format!("{kind}.{field}");
+            error["path"] = json!(["query", field]);
+            error["extensions"] =
+                json!({"code": "undefinedField", "typeName": kind, "fieldName": field});
+            if world.limits.unknown_fields.contains(name.as_str()) {
+                errors.push(error);
+                continue;
+            }
+        }
+        errors.push(error);
+        world.violations.push(format!("GraphQL: {message}"));
+    }
+    Answer::new(200, json!({"errors": errors}))
 }
 
 /// What went wrong with one field, in GitHub's words.

@@ -1,5 +1,7 @@
 //! A query against the schema, before it runs: fields, arguments, variables, fragments.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::parse::{Argument, Document, Operation, Selection};
@@ -10,8 +12,9 @@ pub(super) fn check(
     document: &Document,
     operation: &Operation,
     given: &Map<String, Value>,
+    unknown: &BTreeSet<&'static str>,
 ) -> (Map<String, Value>, Vec<String>) {
-    let mut check = Check { document, problems: Vec::new(), used: Vec::new() };
+    let mut check = Check { document, unknown, problems: Vec::new(), used: Vec::new() };
     let root = if operation.kind == "mutation" { "Mutation" } else { "Query" };
     check.selections(root, &operation.selections, 0);
     let mut variables = Map::new();
@@ -56,6 +59,7 @@ pub(super) fn check(
 
 struct Check<'a> {
     document: &'a Document,
+    unknown: &'a BTreeSet<&'static str>,
     problems: Vec<String>,
     used: Vec<String>,
 }
@@ -94,7 +98,8 @@ impl Check<'_> {
 
     fn field(&mut self, of: &str, field: &super::parse::Field, depth: usize) {
         let name = &field.name;
-        let Some(known) = schema().field(of, name) else {
+        let is_unknown = self.unknown.contains(format!("{of}.{name}").as_str());
+        let Some(known) = schema().field(of, name).filter(|_| !is_unknown) else {
             self.problems.push(format!("Field '{name}' doesn't exist on type '{of}'"));
             return;
         };

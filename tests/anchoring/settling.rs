@@ -1,0 +1,228 @@
+//! What becomes of findings from one review to the next.
+
+use patchwright::review::anchor::{Anchor, Anchored};
+use patchwright::review::finding::{Category, Finding, Priority};
+use patchwright::review::incremental::{Fate, Known, Memory, Seen, Settled, settle};
+
+use patchwright::git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
+use patchwright::review::anchor::Index;
+
+use crate::support::quoted::finding;
+
+const HEAD: &str = "1111111111111111111111111111111111111111";
+
+/// One finding for each line of code, placed on a file that consists of them.
+fn found(findings: &[(&str, &str)]) -> Vec<Anchored> {
+    let line = |(at, text): (usize, &&str)| Line {
+        old: None,
+        new: Some(u32::try_from(at).unwrap() + 1),
+        text: (*text).to_owned(),
+    };
+    let codes: Vec<&str> = findings.iter().map(|(code, _)| *code).collect();
+    let diff = Diff {
+        files: vec![FileDiff {
+            path: "a.rs".to_owned(),
+            old_path: None,
+            status: FileStatus::Added,
+            opaque: false,
+            hunks: vec![Hunk { lines: codes.iter().enumerate().map(line).collect() }],
+            added: 0,
+            deleted: 0,
+        }],
+    };
+    let index = Index::new(&diff);
+    let one = |(code, title): &(&str, &str)| {
+        let title = (*title).to_owned();
+        index.anchor(Finding { title, ..finding("a.rs", code, None) })
+    };
+    findings.iter().map(one).collect()
+}
+
+fn next(settled: Settled) -> Memory {
+    Memory { head: HEAD.to_owned(), findings: settled.findings, ..Memory::default() }
+}
+
+fn fates(settled: &Settled) -> Vec<(&str, Fate)> {
+    settled.findings.iter().map(|known| (known.title.as_str(), known.fate)).collect()
+}
+
+fn posted(settled: &Settled) -> Vec<&str> {
+    settled.to_post.iter().map(|one| one.finding.title.as_str()).collect()
+}
+
+const ONE: (&str, &str) = ("let size = input.len() - 1;", "Empty input underflows");
+const TWO: (&str, &str) = ("file.write_all(&bytes)?;", "The file is not synced");
+
+/// A first review with both.
+fn after_first() -> Memory {
+    let settled = settle(&Memory::default(), &Seen::default(), found(&[ONE, TWO]), HEAD, &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::New)]);
+    assert_eq!(posted(&settled), [ONE.1, TWO.1]);
+    next(settled)
+}
+
+fn all_posted(memory: &Memory) -> Seen {
+    let posted = memory.findings.iter().map(|known| known.fingerprint.clone()).collect();
+    Seen { posted, dismissed: Vec::new() }
+}
+
+#[test]
+fn known_findings_are_still_there_or_fixed_and_never_posted_twice() {
+    let memory = after_first();
+    let seen = all_posted(&memory);
+    let third = ("third(call);", "A third thing");
+    let settled = settle(&memory, &seen, found(&[third, ONE]), "2222", &|_| true);
+    assert_eq!(fates(&settled), [(third.1, Fate::New), (ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]);
+    assert_eq!(posted(&settled), [third.1]);
+    assert_eq!(settled.findings[0].since, "2222");
+    assert_eq!(settled.findings[1].since, HEAD);
+    // Looked at again without a change.
+    let memory = next(settled);
+    let settled = settle(&memory, &seen, found(&[third, ONE]), "3333", &|_| true);
+    assert_eq!(
+        fates(&settled),
+        [(third.1, Fate::Still), (ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]
+    );
+    assert!(settled.to_post.is_empty());
+}
+
+#[test]
+fn what_was_not_read_again_is_not_fixed() {
+    let memory = after_first();
+    let settled = settle(&memory, &all_posted(&memory), Vec::new(), "2222", &|_| false);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+    let settled = settle(&memory, &all_posted(&memory), Vec::new(), "2222", &|path| path == "a.rs");
+    assert_eq!(fates(&settled), [(ONE.1, Fate::Fixed), (TWO.1, Fate::Fixed)]);
+}
+
+#[test]
+fn the_same_thing_in_other_words_is_the_same() {
+    let memory = after_first();
+    let seen = all_posted(&memory);
+    let mut again = found(&[(ONE.0, "Possible underflow for an empty input slice")]);
+    again[0].finding.category = Category::Security;
+    again[0].fingerprint = "another".to_owned();
+    let settled = settle(&memory, &seen, again, "2222", &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]);
+    assert!(settled.to_post.is_empty());
+    // The same code, and another thing.
+    let mut other = found(&[(ONE.0, "Name says nothing about the unit")]);
+    other[0].fingerprint = "another".to_owned();
+    let settled = settle(&memory, &seen, other, "2222", &|_| true);
+    assert_eq!(posted(&settled), ["Name says nothing about the unit"]);
+    // The same words, and other code.
+    let settled = settle(&memory, &seen, found(&[("other.len() - 1", ONE.1)]), "2222", &|_| true);
+    assert_eq!(posted(&settled), [ONE.1]);
+}
+
+#[test]
+fn dismissed_findings_stay_dismissed() {
+    let memory = after_first();
+    let mut seen = all_posted(&memory);
+    seen.dismissed.push(memory.findings[0].fingerprint.clone());
+    let settled = settle(&memory, &seen, found(&[ONE, TWO]), "2222", &|_| true);
+    assert_eq!(fates(&settled), [(TWO.1, Fate::Still), (ONE.1, Fate::Dismissed)]);
+    // It is remembered without the thread, and whether it is found or not.
+    let memory = next(settled);
+    for again in [found(&[ONE]), Vec::new()] {
+        let settled = settle(&memory, &Seen::default(), again, "3333", &|_| true);
+        assert!(settled.to_post.is_empty());
+        assert_eq!(settled.findings.last().unwrap().fate, Fate::Dismissed);
+    }
+    let mut reworded = found(&[(ONE.0, "Underflows when the input is empty")]);
+    reworded[0].fingerprint = "another".to_owned();
+    let settled = settle(&memory, &Seen::default(), reworded, "3333", &|_| true);
+    assert!(settled.to_post.is_empty());
+}
+
+#[test]
+fn a_lost_memory_posts_nothing_twice() {
+    let memory = after_first();
+    let mut seen = all_posted(&memory);
+    seen.dismissed.push(memory.findings[1].fingerprint.clone());
+    let settled = settle(&Memory::default(), &seen, found(&[ONE, TWO]), "2222", &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Dismissed)]);
+    assert!(settled.to_post.is_empty());
+}
+
+#[test]
+fn a_fixed_finding_that_comes_back_is_new() {
+    let memory = after_first();
+    let memory = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
+    assert_eq!(memory.findings[1].fate, Fate::Fixed);
+    // Its old thread was resolved, so it is not among those that are posted.
+    let settled = settle(&memory, &Seen::default(), found(&[ONE, TWO]), "3333", &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::Still)]);
+    assert_eq!(posted(&settled), [ONE.1]);
+    assert_eq!(settled.findings[0].since, "3333");
+    // Its old comment is still open.
+    let settled = settle(&memory, &all_posted(&memory), found(&[ONE, TWO]), "3333", &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::Still)]);
+    assert!(settled.to_post.is_empty());
+}
+
+#[test]
+fn the_same_finding_twice_in_a_review_is_one() {
+    let mut twice = found(&[ONE, TWO, ONE]);
+    twice[2].finding.priority = Priority::P0;
+    twice[2].finding.title = "Empty input panics".to_owned();
+    let settled = settle(&Memory::default(), &Seen::default(), twice, HEAD, &|_| true);
+    assert_eq!(posted(&settled), ["Empty input panics", TWO.1]);
+    assert_eq!(settled.findings.len(), 2);
+}
+
+#[test]
+fn memory_is_bounded_and_the_oldest_fixed_go_first() {
+    let known = |at: usize, fate: Fate| Known {
+        fingerprint: format!("{at:016}"),
+        path: "a.rs".to_owned(),
+        title: format!("Finding {at}"),
+        priority: Priority::P2,
+        fate,
+        since: HEAD.to_owned(),
+        sketch: String::new(),
+    };
+    let mut findings: Vec<Known> = (0..300).map(|at| known(at, Fate::Still)).collect();
+    findings.extend((300..600).map(|at| known(at, Fate::Fixed)));
+    findings.extend((600..650).map(|at| known(at, Fate::Dismissed)));
+    let memory = Memory { findings, ..Memory::default() };
+    let settled = settle(&memory, &Seen::default(), found(&[ONE]), HEAD, &|_| false);
+    let count = |fate: Fate| settled.findings.iter().filter(|known| known.fate == fate).count();
+    assert_eq!(settled.findings.len(), 500);
+    assert_eq!((count(Fate::New), count(Fate::Still), count(Fate::Dismissed)), (1, 300, 50));
+    assert_eq!(settled.findings[301].title, "Finding 300", "the newest fixed ones stay");
+    let long = format!("{} {}", "x".repeat(1000), "y".repeat(1 << 20));
+    let settled =
+        settle(&Memory::default(), &Seen::default(), found(&[(ONE.0, &long)]), HEAD, &|_| true);
+    assert!(settled.findings[0].title.len() <= 160);
+}
+
+#[test]
+fn findings_without_lines_are_known_again_too() {
+    let off = |path: &str, title: &str| Anchored {
+        anchor: Anchor::File { path: path.to_owned(), why: "not shown".to_owned() },
+        ..index_free(path, title)
+    };
+    let first =
+        settle(&Memory::default(), &Seen::default(), vec![off("b.rs", "T")], HEAD, &|_| true);
+    let again = settle(&next(first), &Seen::default(), vec![off("b.rs", "T")], "2222", &|_| true);
+    assert_eq!(fates(&again), [("T", Fate::Still)]);
+    assert!(again.to_post.is_empty());
+}
+
+fn index_free(path: &str, title: &str) -> Anchored {
+    let title = title.to_owned();
+    Index::new(&Diff::default()).anchor(Finding { title, ..finding(path, "somewhere();", None) })
+}
+
+#[test]
+fn a_memory_without_sketches_is_understood() {
+    let stored = serde_json::json!({
+        "head": HEAD, "base": HEAD,
+        "findings": [{ "fingerprint": "f", "path": "a.rs", "title": "T", "priority": 1,
+                       "fate": "still", "since": HEAD }],
+    });
+    let memory: Memory = serde_json::from_value(stored).unwrap();
+    let settled = settle(&memory, &Seen::default(), found(&[ONE]), "2222", &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::New), ("T", Fate::Fixed)]);
+}
