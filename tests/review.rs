@@ -65,9 +65,13 @@ fn review(world: &TestWorld, args: &[&str]) -> Output {
     world.run(&[&["review", "acme/app#8"], args].concat())
 }
 
-/// `result.json` of the newest run.
+/// `result.json` of the newest run. The clock stands still here, so ids do not tell which that is.
 fn result(world: &TestWorld) -> Value {
-    let run = world.runs().pop().unwrap();
+    let written = |run: &std::path::PathBuf| {
+        let file = fs_err::metadata(run.join("result.json")).ok()?;
+        Some(file.modified().unwrap())
+    };
+    let run = world.runs().into_iter().max_by_key(written).unwrap();
     serde_json::from_str(&fs_err::read_to_string(run.join("result.json")).unwrap()).unwrap()
 }
 
