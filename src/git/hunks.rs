@@ -81,7 +81,7 @@ pub struct Line {
     pub old: Option<u32>,
     /// Its number in the new file; `None` when it was deleted.
     pub new: Option<u32>,
-    /// Without the line end (`\n` or `\r\n`); bytes that are not UTF-8 are replaced.
+    /// Without the line end (`\n`, `\r\n`, or `\r` of a last line); bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
@@ -333,11 +333,8 @@ fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<Shown, GitErro
 }
 
 fn text(line: &[u8]) -> String {
-    let line = match line.strip_suffix(b"\n") {
-        Some(ended) => ended.strip_suffix(b"\r").unwrap_or(ended),
-        None => line,
-    };
-    String::from_utf8_lossy(line).into_owned()
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned()
 }
 
 fn count_lines(content: &[u8]) -> usize {

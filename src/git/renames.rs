@@ -313,7 +313,8 @@ fn common(old: &[(u32, u32)], new: &[(u32, u32)]) -> u32 {
             Ordering::Greater => _ = new.next(),
             Ordering::Equal => {
                 bytes = bytes.saturating_add(in_old.min(in_new));
-                (old.next(), new.next());
+                old.next();
+                new.next();
             }
         }
     }

@@ -88,6 +88,9 @@ struct Found<'q> {
     reading: Reading<'q>,
 }
 
+/// One way to look for a reading.
+type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<Place> + 's;
+
 impl<'a> Index<'a> {
     /// Linear in the diff.
     pub fn new(diff: &'a Diff) -> Index<'a> {
@@ -111,28 +114,24 @@ impl<'a> Index<'a> {
         }
         let file =
             meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
-        if meant.files.is_empty()
+        if file.is_none()
             && let Some((file, found)) = self.elsewhere(&readings)
             && let Some(span) = self.lines.span(&found.place)
         {
             finding.quote.clone_from(&quote);
             return self.on_lines(finding, file, &found, &span);
         }
-        finding.quote = quote.clone();
         let sketch = fingerprint::sketch_of(&quote);
-        let (anchor, fingerprint) = match file {
-            Some(file) => {
-                finding.path.clone_from(&file.path);
-                let why = why_not(file, readings.is_empty()).to_owned();
-                let prints = fingerprint::fingerprints(&finding, file.old_path.as_deref());
-                let print = prints.into_iter().next_back().unwrap_or_default();
-                (Anchor::File { path: file.path.clone(), why }, print)
-            }
-            None => {
-                let path = shown(&finding.path);
-                let why = format!("`{path}` is not one of the changed files");
-                (Anchor::Nowhere { why }, fingerprint::of(&finding))
-            }
+        finding.quote.clone_from(&quote);
+        let (anchor, fingerprint) = if let Some(file) = file {
+            finding.path.clone_from(&file.path);
+            let why = why_not(file, readings.is_empty()).to_owned();
+            let prints = fingerprint::fingerprints(&finding, file.old_path.as_deref());
+            let print = prints.into_iter().next_back().unwrap_or_default();
+            (Anchor::File { path: file.path.clone(), why }, print)
+        } else {
+            let why = format!("`{}` is not one of the changed files", shown(&finding.path));
+            (Anchor::Nowhere { why }, fingerprint::of(&finding))
         };
         Anchored { finding, anchor, suggestion: None, fingerprint, sketch }
     }
@@ -177,7 +176,7 @@ impl<'a> Index<'a> {
         if within.is_empty() {
             return None;
         }
-        let steps: [&dyn Fn(&Reading<'q>) -> Vec<Place>; 5] = [
+        let steps: [&Step<'_>; 5] = [
             &|reading| self.whole(reading, &within),
             &|reading| self.lines.whole(Row::Mixed, &reading.hashes, &within),
             &|reading| self.text(reading, file),

@@ -91,7 +91,9 @@ fn digest(path: &str, key: &str, category: Category) -> String {
 
 /// The first 8 bytes of the SHA-256.
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(bytes);
+    let first = digest.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    format!("{first:016x}")
 }
 
 #[cfg(test)]

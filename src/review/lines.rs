@@ -193,9 +193,12 @@ impl<'a> Lines<'a> {
         changed[last] > before
     }
 
-    /// Context alone is always taken from the right.
+    /// Context alone is always taken from the right, unless something was added in between.
     pub(super) fn counts(&self, row: Row, first: usize, last: usize) -> bool {
-        row != Row::Left || self.has_changes(row, first, last)
+        let right = |slot: usize| self.entry(row, slot).slots[Row::Right as usize] as usize;
+        row != Row::Left
+            || self.has_changes(row, first, last)
+            || right(last).wrapping_sub(right(first)) != last - first
     }
 
     /// Where the lines stand, each a whole line, nothing but blank lines between them. Linear in the
@@ -296,7 +299,7 @@ impl<'a> Lines<'a> {
         let mut best: Option<((bool, Fit), Place)> = None;
         for place in places {
             let side = order(&place).0;
-            if best.as_ref().is_some_and(|((best_side, _), _)| *best_side < side) {
+            if best.as_ref().is_some_and(|((best_side, _), _)| side && !best_side) {
                 break;
             }
             let fit = fit(&place);
@@ -355,12 +358,11 @@ impl<'a> Lines<'a> {
             })
         };
         let side = match place.row {
-            Row::Right => Side::Right,
             Row::Left => Side::Left,
             Row::Mixed if numbers(Side::Left).count() > numbers(Side::Right).count() => Side::Left,
-            Row::Mixed => Side::Right,
+            Row::Right | Row::Mixed => Side::Right,
         };
-        let (start, end) = (numbers(side).next()?, numbers(side).last()?);
+        let (start, end) = (numbers(side).next()?, numbers(side).next_back()?);
         let code = entries
             .iter()
             .filter(|entry| {

@@ -11,11 +11,13 @@ use super::quote::Reading;
 /// Places of a first segment that are tried.
 const MAX_TRIED: usize = 200;
 /// Segments that are looked for.
-const MAX_SEGMENTS: usize = 100;
+const MAX_SEGMENTS: usize = 30;
 /// Places of lines that are looked at for one reading.
 const MAX_STEPS: usize = 400_000;
 /// What stands alone at the edge of a hunk is at least this long, bytes of its key.
 const MIN_EDGE: usize = 6;
+/// Lines without any word are at least this long, bytes of their keys.
+const MIN_SIGNS: usize = 16;
 /// How far from the expected line the part may be when it is shorter.
 const NEAR: u32 = 3;
 
@@ -126,7 +128,8 @@ impl Search<'_> {
     fn consider(&mut self, row: Row, slot: usize, at: usize, length: usize) {
         let (from, to) = (at + 1 - length, at + 1);
         let bytes = self.quote.bytes[to] - self.quote.bytes[from];
-        if bytes < self.best || self.quote.words[to] == self.quote.words[from] {
+        let says_nothing = self.quote.words[to] == self.quote.words[from] && bytes < MIN_SIGNS;
+        if bytes < self.best || says_nothing {
             return;
         }
         let place = Place { row, first: slot + 1 - length, last: slot };

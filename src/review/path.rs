@@ -60,9 +60,13 @@ impl<'a> Paths<'a> {
             return Meant { files, is_sure: true, line };
         }
         let is_absolute = given.trim().starts_with(['/', '\\']);
-        let plain = spellings.last().map_or("", String::as_str);
-        let (found, is_sure) = self.by_end(plain, is_absolute);
-        Meant { files: found.into_iter().collect(), is_sure, line }
+        // Without diff signs only when it is nothing with them.
+        for plain in spellings.iter().rev().take(2).rev() {
+            if let (Some(file), is_sure) = self.by_end(plain, is_absolute) {
+                return Meant { files: vec![file], is_sure, line };
+            }
+        }
+        Meant { line, ..Meant::default() }
     }
 
     /// The only file whose path ends like this one, or the longest one that this one ends with.

@@ -5,7 +5,7 @@ use super::code;
 use crate::forge::Side;
 
 /// More of a quote is not looked at, bytes.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 256 << 10;
 /// More lines of a quote are not looked at.
 const MAX_LINES: usize = 20_000;
 /// How many wrappers are taken off.
@@ -112,8 +112,8 @@ impl<'q> Reading<'q> {
 
     /// The same, with other lines.
     fn with(&self, lines: Vec<&'q str>) -> Reading<'q> {
-        let mut reading = self.clone();
-        reading.layers += 1;
+        let empty = Reading { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
+        let mut reading = Reading { layers: self.layers + 1, ..empty };
         reading.set(lines);
         reading
     }
@@ -170,7 +170,7 @@ impl<'q> Reading<'q> {
             Some((_, rest)) => rest,
             None => line.strip_prefix(' ').unwrap_or(line),
         };
-        let mut reading = self.with(body().map(|line| rest(line)).collect());
+        let mut reading = self.with(body().map(rest).collect());
         reading.is_signed = true;
         reading.side = match (added, deleted) {
             (0, 0) => None,
@@ -307,6 +307,6 @@ mod tests {
         let long = Reading::new(&"x\n".repeat(100_000)).lines.len();
         assert!(long <= MAX_LINES);
         assert!(Reading::new(&"é".repeat(1 << 20)).is_cut);
-        assert!(Reading::new("\u{0}\n").is_cut == false && !Reading::new("\u{0}").is_empty());
+        assert!(!Reading::new("\u{0}\n").is_cut && !Reading::new("\u{0}").is_empty());
     }
 }

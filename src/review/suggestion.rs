@@ -48,7 +48,7 @@ pub(super) fn fitted(
     if replaced.is_empty() || replaced.is_cut {
         return None;
     }
-    let shifted: Vec<String> = shift(&replaced.lines, fit, code);
+    let shifted: Vec<String> = shift(&replaced.lines, fit);
     if shifted == code {
         return None;
     }
@@ -60,7 +60,7 @@ fn is_fence(code: &[&str]) -> bool {
         .any(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"))
 }
 
-fn shift(lines: &[&str], fit: &Fit, code: &[&str]) -> Vec<String> {
+fn shift(lines: &[&str], fit: &Fit) -> Vec<String> {
     let filled =
         |line: &str, shifted: String| if is_blank(line) { line.to_owned() } else { shifted };
     let Fit::Shifted(shift) = fit else {
@@ -78,9 +78,6 @@ fn shift(lines: &[&str], fit: &Fit, code: &[&str]) -> Vec<String> {
             }
             Shift::AddToFirst(_) => (*line).to_owned(),
         })
-        .collect::<Vec<String>>()
-        .into_iter()
-        .take(if code.is_empty() { 0 } else { usize::MAX })
         .collect()
 }
 

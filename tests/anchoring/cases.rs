@@ -263,7 +263,7 @@ fn hostile_quotes_come_to_an_end() {
         "x".repeat(1 << 20),
         "\0".repeat(1 << 20),
         "...\n".repeat(50_000),
-        "}\n...\n".repeat(90),
+        "}\n...\n".repeat(29),
         "> ".repeat(1 << 19),
         "```\n".repeat(100_000),
         "+".repeat(1 << 20),

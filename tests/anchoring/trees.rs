@@ -134,7 +134,7 @@ fn edited(content: &[u8], edits: usize, random: &mut Random) -> Vec<u8> {
 
 pub(super) fn next(tree: &Tree, random: &mut Random) -> Tree {
     let mut next = tree.clone();
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..=random.below(6) {
         let paths: Vec<String> = next.keys().cloned().collect();
         let Some(old) = paths.get(random.below(paths.len().max(1))).cloned() else { break };
         let (mode, content) = next[&old].clone();
@@ -150,7 +150,7 @@ pub(super) fn next(tree: &Tree, random: &mut Random) -> Tree {
             // Renamed, with everything from no change to nearly another file.
             7..=9 => {
                 next.remove(&old);
-                let lines = content.iter().filter(|byte| **byte == b'\n').count();
+                let lines = memchr::memchr_iter(b'\n', &content).count();
                 let edits = random.below(1 + lines / 2);
                 let is_file = mode.starts_with("100");
                 let content = if is_file { edited(&content, edits, random) } else { content };

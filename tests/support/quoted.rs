@@ -5,7 +5,7 @@ use patchwright::review::finding::{Category, Finding, Priority};
 
 use crate::support::real_diff::{RealDiff, RealFile, RealLine};
 
-/// Numbers that are the same in every run (SplitMix64).
+/// Numbers that are the same in every run (`SplitMix64`).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -119,7 +119,7 @@ pub(crate) fn quote(
     };
     let filled = || taken.iter().filter(|line| !squeezed(&line.text).is_empty());
     let numbers = || filled().filter_map(|line| number(line).or(line.old).or(line.new));
-    let range = (numbers().next()?, numbers().last()?);
+    let range = (numbers().next()?, numbers().next_back()?);
     let mut parts: Vec<String> = filled().map(|line| squeezed(&line.text)).collect();
     let text = written(&taken, noise, random, &mut parts)?;
     let line = match random.below(3) {
@@ -179,28 +179,8 @@ fn written(
         Noise::FencedDiff if is_signed => {
             format!("```diff\n@@ -1 +1 @@\n{}\n```", each(&mut |at, line| signed(at, line)))
         }
-        Noise::Elided => {
-            let has_both = parts.len() > 3
-                && [parts.first()?, parts.last()?].iter().all(|part| part.len() > 3);
-            let (first, last) = (parts.first()?.clone(), parts.last()?.clone());
-            let filled: Vec<&&str> =
-                plain.iter().filter(|line| !squeezed(line).is_empty()).collect();
-            *parts = vec![first, last];
-            has_both.then(|| format!("{}\n    ...\n{}", filled[0], filled[filled.len() - 1]))?
-        }
-        Noise::MidLine => {
-            let line: Vec<char> =
-                plain.iter().find(|line| line.len() > 20)?.trim().chars().collect();
-            if line.len() < 16 {
-                return None;
-            }
-            let start = 3 + random.below(line.len() / 4);
-            let part: String =
-                line[start..line.len().saturating_sub(2).max(start)].iter().collect();
-            let key = squeezed(&part);
-            *parts = vec![key.clone()];
-            (key.len() > 6 && key.chars().any(char::is_alphanumeric)).then_some(part)?
-        }
+        Noise::Elided => elided(&plain, parts)?,
+        Noise::MidLine => middle(&plain, random, parts)?,
         Noise::Mixed => {
             let telling = parts.iter().map(String::len).sum::<usize>() > 20;
             (telling && is_signed).then(|| plain.join("\n"))?
@@ -212,6 +192,28 @@ fn written(
         }
         Noise::Signs | Noise::FencedDiff => return None,
     })
+}
+
+/// The first and the last line.
+fn elided(plain: &[&str], parts: &mut Vec<String>) -> Option<String> {
+    let (first, last) = (parts.first()?.clone(), parts.last()?.clone());
+    let has_both = parts.len() > 3 && first.len() > 3 && last.len() > 3;
+    let filled: Vec<&&str> = plain.iter().filter(|line| !squeezed(line).is_empty()).collect();
+    *parts = vec![first, last];
+    has_both.then(|| format!("{}\n    ...\n{}", filled[0], filled[filled.len() - 1]))
+}
+
+/// From the middle of a line to near its end.
+fn middle(plain: &[&str], random: &mut Random, parts: &mut Vec<String>) -> Option<String> {
+    let line: Vec<char> = plain.iter().find(|line| line.len() > 20)?.trim().chars().collect();
+    if line.len() < 16 {
+        return None;
+    }
+    let start = 3 + random.below(line.len() / 4);
+    let part: String = line[start..line.len() - 2].iter().collect();
+    let key = squeezed(&part);
+    *parts = vec![key.clone()];
+    (key.len() > 6 && key.chars().any(char::is_alphanumeric)).then_some(part)
 }
 
 /// Why a place is wrong for a quote; `None` when a forge accepts it and it holds the quote.
