@@ -53,7 +53,7 @@ pub(super) fn configuration(env: &Env) -> Result<(Config, Flags)> {
     let mut config = flags.common.resolve()?;
     flags.publish.overlay(&mut config);
     if let Some(label) = input(env, "label") {
-        config.access.label = label.to_owned();
+        label.clone_into(&mut config.access.label);
     }
     if let Some(users) = input(env, "allow-users") {
         config.access.allow_users = list(users);
@@ -67,7 +67,7 @@ pub(super) fn configuration(env: &Env) -> Result<(Config, Flags)> {
     let wrong = |name: &str, why: String| Failure::usage(format!("input `{name}`: {why}"));
     if let Some(mention) = input(env, "mention") {
         check::mention(mention).map_err(|why| wrong("mention", why))?;
-        config.respond.mention = mention.trim_start_matches('@').to_owned();
+        mention.trim_start_matches('@').clone_into(&mut config.respond.mention);
     }
     if let Some(fail_on) = input(env, "fail-on") {
         let fail_on: FailOn = fail_on.parse().map_err(|why| wrong("fail-on", why))?;

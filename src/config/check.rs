@@ -63,7 +63,7 @@ pub fn mention(mention: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn between<T: PartialOrd + std::fmt::Display>(
+fn between<T: PartialOrd + Copy + std::fmt::Display>(
     key: &str,
     value: Option<T>,
     least: T,

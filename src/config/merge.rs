@@ -162,7 +162,7 @@ pub fn tighten(config: &mut Config, file: file::File) {
     if file.publish.draft == Some(true) {
         config.publish.draft = true;
     }
-    merge_review::tighten(config, file.review, file.respond);
+    merge_review::tighten(config, file.review, &file.respond);
 }
 
 fn lower_limits(config: &mut Config, wishes: &file::Limits) {

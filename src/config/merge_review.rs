@@ -1,7 +1,7 @@
 //! The sections `review` and `respond`, laid over what is there already; see [`super::merge`].
 
 use super::merge::{lower, take};
-use super::review::{RespondFile, ReviewFile};
+use super::review::{FailOn, RespondFile, ReviewFile};
 use super::{Config, Source, file};
 use crate::forge::ReviewEvent;
 
@@ -20,7 +20,7 @@ pub(super) fn overlay(config: &mut Config, review: ReviewFile, respond: RespondF
     take!(config, source, review.skip_labels = review.skip_labels);
     take!(config, source, review.skip_authors = review.skip_authors);
     take!(config, source, review.event = review.event);
-    take!(config, source, review.fail_on = review.fail_on.map(|fail_on| fail_on.threshold()));
+    take!(config, source, review.fail_on = review.fail_on.map(FailOn::threshold));
     take!(config, source, review.suggestions = review.suggestions);
     take!(config, source, review.resolve_threads = review.resolve_threads);
     let mention = respond.mention.map(|name| name.trim_start_matches('@').to_owned());
@@ -31,7 +31,7 @@ pub(super) fn overlay(config: &mut Config, review: ReviewFile, respond: RespondF
 
 /// The repository's file: what the operator has left open is the repository's to choose, apart from
 /// approving; counts only go down.
-pub(super) fn tighten(config: &mut Config, review: ReviewFile, respond: RespondFile) {
+pub(super) fn tighten(config: &mut Config, review: ReviewFile, respond: &RespondFile) {
     let source = Source::RepositoryFile;
     /// Takes a value unless the operator has set it.
     macro_rules! choose {
@@ -41,7 +41,9 @@ pub(super) fn tighten(config: &mut Config, review: ReviewFile, respond: RespondF
                 if config.sources.get(&key).is_none_or(|set_by| *set_by == source) {
                     config.review.$field = value;
                     config.sources.insert(key, source);
-                } else if config.review.$field != value {
+                } else if serde_json::to_value(&config.review.$field).ok()
+                    != serde_json::to_value(&value).ok()
+                {
                     config.notes.push(format!(
                         "`{key}` in `{}` was not taken: the operator has set it",
                         file::REPOSITORY_FILE
@@ -62,7 +64,7 @@ pub(super) fn tighten(config: &mut Config, review: ReviewFile, respond: RespondF
     choose!(skip_authors = review.skip_authors);
     // That approving is the operator's is noted with the other keys of that kind.
     choose!(event = review.event.filter(|event| *event != ReviewEvent::Approve));
-    choose!(fail_on = review.fail_on.map(|fail_on| fail_on.threshold()));
+    choose!(fail_on = review.fail_on.map(FailOn::threshold));
     choose!(suggestions = review.suggestions);
     choose!(resolve_threads = review.resolve_threads);
     let notes = &mut config.notes;

@@ -159,8 +159,8 @@ pub(super) fn comment(
         if is_review { (payload.review, "review") } else { (payload.comment, "comment") };
     let said = said.ok_or_else(|| missing(name, what))?;
     let (number, snapshot) = match (payload.issue, payload.pull_request) {
-        (Some(Issue { number, title, body, .. }), _) => (number, snapshot(title, body)),
-        (None, Some(Pull { number, title, body, .. })) => (number, snapshot(title, body)),
+        (Some(Issue { number, title, body, .. }), _)
+        | (None, Some(Pull { number, title, body, .. })) => (number, snapshot(title, body)),
         (None, None) => return Err(missing(name, "pull_request")),
     };
     let comment = said.id;

@@ -86,15 +86,12 @@ impl Spans<'_> {
         let text = self.text;
         let runs = self.runs.get_or_insert_with(|| runs(text));
         let behind = runs.partition_point(|(at, _)| *at < self.at + length);
-        match runs.iter().skip(behind).find(|(_, other)| *other == length) {
-            Some((at, _)) => {
-                let end = at + length;
-                self.hide_to(end);
-            }
-            None => {
-                self.unclosed.insert(length);
-                self.at += length;
-            }
+        let found = runs.iter().skip(behind).find(|(_, other)| *other == length);
+        if let Some(end) = found.map(|(at, _)| at + length) {
+            self.hide_to(end);
+        } else {
+            self.unclosed.insert(length);
+            self.at += length;
         }
     }
 
@@ -110,16 +107,13 @@ impl Spans<'_> {
             }),
             _ => None,
         };
-        match (opened, end) {
-            (Some(opened), Some(end)) => {
-                let end = self.at + end;
-                self.hide(opened, end);
-                self.at = end;
-            }
-            _ => {
-                self.at += 1;
-                self.give_up(looked);
-            }
+        if let (Some(opened), Some(end)) = (opened, end) {
+            let end = self.at + end;
+            self.hide(opened, end);
+            self.at = end;
+        } else {
+            self.at += 1;
+            self.give_up(looked);
         }
     }
 
