@@ -374,10 +374,10 @@ fn event_payload_that_cannot_be_is_a_failure() {
         &format!("{{{repository}}}"),
         &env(),
         expect![[r#"
-        error: the event `workflow_dispatch` names no issue
+            error: the event `workflow_dispatch` names no issue
 
-        hint: give its number in `inputs.number`
-    "#]],
+            hint: give its number in `inputs.number`, or a pull request's in `inputs.pull-request`
+        "#]],
     );
     let zero = format!(r#"{{"inputs": {{"number": "0"}}, {repository}}}"#);
     check(

@@ -62,42 +62,373 @@ fn check(name: &str, expected: Expect) {
 
 #[test]
 fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
-    check("pull_request.opened", expect![[""]]);
+    check(
+        "pull_request.opened",
+        expect![[r#"
+        PullRequest(
+            PullRequestChanged {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                action: "opened",
+                label: None,
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                author: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                open: true,
+                draft: false,
+                labels: [],
+                head_sha: "1111111111111111111111111111111111111111",
+                snapshot: IssueSnapshot {
+                    title: "Fix typo",
+                    body: "Writes `the` instead of `teh`.",
+                },
+                at: Some(
+                    2026-01-02T08:30:00Z,
+                ),
+            },
+        )
+        actors: 
+        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false })
+    "#]],
+    );
 }
 
 #[test]
 fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
-    check("pull_request.synchronize.fork", expect![[""]]);
+    check(
+        "pull_request.synchronize.fork",
+        expect![[r#"
+        PullRequest(
+            PullRequestChanged {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                action: "synchronize",
+                label: None,
+                sender: Account {
+                    login: "mallory",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                author: Account {
+                    login: "mallory",
+                    is_bot: false,
+                },
+                open: true,
+                draft: true,
+                labels: [
+                    "patchwright",
+                ],
+                head_sha: "3333333333333333333333333333333333333333",
+                snapshot: IssueSnapshot {
+                    title: "Fix typo",
+                    body: "Writes `the` instead of `teh`.",
+                },
+                at: Some(
+                    2026-01-02T08:30:00Z,
+                ),
+            },
+        )
+        actors: 
+        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false })
+    "#]],
+    );
 }
 
 #[test]
 fn a_comment_becomes_a_task_in_its_place() {
-    check("issue_comment.created", expect![[""]]);
-    check("pull_request_review_comment.created", expect![[""]]);
-    check("pull_request_review.submitted", expect![[""]]);
+    check(
+        "issue_comment.created",
+        expect![[r#"
+        Commented(
+            Commented {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 7,
+                place: Conversation {
+                    comment: 1,
+                },
+                author: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                body: "@patchwright fix",
+                snapshot: IssueSnapshot {
+                    title: "Typo in README",
+                    body: "It says `teh`.\r\n\r\nPlease fix.",
+                },
+                at: Some(
+                    2026-01-02T08:31:00Z,
+                ),
+            },
+        )
+        actors: alice
+        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, place: Some(Conversation { comment: 1 }), command: Fix { words: "" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:31:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
+    "#]],
+    );
+    check(
+        "pull_request_review_comment.created",
+        expect![[r#"
+        Commented(
+            Commented {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                place: Thread {
+                    comment: 51,
+                    root: 50,
+                },
+                author: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                body: "@patchwright fix it here, too",
+                snapshot: IssueSnapshot {
+                    title: "Fix typo",
+                    body: "Writes `the` instead of `teh`.",
+                },
+                at: Some(
+                    2026-01-02T08:40:00Z,
+                ),
+            },
+        )
+        actors: alice
+        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+    "#]],
+    );
+    check(
+        "pull_request_review.submitted",
+        expect![[r#"
+        Commented(
+            Commented {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                place: Review {
+                    review: 60,
+                },
+                author: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                body: "Mostly fine.\r\n\r\n> @patchwright review\r\n\r\n@patchwright why was `teh` not found by the checks?",
+                snapshot: IssueSnapshot {
+                    title: "Fix typo",
+                    body: "Writes `the` instead of `teh`.",
+                },
+                at: Some(
+                    2026-01-02T08:45:01Z,
+                ),
+            },
+        )
+        actors: alice
+        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Review { review: 60 }), command: Ask { words: "Mostly fine.\r\n\r\n> @patchwright review\n\nwhy was `teh` not found by the checks?" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:45:01Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+    "#]],
+    );
 }
 
 #[test]
 fn failing_checks_of_our_own_branch_are_repaired() {
-    check("workflow_run.completed.failure", expect![[""]]);
-    check("check_suite.completed.failure", expect![[""]]);
+    check(
+        "workflow_run.completed.failure",
+        expect![[r#"
+        Checked(
+            Checked {
+                source: "workflow_run",
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                conclusion: "failure",
+                head_sha: "1111111111111111111111111111111111111111",
+                head_branch: Some(
+                    "patchwright/issue-7",
+                ),
+                is_fork: false,
+                of_pull_request: true,
+                pull_requests: [
+                    8,
+                ],
+                actor: Account {
+                    login: "patchwright-bot",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                at: Some(
+                    2026-01-02T08:55:00Z,
+                ),
+            },
+        )
+        actors: patchwright-bot
+        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) })
+    "#]],
+    );
+    check(
+        "check_suite.completed.failure",
+        expect![[r#"
+        Checked(
+            Checked {
+                source: "check_suite",
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                conclusion: "timed_out",
+                head_sha: "1111111111111111111111111111111111111111",
+                head_branch: Some(
+                    "patchwright/issue-7",
+                ),
+                is_fork: false,
+                of_pull_request: false,
+                pull_requests: [
+                    8,
+                ],
+                actor: Account {
+                    login: "patchwright-bot",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                at: Some(
+                    2026-01-02T08:56:00Z,
+                ),
+            },
+        )
+        actors: patchwright-bot
+        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) })
+    "#]],
+    );
 }
 
 #[test]
 fn a_forks_run_is_a_review_of_its_commit() {
-    check("workflow_run.completed.fork", expect![[""]]);
+    check(
+        "workflow_run.completed.fork",
+        expect![[r#"
+        Checked(
+            Checked {
+                source: "workflow_run",
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                conclusion: "success",
+                head_sha: "3333333333333333333333333333333333333333",
+                head_branch: Some(
+                    "main",
+                ),
+                is_fork: true,
+                of_pull_request: true,
+                pull_requests: [],
+                actor: Account {
+                    login: "mallory",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                at: Some(
+                    2026-01-02T08:55:00Z,
+                ),
+            },
+        )
+        actors: 
+        ReviewAt { repository: RepositoryId { owner: "acme", name: "app" }, head_sha: "3333333333333333333333333333333333333333", trigger: None }
+    "#]],
+    );
 }
 
 #[test]
 fn a_dispatch_may_name_a_pull_request_and_a_command() {
-    check("workflow_dispatch.pull_request", expect![[""]]);
+    check(
+        "workflow_dispatch.pull_request",
+        expect![[r##"
+        Dispatch(
+            Dispatch {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                is_pull_request: true,
+                command: Some(
+                    "review full",
+                ),
+                actor: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                inputs: {
+                    "command": "review full",
+                    "pull-request": "#8",
+                },
+            },
+        )
+        actors: alice
+        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true })
+    "##]],
+    );
     let with = |command: &str| {
         let inputs = json!({"pull_request": 8, "command": command});
         decide(&changed("workflow_dispatch.pull_request", &[("/inputs", inputs)]), &config())
     };
-    expect![[""]].assert_eq(&format!("{:#?}", with("fix the typo")));
-    expect![[""]].assert_eq(&format!("{:?}", with("")));
-    expect![[""]].assert_eq(&format!("{:?}", with("thanks")));
+    expect![[r#"
+        Run(
+            Respond {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 8,
+                place: None,
+                command: Fix {
+                    words: "the typo",
+                },
+                trigger: Some(
+                    Trigger {
+                        actor: "alice",
+                        rerun_by: None,
+                        label: None,
+                        at: None,
+                        snapshot: None,
+                    },
+                ),
+            },
+        )"#]]
+    .assert_eq(&format!("{:#?}", with("fix the typo")));
+    expect![[r#"Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false })"#]].assert_eq(&format!("{:?}", with("")));
+    expect![[r#"Ignored("the command asks nothing of `@patchwright`")"#]]
+        .assert_eq(&format!("{:?}", with("thanks")));
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn reviews_have_no_more_rights_than_they_need() {
 #[test]
 fn the_workflow_with_secrets_reads_nothing_of_the_fork_on_the_machine() {
     let text = fs_err::read_to_string(root().join("workflows/pr-review-forks.yml")).unwrap();
-    for word in ["checkout", "artifact", "run:", "head.sha", "refs/pull"] {
+    for word in ["checkout", "artifact", "- run:", "head.sha", "refs/pull"] {
         assert!(!text.contains(word), "{word}");
     }
     let review = yaml("workflows/pr-review.yml");

@@ -228,7 +228,7 @@ mod tests {
             .join("; ")
     }
 
-    const REVIEW: &str = "on: { pull_request: { types: [opened, labeled] } }\nconcurrency: { group: 'x-${{ github.event.number }}', cancel-in-progress: ${{ github.event.action == 'synchronize' }} }\njobs:\n  review:\n    if: github.event.pull_request.head.repo.full_name == github.repository\n    permissions: { contents: read, pull-requests: write, checks: write }\n    steps:\n      - run: patchwright action\n";
+    const REVIEW: &str = "on: { pull_request: { types: [opened, labeled] } }\nconcurrency: { group: 'x-${{ github.event.number }}', cancel-in-progress: \"${{ github.event.action == 'synchronize' }}\" }\njobs:\n  review:\n    if: github.event.pull_request.head.repo.full_name == github.repository\n    permissions: { contents: read, pull-requests: write, checks: write }\n    steps:\n      - run: patchwright action\n";
     const MENTION: &str = "on: { issue_comment: { types: [created] } }\nconcurrency: { group: 'x-${{ github.event.comment.id }}', cancel-in-progress: false }\njobs:\n  respond:\n    if: contains(github.event.comment.body, '@patchwright')\n    permissions: { contents: write, issues: write, pull-requests: write, checks: write }\n    steps:\n      - run: patchwright action\n";
 
     #[test]
@@ -248,12 +248,12 @@ mod tests {
             ("on: [".to_owned(), "not valid YAML"),
             (REVIEW.replace("pull-requests: write, ", ""), "lacks `pull-requests: write`"),
             (REVIEW.replace(", checks: write", ""), "becomes a commit status"),
-            (REVIEW.replace("cancel-in-progress: ${{ github.event.action == 'synchronize' }}", "cancel-in-progress: true"), "a label on the pull request cancels"),
+            (REVIEW.replace("\"${{ github.event.action == 'synchronize' }}\"", "true"), "a label on the pull request cancels"),
             (REVIEW.replace("concurrency: {", "env: {"), "two pushes in a row"),
             (REVIEW.replace("    if: github.event.pull_request.head.repo.full_name == github.repository\n", ""), "forks start this job"),
             (MENTION.replace("-${{ github.event.comment.id }}", ""), "can push a waiting command out"),
             (MENTION.replace("-${{ github.event.comment.id }}", "").replace("progress: false", "progress: true"), "cancels the run that wrote it"),
-            (MENTION.replace("-${{ github.event.comment.id }}", "").replace("progress: false", "progress: ${{ true }}"), "cancels the run that wrote it"),
+            (MENTION.replace("-${{ github.event.comment.id }}", "").replace("progress: false", "progress: \"${{ true }}\""), "cancels the run that wrote it"),
             (MENTION.replace("    if: contains(github.event.comment.body, '@patchwright')\n", ""), "every comment"),
             (MENTION.replace("contents: write, ", ""), "lacks `contents: write`"),
         ];
