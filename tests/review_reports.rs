@@ -180,7 +180,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         <details><summary>1 finding could not be anchored to a line of the diff</summary>
 
         **P2 · bug** Docs are stale
-        `docs/x.md`: \`docs/x.md\` is not one of the changed files
+        `docs/x.md`: `docs/x.md` is not one of the changed files
 
         `add` subtracts, so every sum is wrong.
 
@@ -228,7 +228,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file no text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
 
         </details>
 
@@ -315,7 +315,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         <details><summary>What was not read</summary>
 
-        - 1 file no text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
 
         </details>
 
@@ -403,9 +403,9 @@ fn nothing_that_the_model_writes_acts() {
     reviewed.summary = HOSTILE.to_owned();
     reviewed.reason = Some(HOSTILE.to_owned());
     reviewed.notes = vec![HOSTILE.to_owned()];
-    reviewed.coverage.skipped[0].path = HOSTILE.to_owned();
+    reviewed.coverage.skipped[0].path = "a`b|c\n/close".to_owned();
     let mut known = known(&hostile, Fate::New);
-    known.path = HOSTILE.to_owned();
+    known.path = "a`b|c\n/close".to_owned();
     let memory = Memory { findings: vec![known.clone()], ..Memory::default() };
     let body = body::body(&Body {
         reviewed: &reviewed,
@@ -519,7 +519,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     });
     assert!(sticky.chars().count() <= MAX_BODY);
     assert!(state::read(&sticky).unwrap().is_some());
-    assert!(sticky.contains("… and 4"), "{sticky:.2000}");
+    assert!(sticky.contains(" more: "), "{sticky:.2000}");
     let mut long = found(1, Priority::P0, "t");
     long.finding.body = "&".repeat(100_000);
     long.suggestion = Some("`".repeat(30_000));
@@ -833,7 +833,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file no text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
 
         </details>
 
