@@ -147,11 +147,10 @@ fn a_head_that_is_no_commit_or_gone_is_said() {
         &["--head", &"ab".repeat(20)],
         60,
         &expect![[r#"
-        error: commit SHA can no longer be fetched: pull request #8 is at SHA now
-          cause: error: cannot fetch the pull request
-          cause: `+SHA:refs/patchwright/commits/SHA` in `GITHUB/acme/app.git` was not found
+            error: commit SHA can no longer be fetched: pull request #8 is at SHA now
+              cause: `+SHA:refs/patchwright/commits/SHA` in `GITHUB/acme/app.git` was not found
 
-        hint: review the newest commit: leave out `--head`"#]],
+            hint: review the newest commit: leave out `--head`"#]],
     );
 }
 
