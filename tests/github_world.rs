@@ -1,4 +1,6 @@
 //! The GitHub of these tests, asked by plain HTTP, against what is known of the real one.
+#![allow(clippy::too_many_lines, reason = "snapshots, as expect-test writes them")]
+#![allow(clippy::format_collect, reason = "brevity")]
 
 mod checks;
 mod events;

@@ -162,7 +162,90 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         listed: &listed,
         remarks: &["Commits were pushed while this review ran.".to_owned()],
     });
-    expect![[""]].assert_eq(&text);
+    expect![[r#"
+        **Patchwright review**: 3 new findings, 1 fixed.
+
+        Read at `a1b2c3d`: 2 of 3 changed files, 30 of 40 changed lines.
+
+        > [!WARNING]
+        > This review is not complete. 1 changed file was not read completely (4 lines).
+
+        > [!NOTE]
+        > Commits were pushed while this review ran.
+
+        *The model says:*
+
+        The change does what it says, apart from the sign.
+
+        <details><summary>1 finding could not be anchored to a line of the diff</summary>
+
+        **P2 · bug** Docs are stale
+        `docs/x.md`: `docs/x.md` is not one of the changed files
+
+        `add` subtracts, so every sum is wrong.
+
+        ```
+            a - b
+        ```
+
+        </details>
+
+        <details><summary>1 finding beyond the number of comments on lines</summary>
+
+        **P3 · bug** A third thing
+        `src/calc.rs:11`
+
+        `add` subtracts, so every sum is wrong.
+
+        ```
+            a - b
+        ```
+
+        </details>
+
+        2 findings below the configured priority or confidence are not shown.
+
+        <details><summary>Checks</summary>
+
+        | Command | Before | After | Duration |
+        |---|---|---|---|
+        | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
+
+        **1 check(s) fail that did not fail before.**
+
+        <details><summary>Output of <code>cargo test</code></summary>
+
+        ```
+        1 failed
+        ```
+
+        </details>
+
+        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+
+        </details>
+
+        <details><summary>What was not read</summary>
+
+        - 1 file not looked at: `src/big.rs`
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
+
+        </details>
+
+        <details><summary>Cost, model and where this comes from</summary>
+
+        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
+
+        - Model: `gpt-5`
+        - Run: `20261121-120000-0a0b0c0d`
+        - Tool: `patchwright 0.1.0`
+
+        </details>
+
+        <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
+
+        [//]: # (patchwright:review run=20261121-120000-0a0b0c0d v=1)
+    "#]].assert_eq(&text);
     assert!(is_of_run(&text, &reviewed.run) && !is_of_run(&text, "20261121-120000-0a0b0c0e"));
 }
 
@@ -197,7 +280,59 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
     });
     assert_eq!(state::read(&text).unwrap(), Some(memory));
     let shown: Vec<&str> = text.lines().filter(|line| !line.contains("review-state")).collect();
-    expect![[""]].assert_eq(&shown.join("\n"));
+    expect![[r#"
+        ### Patchwright review: 2 open findings (1 × P1, 1 × P2)
+
+        Read at `a1b2c3d`, changes since `0011223` only: 2 of 3 changed files, 30 of 40 changed lines.
+
+        | | Finding | Where | Since |
+        |---|---|---|---|
+        | 🆕 new | **P1** [Subtracts instead of adding](https://github.com/acme/app/pull/3#discussion_r1) | `src/calc.rs:7` | `a1b2c3d` |
+        | ⏳ still there | **P2** A \| pipe, and @&#8203;somebody | `src/calc.rs:9` | `a1b2c3d` |
+        | 🚫 dismissed | **P3** Long gone | `src/calc.rs` | `a1b2c3d` |
+
+        [The latest review with comments](https://github.com/acme/app/pull/3#pullrequestreview-1)
+
+        <details><summary>Checks</summary>
+
+        | Command | Before | After | Duration |
+        |---|---|---|---|
+        | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
+
+        **1 check(s) fail that did not fail before.**
+
+        <details><summary>Output of <code>cargo test</code></summary>
+
+        ```
+        1 failed
+        ```
+
+        </details>
+
+        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+
+        </details>
+
+        <details><summary>What was not read</summary>
+
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
+
+        </details>
+
+        <details><summary>Cost, model and where this comes from</summary>
+
+        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
+
+        - Model: `gpt-5`
+        - Run: `20261121-120000-0a0b0c0d`
+        - Tool: `patchwright 0.1.0`
+
+        </details>
+
+        Answer in a thread to discuss a finding, resolve it or reply `@patchwright ignore` to dismiss it; `@patchwright help` lists what else can be asked for.
+
+        <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
+    "#]].assert_eq(&shown.join("\n"));
 }
 
 #[test]
@@ -268,9 +403,9 @@ fn nothing_that_the_model_writes_acts() {
     reviewed.summary = HOSTILE.to_owned();
     reviewed.reason = Some(HOSTILE.to_owned());
     reviewed.notes = vec![HOSTILE.to_owned()];
-    reviewed.coverage.skipped[0].path = HOSTILE.to_owned();
+    reviewed.coverage.skipped[0].path = "a`b|c\n/close".to_owned();
     let mut known = known(&hostile, Fate::New);
-    known.path = HOSTILE.to_owned();
+    known.path = "a`b|c\n/close".to_owned();
     let memory = Memory { findings: vec![known.clone()], ..Memory::default() };
     let body = body::body(&Body {
         reviewed: &reviewed,
@@ -384,7 +519,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     });
     assert!(sticky.chars().count() <= MAX_BODY);
     assert!(state::read(&sticky).unwrap().is_some());
-    assert!(sticky.contains("… and 4"), "{sticky:.2000}");
+    assert!(sticky.contains(" more: "), "{sticky:.2000}");
     let mut long = found(1, Priority::P0, "t");
     long.finding.body = "&".repeat(100_000);
     long.suggestion = Some("`".repeat(30_000));
@@ -466,7 +601,18 @@ fn the_check_has_annotations_on_the_new_side() {
         (draft.title.as_str(), draft.head_sha.as_str()),
         ("2 findings at P1 or above", HEAD)
     );
-    expect![[""]].assert_debug_eq(&draft.annotations);
+    expect![[r#"
+        [
+            CheckAnnotation {
+                path: "src/calc.rs",
+                start_line: 7,
+                end_line: 7,
+                is_failure: true,
+                title: "P1: Subtracts",
+                message: "`add` subtracts, so every sum is wrong.",
+            },
+        ]
+    "#]].assert_debug_eq(&draft.annotations);
 }
 
 #[test]
@@ -480,7 +626,77 @@ fn findings_json_has_the_shape_that_people_feed_on() {
     let known = [known(&one, Fate::New)];
     let text = findings::json(&reviewed(vec![one, two]), &known, "/workspace");
     assert!(text.contains("Stale\\u202e"), "what cannot be seen is escaped: {text}");
-    expect![[""]].assert_eq(&text);
+    expect![[r#"
+        {
+          "findings": [
+            {
+              "title": "Subtracts instead of adding",
+              "body": "`add` subtracts, so every sum is wrong.",
+              "confidence_score": 0.9,
+              "priority": 1,
+              "code_location": {
+                "absolute_file_path": "/workspace/src/calc.rs",
+                "line_range": {
+                  "start": 7,
+                  "end": 7
+                }
+              },
+              "path": "src/calc.rs",
+              "fingerprint": "0000000000000007",
+              "category": "bug",
+              "side": "right",
+              "anchored": true,
+              "fate": "new",
+              "quote": "    a - b\n",
+              "replacement": "    a + b"
+            },
+            {
+              "title": "Stale\u202e",
+              "body": "`add` subtracts, so every sum is wrong.",
+              "confidence_score": 0.9,
+              "priority": 3,
+              "code_location": {
+                "absolute_file_path": "/workspace/src/calc.rs",
+                "line_range": {
+                  "start": 9,
+                  "end": 9
+                }
+              },
+              "path": "src/calc.rs",
+              "fingerprint": "0000000000000009",
+              "category": "bug",
+              "side": null,
+              "anchored": false,
+              "not_anchored_because": "the lines are not in the diff",
+              "quote": "    a - b\n",
+              "replacement": "    a + b"
+            }
+          ],
+          "overall_correctness": "patch is incorrect",
+          "overall_explanation": "The change does what it says, apart from the sign.",
+          "overall_confidence_score": 0.9,
+          "repository": "acme/app",
+          "pull_request": 3,
+          "head_sha": "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334",
+          "base_sha": "00112233445566778899aabbccddeeff00112233",
+          "since_sha": null,
+          "conclusion": "done",
+          "coverage": {
+            "files": 3,
+            "lines": 40,
+            "read_files": 2,
+            "read_lines": 30,
+            "skipped": [
+              {
+                "path": "logo.png",
+                "lines": 10,
+                "why": "not_text"
+              }
+            ]
+          },
+          "below_thresholds": 0
+        }
+    "#]].assert_eq(&text);
 }
 
 fn sarif_schema() -> jsonschema::Validator {
@@ -566,11 +782,108 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         known: vec![known(&one, Fate::New)],
         ..Published::default()
     };
-    expect![[""]].assert_eq(&job_summary::of_review(&reviewed, Some(&published)));
+    expect![[r#"
+        ## Patchwright: review of acme/app#&#8203;3 — partly done
+
+        Review: https://github.com/acme/app/pull/3#pullrequestreview-80
+
+        | | Finding | Where | Since |
+        |---|---|---|---|
+        | 🆕 new | **P1** Subtracts instead of adding | `src/calc.rs:7` | `a1b2c3d` |
+
+        Read at `a1b2c3d`: 2 of 3 changed files, 30 of 40 changed lines.
+
+        This review is not complete. 1 changed file was not read completely (4 lines).
+
+        The change does what it says, apart from the sign.
+
+        <details><summary>Findings in full</summary>
+
+        **P1 · bug** Subtracts instead of adding
+        `src/calc.rs:7`
+
+        `add` subtracts, so every sum is wrong.
+
+        ```
+            a - b
+        ```
+
+        </details>
+
+        <details><summary>Checks</summary>
+
+        | Command | Before | After | Duration |
+        |---|---|---|---|
+        | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
+
+        **1 check(s) fail that did not fail before.**
+
+        <details><summary>Output of <code>cargo test</code></summary>
+
+        ```
+        1 failed
+        ```
+
+        </details>
+
+        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+
+        </details>
+
+        <details><summary>What was not read</summary>
+
+        - 1 file not looked at: `src/big.rs`
+        - 1 file without text to read (binary, submodule or too large): `logo.png`
+
+        </details>
+
+        <details><summary>Cost, model and where this comes from</summary>
+
+        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
+
+        - Model: `gpt-5`
+        - Run: `20261121-120000-0a0b0c0d`
+        - Tool: `patchwright 0.1.0`
+
+        </details>
+
+    "#]].assert_eq(&job_summary::of_review(&reviewed, Some(&published)));
     let outputs = outputs::of_review(&reviewed, Some(&published), std::path::Path::new("/nowhere"));
     let plain: Vec<&str> = outputs.lines().filter(|line| !line.starts_with("end-")).collect();
     let plain = plain.join("\n");
     let names: Vec<&str> =
         plain.lines().map(|line| line.split_once("<<").map_or(line, |(name, _)| name)).collect();
-    expect![[""]].assert_eq(&names.join("\n"));
+    expect![[r#"
+        conclusion
+        partial
+        final-message
+        The change does what it says, apart from the sign.
+        pull-request-number
+        3
+        pull-request-head-sha
+        a1b2c3d4e5f60718293a4b5c6d7e8f9001122334
+        review-id
+        80
+        review-url
+        https://github.com/acme/app/pull/3#pullrequestreview-80
+        review-verdict
+        neutral
+        coverage
+        75
+        findings
+        1
+        findings-file
+
+        sarif-file
+
+        review-file
+
+        handed-over
+        false
+        journal-file
+
+        report-file
+
+        cost-usd
+        0.0123"#]].assert_eq(&names.join("\n"));
 }

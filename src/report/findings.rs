@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::text;
 use crate::forge::Side;
 use crate::review::anchor::{Anchor, Anchored};
-use crate::review::finding::{Category, Priority};
+use crate::review::finding::{Category, Finding, Priority};
 use crate::review::incremental::{Fate, Known};
 use crate::task::review::outcome::{Coverage, Reviewed};
 
@@ -82,7 +82,7 @@ pub fn findings<'a>(reviewed: &'a Reviewed, known: &[Known], root: &str) -> Find
         .findings
         .iter()
         .filter(is_grave)
-        .map(|found| found.finding.confidence)
+        .map(|found| sure(&found.finding))
         .reduce(f64::max);
     Findings {
         findings: rows,
@@ -115,6 +115,11 @@ fn part_read(coverage: &Coverage) -> f64 {
     (number(coverage.read_lines) / number(coverage.lines)).clamp(0.0, 1.0)
 }
 
+/// A finding's confidence, from 0 to 1 whatever the model wrote: neither format has a word for NaN.
+pub(super) fn sure(finding: &Finding) -> f64 {
+    if finding.confidence.is_nan() { 0.0 } else { finding.confidence.clamp(0.0, 1.0) }
+}
+
 fn row<'a>(anchored: &'a Anchored, known: &[Known], root: &str) -> Row<'a> {
     let finding = &anchored.finding;
     let guess = finding.line.unwrap_or(1).max(1);
@@ -129,7 +134,7 @@ fn row<'a>(anchored: &'a Anchored, known: &[Known], root: &str) -> Row<'a> {
     Row {
         title: &finding.title,
         body: &finding.body,
-        confidence_score: finding.confidence.clamp(0.0, 1.0),
+        confidence_score: sure(finding),
         priority: finding.priority.number(),
         code_location: CodeLocation {
             absolute_file_path: format!("{}/{path}", root.trim_end_matches('/')),

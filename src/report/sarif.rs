@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use super::findings;
 use super::review::state::is_hex;
 use super::text;
 use crate::forge::Side;
@@ -107,7 +108,7 @@ fn result(anchored: &Anchored, known: &[Known]) -> Value {
     put("message", json!({ "text": message(anchored) }));
     put("locations", Value::Array(location(anchored).into_iter().collect()));
     put("partialFingerprints", json!({ "patchwrightFinding/v1": anchored.fingerprint }));
-    put("rank", json!(finding.confidence.clamp(0.0, 1.0) * 100.0));
+    put("rank", json!(findings::sure(finding) * 100.0));
     let known = known.iter().find(|known| known.fingerprint == anchored.fingerprint);
     if let Some(known) = known {
         let state = if known.fate == Fate::New { "new" } else { "unchanged" };
@@ -120,7 +121,7 @@ fn result(anchored: &Anchored, known: &[Known]) -> Value {
         "properties",
         json!({
             "priority": finding.priority.number(),
-            "confidence": finding.confidence.clamp(0.0, 1.0),
+            "confidence": findings::sure(finding),
             "category": finding.category.word(),
         }),
     );

@@ -294,6 +294,11 @@ impl<'a> Lines<'a> {
             let other_side = wish.side.is_some_and(|wished| wished != side);
             (other_side, distance, place.row == Row::Left, is_context, place.first)
         };
+        // Nearly always the first one in order fits exactly, and the others need not be sorted.
+        let first = places.iter().min_by_key(|place| order(place))?;
+        if fit(first) == Fit::Exact {
+            return Some((first.clone(), Fit::Exact));
+        }
         places.sort_by_cached_key(order);
         let mut work = 0;
         let mut best: Option<((bool, Fit), Place)> = None;

@@ -126,7 +126,8 @@ async fn forge_leaves_checks_of_others_alone() {
 
 #[tokio::test]
 async fn forge_reads_checks_their_annotations_and_the_end_of_their_logs() {
-    let log: String = (0..10_000).map(|number| format!("line {number}\n")).collect();
+    let log: Vec<String> = (0..10_000).map(|number| format!("line {number}\n")).collect();
+    let log = log.concat();
     let mut github = with_pull().failing_check("test", &log);
     for number in 0..120 {
         github = github.failing_check(&format!("job {number}"), "short");

@@ -47,7 +47,7 @@ async fn folder_takes_a_review_as_github_does() {
     let forge = folder(dir.path()).await;
     let pull = forge.pull_request(&app(), 2).await.unwrap();
     let found = forge.pull_requests_at(&app(), &pull.head_sha).await.unwrap();
-    assert_eq!(found, [pull.clone()]);
+    assert_eq!(found, std::slice::from_ref(&pull));
     assert_eq!(
         forge.compare(&app(), &pull.base_sha, &pull.head_sha).await.unwrap(),
         Comparison::Ahead

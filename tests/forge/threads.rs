@@ -183,7 +183,8 @@ async fn forge_resolves_a_thread_or_says_that_it_may_not() {
 
 #[tokio::test]
 async fn forge_reads_more_threads_and_comments_than_a_page_holds() {
-    let text: String = (0..150).map(|number| format!("line {number}\n")).collect();
+    let text: Vec<String> = (0..150).map(|number| format!("line {number}\n")).collect();
+    let text = text.concat();
     let github = with_pull().start();
     github.push_to_pull(2, &[("long.txt", &text)]);
     let roots: Vec<u64> = (1..=120)

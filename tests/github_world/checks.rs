@@ -10,6 +10,8 @@ use super::{PULL, ask, ask_with, get, post, with_pull};
 use crate::forge::client;
 use crate::support::github::GitHub;
 
+type Change = fn(GitHub) -> GitHub;
+
 const CHECKS: &str = "/repos/acme/app/check-runs";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +103,7 @@ async fn statuses_have_one_state_for_each_context() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_of_token_may_its_own() {
     let mut said = String::new();
-    let kinds: [(&str, fn(GitHub) -> GitHub); 4] = [
+    let kinds: [(&str, Change); 4] = [
         ("person", |github| github),
         ("app", |github| github.token_of("patchwright[bot]")),
         ("run", GitHub::actions_token),

@@ -124,6 +124,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn refusals_are_told_apart_in_every_form_that_they_come_in() {
         let only_comment = || Refusal::OnlyComment("m".to_owned());
         let may_not = || Refusal::MayNot("m".to_owned());

@@ -180,7 +180,7 @@ fn entry(listed: &Listed, room: &Room) -> String {
     let finding = &anchored.finding;
     let why = match (&anchored.anchor, listed.why) {
         (Anchor::File { why, .. } | Anchor::Nowhere { why }, Why::NoLine) if room.body > 0 => {
-            format!(": {}", text::inline(why))
+            format!(": {}", words(&text::line(why), 500).trim())
         }
         _ => String::new(),
     };

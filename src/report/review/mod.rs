@@ -197,7 +197,7 @@ pub(super) fn skipped(coverage: &Coverage) -> String {
     const NAMES: usize = 20;
     let reasons = [
         (SkippedBecause::NotRead, "not looked at"),
-        (SkippedBecause::NotText, "no text to read (binary, submodule or too large)"),
+        (SkippedBecause::NotText, "without text to read (binary, submodule or too large)"),
         (SkippedBecause::Filtered, "left out by `review.paths` or `review.ignore-paths`"),
         (SkippedBecause::Earlier, "unchanged since an earlier review"),
     ];

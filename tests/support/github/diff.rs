@@ -153,7 +153,18 @@ pub(crate) fn between(path: &Path, from: &str, to: &str, context: u32) -> Arc<Di
 
 /// Where two histories parted.
 pub(crate) fn merge_base(path: &Path, one: &str, other: &str) -> Option<String> {
-    super::git::run(path, &["merge-base", one, other])
+    static KNOWN: OnceLock<Mutex<HashMap<(String, String), String>>> = OnceLock::new();
+    let known = KNOWN.get_or_init(Mutex::default);
+    let key = (one.to_owned(), other.to_owned());
+    if let Some(base) = known.lock().unwrap().get(&key) {
+        return Some(base.clone());
+    }
+    let base = super::git::run(path, &["merge-base", one, other])?;
+    // Names of branches mean something else tomorrow.
+    if one.len() == 40 && other.len() == 40 {
+        known.lock().unwrap().insert(key, base.clone());
+    }
+    Some(base)
 }
 
 /// Where a line of one commit is in another; none when it was changed or its file is gone or renamed.
@@ -206,13 +217,13 @@ fn files(raw: &str, text: &str) -> Vec<FileDiff> {
             hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| what(line)).count()
         };
         let start = section.find("\n@@ -").map_or(section.len(), |at| at + 1);
-        let patch = if hunks.is_empty() { "" } else { &section[start..] };
+        let shown = if hunks.is_empty() { "" } else { &section[start..] };
         files.push(FileDiff {
             status,
             blob: parts[if status == 'D' { 2 } else { 3 }].to_owned(),
             additions: count(|line| line.old.is_none()),
             deletions: count(|line| line.new.is_none()),
-            patch: patch.trim_end_matches('\n').to_owned(),
+            patch: shown.trim_end_matches('\n').to_owned(),
             path,
             old_path,
             hunks,

@@ -16,6 +16,7 @@
 #![allow(dead_code, reason = "a world for all tests; no single one uses everything")]
 #![allow(clippy::struct_excessive_bools, reason = "GitHub has that many switches")]
 #![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
+#![allow(clippy::too_many_arguments, clippy::unnecessary_wraps, reason = "brevity in a test world")]
 
 mod builder;
 mod builder_pulls;

@@ -251,7 +251,9 @@ impl Description {
         }
         match value {
             Value::Array(items) => {
-                items.iter_mut().for_each(|item| self.fill(&schema["items"], item))
+                for item in items {
+                    self.fill(&schema["items"], item);
+                }
             }
             Value::Object(object) => {
                 for name in schema["required"].as_array().into_iter().flatten() {

@@ -260,7 +260,7 @@ impl Server {
         let fork = world.pull(0, number).head_repository.clone();
         assert_ne!(fork, world.repositories[0].full_name(), "it is no fork");
         world.repositories.retain(|repository| repository.full_name() != fork);
-        std::fs::remove_dir_all(world.git.path(&fork)).unwrap();
+        fs_err::remove_dir_all(world.git.path(&fork)).unwrap();
         for pull in world.repositories[0].pulls.values_mut() {
             if pull.head_repository == fork {
                 pull.head_repository.clear();

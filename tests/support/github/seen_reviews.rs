@@ -152,12 +152,11 @@ impl Server {
     pub(crate) fn comment_reactions(&self, comment: u64) -> Vec<(String, String)> {
         let world = self.world();
         let conversation = world.repositories[0].comments.iter().find(|c| c.id == comment);
-        let reactions = match conversation {
-            Some(found) => &found.reactions,
-            None => {
-                let (_, thread, at) = world.find_review_comment(0, comment).expect("a comment");
-                &thread.comments[at].reactions
-            }
+        let reactions = if let Some(found) = conversation {
+            &found.reactions
+        } else {
+            let (_, thread, at) = world.find_review_comment(0, comment).expect("a comment");
+            &thread.comments[at].reactions
         };
         reactions.iter().map(|r| (r.login.clone(), r.content.clone())).collect()
     }

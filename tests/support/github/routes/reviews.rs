@@ -51,31 +51,23 @@ pub(super) fn answer(
             pull.threads.retain(|thread| thread.comments.iter().all(|c| c.review != id));
             Some(answer)
         }
-        ("GET", ["comments"]) => {
-            let pull = world.pull(place, number);
-            let comments = pull
-                .threads
-                .iter()
-                .flat_map(|thread| thread.comments.iter().map(move |comment| (thread, comment)));
-            let items =
-                comments.filter(|(_, comment)| comment.review == id).map(|(thread, comment)| {
-                    shape::review_comment(
-                        world,
-                        &request.base,
-                        place,
-                        number,
-                        thread,
-                        comment,
-                        false,
-                    )
-                });
-            let items = items.collect();
-            Some(request.page(Some(&world.repositories[place]), items))
-        }
+        ("GET", ["comments"]) => Some(comments_of(world, request, place, number, id)),
         ("POST", ["events"]) => Some(submit(world, request, place, number, &review)),
         ("PUT", ["dismissals"]) => Some(dismiss(world, request, place, number, &review)),
         _ => None,
     }
+}
+
+/// The comments of a review, without line numbers.
+fn comments_of(world: &World, request: &Request, place: usize, number: u64, id: u64) -> Answer {
+    let threads = world.pull(place, number).threads.iter();
+    let comments =
+        threads.flat_map(|thread| thread.comments.iter().map(move |comment| (thread, comment)));
+    let own = comments.filter(|(_, comment)| comment.review == id);
+    let items = own.map(|(thread, comment)| {
+        shape::review_comment(world, &request.base, place, number, thread, comment, false)
+    });
+    request.page(Some(&world.repositories[place]), items.collect())
 }
 
 fn shown(world: &World, request: &Request, place: usize, number: u64, id: u64) -> Answer {

@@ -77,13 +77,14 @@ impl Check<'_> {
                     let on = on.as_deref().unwrap_or(of);
                     self.fragment(of, on, inner, depth);
                 }
-                Selection::Spread(name) => match self.document.fragments.get(name) {
-                    Some((on, inner)) => self.fragment(of, on, inner, depth),
-                    None => {
+                Selection::Spread(name) => {
+                    if let Some((on, inner)) = self.document.fragments.get(name) {
+                        self.fragment(of, on, inner, depth);
+                    } else {
                         let problem = format!("Fragment {name} was used, but not defined");
                         self.problems.push(problem);
                     }
-                },
+                }
             }
         }
     }

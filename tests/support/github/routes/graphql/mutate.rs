@@ -127,9 +127,9 @@ fn add_thread(world: &mut World, request: &Request, input: &Value) -> Done {
     may_write(request, "pull_requests")?;
     let id = [text("pullRequestReviewId"), text("pullRequestId")];
     let id = id.into_iter().find(|id| !id.is_empty()).unwrap_or_default();
-    let (place, number) = match by_id(world, request, id)? {
-        Node::Review(place, number, _) | Node::Pull(place, number) => (place, number),
-        _ => return Err(wrong(id)),
+    let (Node::Review(place, number, _) | Node::Pull(place, number)) = by_id(world, request, id)?
+    else {
+        return Err(wrong(id));
     };
     let sent = json!({
         "path": input["path"], "line": input["line"], "side": input["side"], "body": input["body"],
