@@ -245,7 +245,8 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
 
         [//]: # (patchwright:review run=20261121-120000-0a0b0c0d v=1)
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
     assert!(is_of_run(&text, &reviewed.run) && !is_of_run(&text, "20261121-120000-0a0b0c0e"));
 }
 
@@ -612,7 +613,8 @@ fn the_check_has_annotations_on_the_new_side() {
                 message: "`add` subtracts, so every sum is wrong.",
             },
         ]
-    "#]].assert_debug_eq(&draft.annotations);
+    "#]]
+    .assert_debug_eq(&draft.annotations);
 }
 
 #[test]
@@ -696,7 +698,8 @@ fn findings_json_has_the_shape_that_people_feed_on() {
           },
           "below_thresholds": 0
         }
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 fn sarif_schema() -> jsonschema::Validator {
@@ -847,7 +850,8 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
 
         </details>
 
-    "#]].assert_eq(&job_summary::of_review(&reviewed, Some(&published)));
+    "#]]
+    .assert_eq(&job_summary::of_review(&reviewed, Some(&published)));
     let outputs = outputs::of_review(&reviewed, Some(&published), std::path::Path::new("/nowhere"));
     let plain: Vec<&str> = outputs.lines().filter(|line| !line.starts_with("end-")).collect();
     let plain = plain.join("\n");
@@ -885,5 +889,6 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         report-file
 
         cost-usd
-        0.0123"#]].assert_eq(&names.join("\n"));
+        0.0123"#]]
+    .assert_eq(&names.join("\n"));
 }
