@@ -3,6 +3,8 @@
 //! Like an issue's thread ([`super::thread`]): without hidden parts, bounded, in one block whose tag
 //! is random and does not occur in the text.
 
+use std::fmt::Write as _;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden;
@@ -49,7 +51,7 @@ pub fn answers(
         return out;
     }
     if left > 0 {
-        out.push_str(&format!("{left} more threads were left out.\n"));
+        let _ = writeln!(out, "{left} more threads were left out.");
     }
     let lower = out.to_lowercase();
     let mut tag = format!("{:016x}", nonce());
@@ -93,7 +95,7 @@ fn one(answered: &Answered<'_>, until: Option<DateTime<Utc>>) -> String {
             break;
         }
         let at = reply.created_at.to_rfc3339_opts(SecondsFormat::Secs, true);
-        out.push_str(&format!("Answer by {} at {at}:\n{text}\n", login(&reply.author.login)));
+        let _ = writeln!(out, "Answer by {} at {at}:\n{text}", login(&reply.author.login));
     }
     out
 }

@@ -111,14 +111,13 @@ fn assembled(body: &Body<'_>, room: &Room) -> String {
 fn found(body: &Body<'_>) -> String {
     let of = |fate: Fate| body.known.iter().filter(move |known| known.fate == fate);
     let new = body.inline + body.listed.len();
-    let mut out = match new {
-        0 => "no new findings".to_owned(),
-        _ => {
-            let counts = super::counts(of(Fate::New).map(|known| known.priority));
-            let is_whole = of(Fate::New).count() == new;
-            let counts = if is_whole { format!(" ({counts})") } else { String::new() };
-            format!("{}{counts}", plural(new, "new finding"))
-        }
+    let mut out = if new == 0 {
+        "no new findings".to_owned()
+    } else {
+        let counts = super::counts(of(Fate::New).map(|known| known.priority));
+        let is_whole = of(Fate::New).count() == new;
+        let counts = if is_whole { format!(" ({counts})") } else { String::new() };
+        format!("{}{counts}", plural(new, "new finding"))
     };
     for (fate, words) in
         [(Fate::Still, "still there"), (Fate::Fixed, "fixed"), (Fate::Dismissed, "dismissed")]

@@ -154,6 +154,7 @@ impl Earlier {
 
     /// As it was before this run posted anything: a run that was killed and goes on takes what is in
     /// its own review for new.
+    #[must_use]
     pub fn before(&self, review: Option<u64>) -> Earlier {
         let mut before = self.clone();
         let Some(review) = review else { return before };
@@ -171,7 +172,7 @@ impl Earlier {
 
 /// The run in the marker of a sticky comment.
 fn marked_by(body: &str) -> Option<&str> {
-    let opening = format!("<!-- patchwright:{} run=", PURPOSE);
+    let opening = format!("<!-- patchwright:{PURPOSE} run=");
     body.lines().find_map(|line| line.trim().strip_prefix(&opening)?.strip_suffix(" v=1 -->"))
 }
 

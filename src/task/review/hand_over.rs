@@ -76,14 +76,11 @@ pub(super) fn annotate(work: &Work<'_>, why: &str) {
             continue;
         }
         let title = format!("{} {}: {}", finding.priority, finding.category.word(), finding.title);
-        let command = match check::lines(anchored) {
-            Some((path, first, last)) => {
-                annotations::on_lines(level, Lines { path, first, last }, &title, &finding.body)
-            }
-            None => {
-                let message = format!("{}: {}", finding.path, finding.body);
-                annotations::annotation(level, &title, &message)
-            }
+        let command = if let Some((path, first, last)) = check::lines(anchored) {
+            annotations::on_lines(level, Lines { path, first, last }, &title, &finding.body)
+        } else {
+            let message = format!("{}: {}", finding.path, finding.body);
+            annotations::annotation(level, &title, &message)
         };
         ui.workflow_command(&command);
     }

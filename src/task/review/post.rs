@@ -109,9 +109,8 @@ fn event(work: &Work<'_>) -> ReviewEvent {
         (decides && work.outbox.is_ours(&review.author)).then_some(review.state.as_str())
     });
     match wanted {
-        ReviewEvent::Comment => ReviewEvent::Comment,
         ReviewEvent::RequestChanges if fails => ReviewEvent::RequestChanges,
-        ReviewEvent::RequestChanges => ReviewEvent::Comment,
+        ReviewEvent::Comment | ReviewEvent::RequestChanges => ReviewEvent::Comment,
         // A comment would leave the approval standing.
         ReviewEvent::Approve if fails && standing == Some("APPROVED") => {
             ReviewEvent::RequestChanges
@@ -249,9 +248,9 @@ impl Plan {
                     }
                     let all = comments.is_empty() || attempt + 2 >= ATTEMPTS;
                     if all {
-                        self.list_all(Why::Refused)
+                        self.list_all(Why::Refused);
                     } else {
-                        self.list(&comments, Why::Refused)
+                        self.list(&comments, Why::Refused);
                     }
                 }
                 Ok(ReviewPosted::HeadMoved) => {

@@ -163,7 +163,7 @@ pub(super) async fn publish_at(
             "pull request #{} was closed while it was reviewed; nothing was posted",
             pull.number
         ));
-        return Ok(Published { known, verdict, ..Published::default() });
+        return Ok(Published { verdict, known, ..Published::default() });
     }
     let posted = post::post(&work).await?;
     let sticky = sticky::write(&work, &posted).await?;

@@ -206,7 +206,7 @@ async fn finish(
         matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
         progress.phase("Publishing");
-        let published = publish::publish(run, admitted, earlier, &reviewed, &opened.diff);
+        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, &opened.diff));
         let published = run.unless_interrupted(published).await?;
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
