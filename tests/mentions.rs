@@ -5,18 +5,22 @@ use std::fmt::Write as _;
 use patchwright::event::mention::{Command, parse};
 use proptest::prelude::*;
 
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
 fn fix(words: &str) -> Option<Command> {
     Some(Command::Fix { words: words.to_owned() })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
 fn ask(words: &str) -> Option<Command> {
     Some(Command::Ask { words: words.to_owned() })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
 fn plan(words: &str) -> Option<Command> {
     Some(Command::Plan { words: words.to_owned() })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
 fn approve(hash: &str) -> Option<Command> {
     Some(Command::Approve { hash: hash.to_owned() })
 }
@@ -329,7 +333,8 @@ proptest! {
 
     #[test]
     fn what_is_quoted_never_counts(lines in prop::collection::vec("[ -~]{0,30}", 1..8)) {
-        let quoted: String = lines.iter().map(|line| format!("> {line} @patchwright fix\n")).collect();
+        let quoted: Vec<String> = lines.iter().map(|line| format!("> {line} @patchwright fix\n")).collect();
+        let quoted = quoted.concat();
         prop_assert_eq!(parse(&quoted, "patchwright"), None);
     }
 

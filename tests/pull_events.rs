@@ -453,7 +453,7 @@ fn what_nobody_asked_for_is_ignored() {
         ("pull_request_review.submitted", "event `pull_request_review.edited` sets nothing off"),
         ("workflow_run.completed.failure", "event `workflow_run.edited` sets nothing off"),
     ] {
-        assert_eq!(said(&changed(name, &[edited.clone()])), expected);
+        assert_eq!(said(&changed(name, std::slice::from_ref(&edited))), expected);
     }
     assert_eq!(
         said(&changed("pull_request_review.submitted.silent", &[])),

@@ -10,7 +10,9 @@ use crate::support::world::{Output, TestWorld};
 
 /// Ten numbered functions, so that quotes are unique.
 fn module(names: impl Iterator<Item = usize>) -> String {
-    names.map(|n| format!("def f{n}(x):\n    return x + {n}\n\n")).collect()
+    let functions: Vec<String> =
+        names.map(|n| format!("def f{n}(x):\n    return x + {n}\n\n")).collect();
+    functions.concat()
 }
 
 fn github() -> GitHub {
@@ -137,7 +139,7 @@ fn a_lost_answer_never_doubles_anything() {
 fn a_run_that_is_killed_after_posting_goes_on_without_posting_again() {
     let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
     // The sticky comment is written; its answer comes too late.
-    let late = Kind::Delay(std::time::Duration::from_secs(60));
+    let late = Kind::Delay(std::time::Duration::from_mins(1));
     world.github.fault(Fault::once("POST", "/issues/3/comments", late));
     let mut child = world.spawn(&["review", "acme/app#3"]);
     while world.github.reviews(3).is_empty() {
@@ -353,7 +355,7 @@ fn a_finding_that_holds_our_own_secret_is_not_posted() {
     assert!(reviews[0].body.contains("withheld"), "{}", reviews[0].body);
     assert_eq!(table(&world), ["new: Adds 7"]);
     assert!(world.holds(&key[..14]).is_empty(), "nor is it in a file");
-    let sent: String = world.github.requests().iter().map(|r| format!("{r:?}")).collect();
+    let sent = format!("{:?}", world.github.requests());
     assert!(!sent.contains(&key[..14]));
 }
 
@@ -409,12 +411,14 @@ fn what_may_not_be_posted_is_handed_over_and_posted_once_by_another_workflow() {
 }
 
 #[test]
+#[expect(clippy::items_after_statements, reason = "one name for one table")]
 fn a_hand_over_that_is_not_what_it_should_be_is_refused() {
     let (world, folder) = handed_over([adds(3, 1)]);
     let good: Value =
         serde_json::from_str(&fs_err::read_to_string(folder.join("review.json")).unwrap()).unwrap();
     let other = "0123456789012345678901234567890123456789";
-    let changes: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
+    type Spoil = Box<dyn Fn(&mut Value)>;
+    let changes: Vec<(&str, Spoil)> = vec![
         ("another repository", Box::new(|v| v["reviewed"]["repository"]["name"] = json!("other"))),
         ("another pull request", Box::new(|v| v["reviewed"]["number"] = json!(4))),
         ("another commit", Box::new(move |v| v["reviewed"]["head"] = json!(other))),

@@ -141,6 +141,7 @@ fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn the_body_says_what_was_read_and_lists_what_has_no_line() {
     let on_line = found(7, Priority::P1, "Subtracts instead of adding");
     let mut nowhere = found(9, Priority::P2, "Docs are stale");
@@ -251,6 +252,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn the_sticky_comment_has_a_table_links_and_a_memory() {
     let first = found(7, Priority::P1, "Subtracts instead of adding");
     let second = found(9, Priority::P2, "A | pipe, and @somebody");
@@ -558,6 +560,7 @@ fn a_suggestion_is_what_people_see_or_is_not_offered() {
 
 #[test]
 fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
+    use CheckConclusion::{Failure, Neutral, Success};
     let one = found(1, Priority::P1, "t");
     let verdict =
         |reviewed: &Reviewed, fate: Fate, fail_on: Option<Priority>, handed_over: bool| {
@@ -567,7 +570,6 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     let (whole, part) = (reviewed(vec![one.clone()]), partial(vec![one.clone()]));
     let mut unread = whole.clone();
     unread.coverage.read_files = 0;
-    use CheckConclusion::{Failure, Neutral, Success};
     for (reviewed, fate, fail_on, handed_over, expected) in [
         (&whole, Fate::New, None, false, Success),
         (&whole, Fate::New, Some(Priority::P0), false, Success),
@@ -620,6 +622,7 @@ fn the_check_has_annotations_on_the_new_side() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn findings_json_has_the_shape_that_people_feed_on() {
     let one = found(7, Priority::P1, "Subtracts instead of adding");
     let mut two = found(9, Priority::P3, "Stale\u{202e}");
@@ -776,6 +779,7 @@ fn annotations_name_file_and_lines_and_cannot_be_broken_out_of() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn the_job_summary_and_the_outputs_say_what_happened() {
     let one = found(7, Priority::P1, "Subtracts instead of adding");
     let reviewed = partial(vec![one.clone()]);

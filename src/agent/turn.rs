@@ -105,9 +105,10 @@ impl<'a> Agent<'a> {
         }
         self.is_resumed = true;
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
-        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        findings.clone_from(&self.state.findings);
-        drop(findings);
+        self.findings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&self.state.findings);
         let reason = match self.redo(recorded).await {
             Ok(()) => self.turns().await,
             Err(stop) => stop,

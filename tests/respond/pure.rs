@@ -135,6 +135,7 @@ fn logs_are_bounded_and_cannot_leave_their_block() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn what_the_model_is_told_about_a_comment() {
     let checks = ["make test".to_owned()];
     let task = CommentTask {

@@ -43,7 +43,7 @@ fn a_run_that_was_killed_after_any_line_of_its_journal_pushes_and_answers_once()
         wait_for(|| {
             let journal = world.runs().first().map(|run| run.join("journal.jsonl"));
             let text = journal.and_then(|path| fs_err::read(path).ok()).unwrap_or_default();
-            text.iter().filter(|byte| **byte == b'\n').count() >= line
+            memchr::memchr_iter(b'\n', &text).count() >= line
         });
         child.kill().unwrap();
         world.wait(child);
