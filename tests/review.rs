@@ -3,6 +3,7 @@
 
 mod hostile;
 mod outcomes;
+mod real;
 mod said;
 mod scope;
 

@@ -328,6 +328,27 @@ fn changes_are_requested_where_allowed() {
 }
 
 #[test]
+fn a_request_for_changes_is_taken_back_when_what_it_asked_for_is_fixed() {
+    let config = "review:\n  event: request-changes\n  fail-on: 1\n";
+    let reviews = [reviewer([adds(3, 1)]), reviewer([]), reviewer([])];
+    let world = TestWorld::new(github(), reviews.concat());
+    let file = world.path("config.yml");
+    fs_err::write(&file, config).unwrap();
+    let run = || {
+        let output = world.run(&["review", "acme/app#3", "--config", &file.display().to_string()]);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        ours(&world)[0].state.clone()
+    };
+    assert_eq!(run(), "CHANGES_REQUESTED");
+    world.github.push_to_pull(3, &[("README.md", "# the app\n")]);
+    assert_eq!(run(), "CHANGES_REQUESTED", "it is still there");
+    let fixed = module(1..11).replace("return x + 3", "return 3 + x");
+    world.github.push_to_pull(3, &[("calc.py", &fixed)]);
+    assert_eq!(run(), "DISMISSED");
+    assert_eq!(ours(&world).len(), 1);
+}
+
+#[test]
 fn a_clean_pull_request_is_approved_when_asked_for() {
     let config = "review:\n  event: approve\n";
     let world = TestWorld::new(github(), [reviewer([]), reviewer([])].concat());

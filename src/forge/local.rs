@@ -382,6 +382,17 @@ impl Forge for LocalForge {
         self.mark_resolved(thread)
     }
 
+    async fn dismiss_review(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        review: u64,
+        _: &str,
+    ) -> Result<bool, ForgeError> {
+        self.writable(repository, "dismiss a review")?;
+        self.take_back(number, review)
+    }
+
     async fn comment_at(
         &self,
         repository: &RepositoryId,

@@ -338,6 +338,16 @@ pub trait Forge: Send + Sync {
     /// Resolves a thread; false when we may not.
     async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError>;
 
+    /// Takes back what a review of ours said as a whole; its comments stay. False when we may not, or
+    /// when there is nothing to take back.
+    async fn dismiss_review(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        review: u64,
+        message: &str,
+    ) -> Result<bool, ForgeError>;
+
     /// The comment behind a place: author, text, when.
     async fn comment_at(
         &self,

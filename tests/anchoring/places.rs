@@ -8,18 +8,7 @@ use super::hunks::compare;
 use super::trees;
 use crate::support::history;
 use crate::support::quoted::{NOISES, Noise, Quoted, Random, quote, wrong};
-use crate::support::real_diff::{RealDiff, RealFile};
-
-/// The files of which lines are shown.
-fn shown(real: &RealDiff) -> Vec<&RealFile> {
-    let is_shown = |file: &&RealFile| {
-        let lines: usize = file.hunks.iter().map(Vec::len).sum();
-        let bytes: usize = file.hunks.iter().flatten().map(|line| line.text.len() + 1).sum();
-        let is_text = !file.is_binary && !file.is_submodule && file.status != 'T';
-        is_text && lines <= 20_000 && bytes < 1_000_000 && lines > 0
-    };
-    real.files.iter().filter(is_shown).collect()
-}
+use crate::support::real_diff::RealDiff;
 
 fn check(real: &RealDiff, index: &Index<'_>, quoted: &Quoted, name: &str) {
     let anchored = index.anchor(quoted.finding.clone());
@@ -34,7 +23,7 @@ fn check(real: &RealDiff, index: &Index<'_>, quoted: &Quoted, name: &str) {
 fn everything(real: &RealDiff, diff: &Diff, name: &str, random: &mut Random) -> usize {
     let index = Index::new(diff);
     let mut checked = 0;
-    for file in shown(real) {
+    for file in real.shown() {
         for hunk in &file.hunks {
             for side in [Side::Right, Side::Left] {
                 for first in 0..hunk.len() {
@@ -59,7 +48,7 @@ fn everything(real: &RealDiff, diff: &Diff, name: &str, random: &mut Random) -> 
 /// Quotes from anywhere.
 fn some(real: &RealDiff, diff: &Diff, name: &str, count: usize, random: &mut Random) -> usize {
     let index = Index::new(diff);
-    let files = shown(real);
+    let files = real.shown();
     let mut checked = 0;
     for _ in 0..if files.is_empty() { 0 } else { count } {
         let file = random.pick(&files);

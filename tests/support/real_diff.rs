@@ -57,6 +57,17 @@ impl RealDiff {
         RealDiff { files }
     }
 
+    /// The files of which lines are shown.
+    pub(crate) fn shown(&self) -> Vec<&RealFile> {
+        let is_shown = |file: &&RealFile| {
+            let lines: usize = file.hunks.iter().map(Vec::len).sum();
+            let bytes: usize = file.hunks.iter().flatten().map(|line| line.text.len() + 1).sum();
+            let is_text = !file.is_binary && !file.is_submodule && file.status != 'T';
+            is_text && lines <= 20_000 && bytes < 1_000_000 && lines > 0
+        };
+        self.files.iter().filter(is_shown).collect()
+    }
+
     /// What we say of the same trees is the same; returns the first difference.
     pub(crate) fn differs_from(&self, ours: &Diff) -> Option<String> {
         let paths: Vec<_> = ours.files.iter().map(|file| (&file.path, &file.old_path)).collect();

@@ -342,6 +342,16 @@ impl Forge for GitHubForge {
         self.mark_resolved(thread).await
     }
 
+    async fn dismiss_review(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        review: u64,
+        message: &str,
+    ) -> Result<bool, ForgeError> {
+        self.take_back(repository, number, review, message).await
+    }
+
     async fn comment_at(
         &self,
         repository: &RepositoryId,

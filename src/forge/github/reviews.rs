@@ -51,6 +51,27 @@ impl GitHubForge {
         Ok(reviews)
     }
 
+    /// Dismissing twice does no harm: the second time there is nothing to dismiss.
+    pub(super) async fn take_back(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        review: u64,
+        message: &str,
+    ) -> Result<bool, ForgeError> {
+        let path = route(repository, &format!("pulls/{number}/reviews/{review}/dismissals"));
+        let call = Call::write(Method::PUT, path, format!("review {review}"))
+            .json(json!({ "message": message, "event": "DISMISS" }))
+            .in_order_to(format!("dismiss a review of `{repository}#{number}`"), PULLS_WRITE);
+        let (reply, again) = self.api.write_repeatable(&call).await?;
+        match self.api.good(&call, reply) {
+            Ok(_) => Ok(true),
+            Err(ForgeError::Invalid { .. }) => Ok(again),
+            Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
     pub(super) async fn submit_review(
         &self,
         repository: &RepositoryId,

@@ -162,6 +162,17 @@ impl LocalForge {
         Ok(true)
     }
 
+    pub(super) fn take_back(&self, number: u64, review: u64) -> Result<bool, ForgeError> {
+        let _guard = self.store.lock();
+        let mut reviews = self.store.reviews(number)?;
+        let decides = |state: &str| matches!(state, "APPROVED" | "CHANGES_REQUESTED");
+        let found = reviews.iter_mut().find(|kept| kept.id == review && decides(&kept.state));
+        let Some(found) = found else { return Ok(false) };
+        "DISMISSED".clone_into(&mut found.state);
+        self.store.write_reviews(number, &reviews, &self.store.threads(number)?)?;
+        Ok(true)
+    }
+
     pub(super) fn read_comment(
         &self,
         number: u64,

@@ -130,6 +130,39 @@ fn event(work: &Work<'_>) -> ReviewEvent {
     }
 }
 
+/// Takes back our request for changes when nothing that asked for it is open any more, and this review
+/// asked for none: nobody else would.
+pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
+    let outbox = &work.outbox;
+    let last = work.reviews.iter().rev().find(|review| {
+        outbox.is_ours(&review.author) && matches!(review.state.as_str(), "CHANGES_REQUESTED")
+    });
+    let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
+    let is_settled = event(work) != ReviewEvent::RequestChanges
+        && work.outbox.config.review.event != ReviewEvent::Comment
+        && work.origin == Origin::Here
+        && work.pull.head_sha == work.reviewed.head
+        && review::is_whole(work.reviewed);
+    if !is_settled || posted.may_not.is_some() {
+        return Ok(());
+    }
+    outbox.intends("dismiss", &last.id)?;
+    let message = format!("What this asked for is fixed at {}.", plain(&work.reviewed.head));
+    let dismissed =
+        outbox.forge.dismiss_review(outbox.repository, outbox.number, last.id, &message).await;
+    match dismissed {
+        Ok(true) => outbox.did("dismiss", &last.id),
+        Ok(false) => {
+            outbox.ui.say("our request for changes could not be taken back; dismiss it by hand");
+            Ok(())
+        }
+        Err(err) => {
+            outbox.ui.say(&format!("our request for changes could not be taken back: {err}"));
+            Ok(())
+        }
+    }
+}
+
 /// A review on its way: attempts move findings from lines to the body.
 struct Plan {
     commit: String,

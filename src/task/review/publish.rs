@@ -166,6 +166,7 @@ pub(super) async fn publish_at(
         return Ok(Published { verdict, known, ..Published::default() });
     }
     let posted = post::post(&work).await?;
+    post::take_back(&work, &posted).await?;
     let sticky = sticky::write(&work, &posted).await?;
     let handed_over = posted.may_not.is_some() || sticky.is_err();
     if let Some(why) = posted.may_not.clone().or(sticky.err()) {
