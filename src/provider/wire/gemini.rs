@@ -10,6 +10,7 @@ mod encode;
 mod errors;
 mod partial;
 mod parts;
+mod plain;
 
 use serde_json::Value;
 

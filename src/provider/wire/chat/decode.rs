@@ -55,10 +55,11 @@ struct Chunk {
     choices: Option<Vec<Choice>>,
     usage: Option<RawUsage>,
     error: Option<ErrorField>,
-    /// `error` where the error is the chunk itself (vLLM before 0.10).
+    /// `error` where the error is the chunk itself (vLLM before 0.10), with the next three fields.
     object: Option<String>,
-    #[serde(flatten)]
-    flat: ErrorObject,
+    code: Option<Value>,
+    r#type: Option<String>,
+    message: Option<String>,
 }
 
 /// An object as a rule; some servers send the message alone.
@@ -155,7 +156,10 @@ impl Decoder {
                     ErrorObject { message: Some(message), ..ErrorObject::default() }.fault()
                 );
             }
-            None if chunk.object.as_deref() == Some("error") => return Err(chunk.flat.fault()),
+            None if chunk.object.as_deref() == Some("error") => {
+                let Chunk { code, r#type, message, .. } = chunk;
+                return Err(ErrorObject { code, r#type, message }.fault());
+            }
             None => {}
         }
         self.id = self.id.take().or(chunk.id.filter(|id| !id.is_empty()));

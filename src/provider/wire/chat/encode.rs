@@ -67,7 +67,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     messages.finish_reply();
     messages.show_pictures();
     body.insert("messages".to_owned(), Value::Array(messages.list));
-    Value::Object(body).to_string().into_bytes()
+    serde_json::to_vec(&body).unwrap_or_default()
 }
 
 fn declaration(tool: &ToolDeclaration, is_openai: bool) -> Option<Value> {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::errors;
 use super::partial::Partial;
 use super::parts::{self, is_plain};
+use super::plain::{self, Plain};
 use super::{FUNCTION_CALL, Name, field, taken, text_field};
 use crate::provider::item::{StopReason, Usage};
 use crate::provider::sse::Event;
@@ -40,6 +41,8 @@ pub struct Decoder {
     finish_message: Option<String>,
     grounding: Option<Value>,
     usage: Option<Value>,
+    /// The newest usage when it came with a plain chunk; read at the end.
+    late_usage: Option<String>,
     is_done: bool,
 }
 
@@ -54,10 +57,35 @@ impl Decoder {
             self.is_done = true;
             return Ok(());
         }
+        if let Some(chunk) = plain::read(&event.data) {
+            return self.plain(&chunk, progress);
+        }
         let chunk: Value = serde_json::from_str(&event.data).map_err(|err| {
             Fault::new(FaultKind::Cut, format!("a chunk is not the JSON it should be: {err}"))
         })?;
         self.document(chunk, progress)
+    }
+
+    /// The same as [`Decoder::chunk`], for a chunk with nothing but one piece of text.
+    fn plain(&mut self, chunk: &Plain<'_>, tell: OnProgress<'_>) -> Result<(), Fault> {
+        if let Some(id) = chunk.id().filter(|_| self.id.is_none()) {
+            self.id = Some(id.to_owned());
+        }
+        if let Some(model) = chunk.model().filter(|_| self.model.is_empty()) {
+            model.clone_into(&mut self.model);
+        }
+        if let Some(usage) = chunk.usage() {
+            self.late_usage = Some(usage.to_owned());
+        }
+        let (text, is_thought) = chunk.text();
+        if text.is_empty() {
+            return Ok(());
+        }
+        tell(if is_thought { Progress::Reasoning(text) } else { Progress::Text(text) });
+        if self.append(is_thought, text) {
+            return Ok(());
+        }
+        self.push(chunk.part())
     }
 
     /// One response, or the list of them that the API sends without `alt=sse`.
@@ -82,6 +110,7 @@ impl Decoder {
         }
         if let Some(usage) = taken(&mut chunk, USAGE) {
             self.usage = Some(usage);
+            self.late_usage = None;
         }
         if let Some(feedback) = field(&chunk, FEEDBACK)
             && let Some(reason) = text_field(feedback, BLOCK_REASON)
@@ -133,7 +162,9 @@ impl Decoder {
                 let is_thought = parts::is_thought(&part);
                 tell(if is_thought { Progress::Reasoning(text) } else { Progress::Text(text) });
             }
-            if is_plain(&part) && (text.is_empty() || (opens_chunk && self.append(&part, text))) {
+            if is_plain(&part)
+                && (text.is_empty() || (opens_chunk && self.append(parts::is_thought(&part), text)))
+            {
                 return Ok(());
             }
         }
@@ -142,9 +173,9 @@ impl Decoder {
 
     /// Appends text to the last part when it goes on there: the first part of a chunk, of the same
     /// kind as the last one of the chunk before, and neither with a signature or anything else.
-    fn append(&mut self, part: &Value, text: &str) -> bool {
+    fn append(&mut self, is_thought: bool, text: &str) -> bool {
         let Some(last) = self.parts.last_mut() else { return false };
-        if !is_plain(last) || parts::is_thought(last) != parts::is_thought(part) {
+        if !is_plain(last) || parts::is_thought(last) != is_thought {
             return false;
         }
         match last.get_mut("text") {
@@ -216,7 +247,9 @@ impl Decoder {
             items.push(parts::unreadable_call(&reason, self.finish_message, attempt));
         }
         let items = shape::bounded(items)?;
-        Ok(Reply { items, usage: usage(self.usage.as_ref()), stop, model: self.model, id: self.id })
+        let late = self.late_usage.and_then(|text| serde_json::from_str(&text).ok());
+        let last = late.or(self.usage);
+        Ok(Reply { items, usage: usage(last.as_ref()), stop, model: self.model, id: self.id })
     }
 }
 
