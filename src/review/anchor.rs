@@ -176,11 +176,12 @@ impl<'a> Index<'a> {
         if within.is_empty() {
             return None;
         }
-        let steps: [&Step<'_>; 5] = [
+        let steps: [&Step<'_>; 6] = [
             &|reading| self.whole(reading, &within),
             &|reading| self.lines.whole(Row::Mixed, &reading.hashes, &within),
-            &|reading| self.text(reading, file),
+            &|reading| self.text(&reading.keys.concat(), file),
             &|reading| part::elided(&self.lines, reading, &within),
+            &|reading| self.text_without_dots(reading, file),
             &|reading| part::longest(&self.lines, reading, &within, line.or(reading.number)),
         ];
         for (step, places) in steps.iter().enumerate() {
@@ -188,7 +189,7 @@ impl<'a> Index<'a> {
                 let wish = Wish { line: line.or(reading.number), side: reading.side };
                 let fit = |place: &Place| match step {
                     0 => self.lines.fit(place, reading),
-                    1 | 4 => Fit::Part,
+                    1 | 5 => Fit::Part,
                     _ => Fit::Loose,
                 };
                 if let Some((place, fit)) = self.lines.best(places(reading), wish, fit) {
@@ -205,20 +206,18 @@ impl<'a> Index<'a> {
         places
     }
 
-    /// Text within lines or over their ends; dots at both ends of it stand for the rest of the line.
-    fn text(&self, reading: &Reading<'_>, file: usize) -> Vec<Place> {
-        let text = reading.keys.concat();
-        let find = |text: &str| {
-            let mut places = self.lines.text(Row::Right, text, file);
-            places.extend(self.lines.text(Row::Left, text, file));
-            places
-        };
-        let places = find(&text);
-        let without_dots = text.trim_matches(['.', '…']);
-        if places.is_empty() && without_dots.len() < text.len() {
-            return find(without_dots);
-        }
+    /// Text within lines or over their ends.
+    fn text(&self, text: &str, file: usize) -> Vec<Place> {
+        let mut places = self.lines.text(Row::Right, text, file);
+        places.extend(self.lines.text(Row::Left, text, file));
         places
+    }
+
+    /// Dots at both ends of a quote stand for the rest of the line.
+    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<Place> {
+        let text = reading.keys.concat();
+        let without_dots = text.trim_matches(['.', '…']);
+        if without_dots.len() < text.len() { self.text(without_dots, file) } else { Vec::new() }
     }
 
     /// The quote in a file that was not named, when it stands in one place only.

@@ -76,8 +76,13 @@ impl<'q> Reading<'q> {
         if self.layers >= MAX_LAYERS {
             return None;
         }
-        let peeled = self
-            .without_fence()
+        // A fence among the lines of a diff is code: it stands behind the signs.
+        let in_diff = |line: &&str| is_blank(line) || line.starts_with([' ', '+', '-']);
+        let is_diff = self.lines.iter().all(in_diff);
+        let peeled = Some(self)
+            .filter(|_| is_diff)
+            .and_then(Reading::without_signs)
+            .or_else(|| self.without_fence())
             .or_else(|| self.without_quote_marks())
             .or_else(|| self.without_numbers())
             .or_else(|| self.without_signs())?;

@@ -170,6 +170,21 @@ fn the_exact_line_comes_before_the_similar_one() {
 }
 
 #[test]
+fn what_belongs_to_diffs_may_be_code() {
+    let hunk = "@@ -4 +4 @@\n ```text\n first\n+second\n third\n ```\n";
+    let diff = Diff { files: vec![file("docs/cli.md", hunk)] };
+    let place_of =
+        |quote: &str| place(&Index::new(&diff).anchor(finding("docs/cli.md", quote, None)));
+    assert_eq!(place_of(" ```text\n first\n+second\n third"), "R4-7");
+    assert_eq!(place_of("```diff\n first\n+second\n```"), "R5-6");
+    assert_eq!(place_of("```text\nfirst\nsecond"), "R4-6");
+    let patch = "@@ -1 +1 @@\n *** Begin Patch\n+@@ class B\n+ one\n *** End Patch\n";
+    let diff = Diff { files: vec![file("a.txt", patch)] };
+    let left_out = finding("a.txt", "@@ class B\n    ...\n*** End Patch", None);
+    assert_eq!(place(&Index::new(&diff).anchor(left_out)), "R2-4");
+}
+
+#[test]
 fn a_place_never_spans_two_hunks() {
     check("}\nfn two() {", None, "R32");
     check("    return;\n}", None, "R34-35");

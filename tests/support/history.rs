@@ -55,8 +55,8 @@ pub(crate) fn releases() -> Vec<Pull> {
     pulls
 }
 
-/// The commits of this repository, newest first, merges against their first parent; copied to a bare
-/// repository in `folder`. Nothing when this is no repository, or a shallow one.
+/// The first commits of this repository, merges against their first parent, so that they are always the
+/// same; copied to a bare repository in `folder`. Nothing when this is no repository, or a shallow one.
 pub(crate) fn own(folder: &Path, most: usize) -> Vec<Pull> {
     let is_complete = root().join(".git").exists()
         && git(root(), &["-c", "safe.directory=*", "rev-parse", "--is-shallow-repository"]).trim()
@@ -72,7 +72,7 @@ pub(crate) fn own(folder: &Path, most: usize) -> Vec<Pull> {
         folder,
         &["-c", "safe.directory=*", "clone", "--quiet", "--bare", "--shared", &from, &path],
     );
-    let log = git(&repository, &["log", "--first-parent", "--format=%H %P", "HEAD"]);
+    let log = git(&repository, &["log", "--reverse", "--first-parent", "--format=%H %P", "HEAD"]);
     let pull = |line: &str| {
         let (head, parents) = line.split_once(' ')?;
         let base = parents.split(' ').next().filter(|base| base.len() == head.len())?;
