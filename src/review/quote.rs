@@ -78,9 +78,9 @@ impl<'q> Reading<'q> {
         }
         // A fence among the lines of a diff is code: it stands behind the signs.
         let in_diff = |line: &&str| is_blank(line) || line.starts_with([' ', '+', '-']);
-        let is_diff = self.lines.iter().all(in_diff);
+        let all_signed = self.lines.iter().all(in_diff);
         let peeled = Some(self)
-            .filter(|_| is_diff)
+            .filter(|_| all_signed)
             .and_then(Reading::without_signs)
             .or_else(|| self.without_fence())
             .or_else(|| self.without_quote_marks())
