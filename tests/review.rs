@@ -252,3 +252,11 @@ fn every_family_reviews_with_its_own_tools() {
         assert_eq!(result(&world)["findings"].as_array().unwrap().len(), 1, "{model}");
     }
 }
+
+#[test]
+fn a_review_runs_in_a_container() {
+    let world = TestWorld::new(pull(), [report(&json!({})), last_words()]).in_docker();
+    let output = world.run(&["review", "acme/app#8"]).expect(0);
+    assert!(output.stderr.contains("check on head"), "{}", output.stderr);
+    assert_eq!(world.github.review_comments(8)[0].quoted, ["  echo $(($1 / $2))"]);
+}
