@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use patchwright::event::mention::{Command, parse};
+use patchwright::event::mention::{Command, dismisses, parse};
 use proptest::prelude::*;
 
 #[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
@@ -345,5 +345,34 @@ proptest! {
                 .filter(|command| *command != Command::FixCi),
             (words != "ci" && words != "ci please").then(|| Command::Fix { words: words.clone() })
         );
+    }
+}
+
+#[test]
+fn a_finding_is_dismissed_by_a_line_of_plain_words() {
+    for body in [
+        "@patchwright ignore",
+        "@Patchwright, dismiss.",
+        "That is on purpose.\n\n  @patchwright ignore this one",
+        "```\ncode\n```\n@patchwright: ignore",
+    ] {
+        assert!(dismisses(body, "patchwright") && dismisses(body, "@patchwright"), "{body:?}");
+    }
+    for body in [
+        "",
+        "ignore",
+        "please @patchwright ignore",
+        "@patchwright fix it, do not ignore it",
+        "@patchwright-next ignore",
+        "@patchwright/team ignore",
+        "> @patchwright ignore",
+        "`@patchwright ignore`",
+        "```\n@patchwright ignore\n```",
+        "~~~ text\n@patchwright ignore\n~~~",
+        "```\n@patchwright ignore",
+        "- item\n\n      @patchwright ignore",
+        "<!--\n@patchwright ignore\n-->",
+    ] {
+        assert!(!dismisses(body, "patchwright"), "{body:?}");
     }
 }

@@ -57,6 +57,28 @@ pub fn parse(body: &str, mention: &str) -> Option<Command> {
     command(&body[..from], &body[to..])
 }
 
+/// A line of `body` begins with the mention and `ignore` or `dismiss`: somebody does not want the finding
+/// that they answer.
+pub fn dismisses(body: &str, mention: &str) -> bool {
+    let name = mention.trim().trim_start_matches('@');
+    let body = &body[..body.floor_char_boundary(LONGEST)];
+    let plain = shown(body);
+    let mut at = 0;
+    body.split_inclusive('\n').any(|line| {
+        let from = at + line.len() - line.trim_start().len();
+        at += line.len();
+        let Some(rest) = line.trim_start().strip_prefix('@') else { return false };
+        let is_us = rest.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name));
+        let all_plain = |bytes: &[bool]| bytes.iter().all(|plain| *plain);
+        let counts = plain.get(from..from + 1 + name.len()).is_some_and(all_plain);
+        let after = rest.get(name.len()..).unwrap_or_default();
+        let spoken =
+            after.trim_start_matches(|c: char| c.is_whitespace() || PUNCTUATION.contains(&c));
+        let (word, _) = first_word(spoken);
+        is_us && counts && ends(after) && matches!(word.as_str(), "ignore" | "dismiss")
+    })
+}
+
 /// The command in words without a mention, as a workflow's input has them; `None` when they ask nothing.
 pub fn command_of(words: &str) -> Option<Command> {
     command("", &words[..words.floor_char_boundary(LONGEST)])

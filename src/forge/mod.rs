@@ -78,6 +78,30 @@ pub struct Account {
     pub is_bot: bool,
 }
 
+impl Account {
+    /// An account of which only the login is known.
+    pub fn of(login: &str) -> Account {
+        Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") }
+    }
+
+    /// An app or another machine account.
+    pub fn is_machine(&self) -> bool {
+        self.is_bot || self.login.ends_with("[bot]")
+    }
+
+    /// The same account: GitHub's REST API calls an app `name[bot]`, GraphQL `name` and says that it is a
+    /// bot.
+    pub fn is_same(&self, other: &Account) -> bool {
+        self.is_machine() == other.is_machine() && self.has_login(&other.login)
+    }
+
+    /// The login is this account's, whichever way an app's is written.
+    pub fn has_login(&self, login: &str) -> bool {
+        let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
+        bare(&self.login) == bare(login)
+    }
+}
+
 /// What an account may do in a repository (`role_name`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

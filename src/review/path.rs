@@ -183,7 +183,7 @@ mod tests {
         check("old/name.rs", &[3], true, None);
         check("a/x.rs", &[5], true, None);
         check("lib/top.rs", &[4], false, None);
-        check("/work/top.rs", &[4], true, None);
+        check("/repo/top.rs", &[4], true, None);
         check("src/d.rs", &[], false, None);
         check("", &[], false, None);
         check(&"x/".repeat(5000), &[], false, None);

@@ -62,12 +62,9 @@ pub async fn admit(
 }
 
 /// We wrote what `author` wrote. Where the forge does not tell who we are, the token is an app's, and
-/// what an app writes comes from a bot account, which no stranger has.
+/// only what a bot wrote may be ours: people can copy a marker.
 pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
-    match viewer {
-        Some(viewer) => viewer.login.eq_ignore_ascii_case(&author.login),
-        None => author.is_bot,
-    }
+    viewer.map_or_else(|| author.is_machine(), |viewer| viewer.is_same(author))
 }
 
 /// The actor of the trigger must have write access; a person at the command line is the operator.
@@ -84,7 +81,7 @@ pub async fn check_actor(
         minimum: Role::Write,
     };
     for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
-        let actor = Account { login: login.clone(), is_bot: login.ends_with("[bot]") };
+        let actor = Account::of(login);
         if let Err(Denied(why)) = access::check(forge, repository, &actor, &rules).await {
             let hint = "ask somebody with write access, or list the bot by its exact login in \
                         `allow-bots`";

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 
 use super::admit::Admitted;
-use super::outbox::{Outbox, is_bot};
+use super::outbox::Outbox;
 use crate::context::answers::{self, Answered};
 use crate::context::hidden;
 use crate::error::{Failure, Result};
+use crate::event::mention::dismisses;
 use crate::forge::{Account, Comment, Role, Thread};
 use crate::report::review::{PURPOSE, inline, state};
 use crate::review::incremental::{Memory, Seen};
@@ -180,14 +181,17 @@ fn marked_by(body: &str) -> Option<&str> {
 fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
     let mut logins = Vec::new();
     if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
-        let account = Account { login: login.to_owned(), is_bot: login.ends_with("[bot]") };
-        if !is_bot(&account) && !resolved_by_us(outbox, thread) {
+        let account = Account::of(login);
+        if !account.is_machine() && !resolved_by_us(outbox, thread) {
             logins.push(account.login);
         }
     }
     for reply in thread.comments.iter().skip(1) {
-        let by_person = !is_bot(&reply.author) && !outbox.is_ours(&reply.author);
-        if by_person && dismisses(&reply.body, mention) && !logins.contains(&reply.author.login) {
+        let by_person = !reply.author.is_machine() && !outbox.is_ours(&reply.author);
+        if by_person
+            && dismisses(&hidden::clean(&reply.body).text, mention)
+            && !logins.contains(&reply.author.login)
+        {
             logins.push(reply.author.login.clone());
         }
     }
@@ -196,33 +200,13 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
 
 /// A thread that is resolved, and not by a person.
 fn resolved_by_us(outbox: &Outbox<'_>, thread: &Thread) -> bool {
-    let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
     let by = thread.resolved_by.as_deref();
     match (by, outbox.viewer) {
         // GitHub names only people here.
         (None, _) => true,
-        (Some(login), Some(viewer)) => bare(login) == bare(&viewer.login),
+        (Some(login), Some(viewer)) => viewer.has_login(login),
         (Some(login), None) => login.ends_with("[bot]") || login == "github-actions",
     }
-}
-
-/// A line that begins with `@name ignore` or `@name dismiss`, outside of quotes and hidden text.
-fn dismisses(body: &str, mention: &str) -> bool {
-    let cleaned = hidden::clean(body).text;
-    let mut in_code = false;
-    cleaned.lines().any(|line| {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-        }
-        let mut words = line.split_whitespace();
-        let name = words.next().and_then(|word| word.strip_prefix('@'));
-        let is_us = name
-            .is_some_and(|name| name.trim_end_matches([',', ':']).eq_ignore_ascii_case(mention));
-        let command = words.next().unwrap_or_default().trim_end_matches(['.', ',', '!', ':']);
-        let command = command.to_ascii_lowercase();
-        let is_indented = line.starts_with("    ") || line.starts_with('\t');
-        is_us && !in_code && !is_indented && matches!(command.as_str(), "ignore" | "dismiss")
-    })
 }
 
 /// Fingerprints and addresses of our findings among threads.

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::forge::{Account, Forge, RepositoryId};
 use crate::redact::Redactor;
+use crate::task::admit::is_us;
 use crate::task::folder::RunFolder;
 use crate::task::run::Run;
 
@@ -50,10 +51,9 @@ impl<'a> Outbox<'a> {
         })
     }
 
-    /// We wrote it. When the forge does not tell who we are, only what a bot wrote may be ours: people
-    /// can copy a marker.
+    /// We wrote it; see [`is_us`].
     pub fn is_ours(&self, author: &Account) -> bool {
-        is_ours(self.viewer, author)
+        is_us(self.viewer, author)
     }
 
     /// What an earlier attempt of this run recorded about an effect.
@@ -88,22 +88,4 @@ impl<'a> Outbox<'a> {
     fn key(&self) -> String {
         format!("{}#{}", self.repository, self.number)
     }
-}
-
-/// See [`Outbox::is_ours`].
-pub fn is_ours(viewer: Option<&Account>, author: &Account) -> bool {
-    // REST writes `name[bot]`, GraphQL `name` and says that it is a bot.
-    let bare = |login: &str| login.trim_end_matches("[bot]").to_ascii_lowercase();
-    match viewer {
-        Some(viewer) => {
-            let both = is_bot(viewer) == is_bot(author);
-            both && bare(&viewer.login) == bare(&author.login)
-        }
-        None => is_bot(author),
-    }
-}
-
-/// An app or another machine account.
-pub fn is_bot(account: &Account) -> bool {
-    account.is_bot || account.login.ends_with("[bot]")
 }

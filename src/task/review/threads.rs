@@ -1,7 +1,6 @@
 //! Our own threads, resolved when what they were about is gone. Never a thread that a person took
 //! part in, and never one whose lines are still there.
 
-use super::outbox::is_bot;
 use super::publish::Work;
 use crate::error::Result;
 use crate::forge::Thread;
@@ -50,6 +49,6 @@ fn is_done(work: &Work<'_>, thread: &Thread, fingerprint: &str) -> bool {
     let is_alone = thread
         .comments
         .iter()
-        .all(|comment| outbox.is_ours(&comment.author) || is_bot(&comment.author));
+        .all(|comment| outbox.is_ours(&comment.author) || comment.author.is_machine());
     is_fixed && is_alone && thread.outdated && !thread.resolved && thread.may_resolve
 }
