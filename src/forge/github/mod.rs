@@ -12,6 +12,7 @@ mod check_runs;
 mod checks;
 mod comments;
 mod drafts;
+mod gate;
 mod graphql;
 mod http;
 mod issues;
@@ -35,6 +36,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use url::Url;
 
+pub use self::gate::Gate;
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};

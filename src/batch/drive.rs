@@ -1,0 +1,1 @@
+//! `batch run`: from a plan to targets, waves, and an end.

@@ -1,0 +1,1 @@
+//! The tracking issue of a campaign, kept up to date.

@@ -1,0 +1,22 @@
+//! `patchwright batch run`.
+
+use crate::cli::common::Common;
+use crate::cli::ui::Ui;
+use crate::config::env::Env;
+use crate::error::{Failure, Result};
+
+/// Work a campaign off: agent runs, stored changes, pull requests; goes on where it was
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Campaign file
+    #[arg(value_name = "CAMPAIGN.yml")]
+    pub campaign: std::path::PathBuf,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    let _ = (args, env, ui);
+    Err(Failure::internal("not there yet"))
+}
