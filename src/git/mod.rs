@@ -7,6 +7,7 @@
 pub mod apply;
 mod archive;
 mod attributes;
+pub mod bundle;
 mod change;
 pub mod clone;
 pub mod commit;
