@@ -20,7 +20,7 @@ pub struct Crontab {
     zone: Tz,
 }
 
-/// Longest line that is looked at, in characters.
+/// Longest line, in bytes.
 const MAX_LINE: usize = 500;
 
 /// Matches that are looked at for one that is not over yet: a day that comes twice has 1,440 minutes.
@@ -88,7 +88,10 @@ impl Crontab {
     /// With the field, what it says and what is allowed; for lines with seconds, with the line to write.
     pub fn parse(line: &str, timezone: Option<&str>) -> Result<Crontab> {
         let zone = zone(timezone)?;
-        let line = &text::cut(line, MAX_LINE);
+        if line.len() > MAX_LINE {
+            return Err(Failure::usage(format!("the cron line {} is too long", quoted(line)))
+                .hint(format!("a line has at most {MAX_LINE} bytes")));
+        }
         let words = words(line)?;
         let words: Vec<&str> = words.split_whitespace().collect();
         let Ok(words) = <[&str; 5]>::try_from(words.as_slice()) else {
@@ -105,11 +108,13 @@ impl Crontab {
         let [minute, hour, day, month, weekday] = sets;
         let either = !words[2].starts_with('*') && !words[4].starts_with('*');
         if !either && !some_date(day, month) {
-            return Err(Failure::usage(format!(
+            let failure = Failure::usage(format!(
                 "the cron line {} never comes: no month that it names has such a day",
                 quoted(line)
-            ))
-            .hint("for the last day of February write `28 2`"));
+            ));
+            let hint =
+                format!("`1-28` is in every month; `{} * *` comes in those that have it", words[2]);
+            return Err(failure.hint(hint));
         }
         let schedule = |day, weekday| {
             let fields = [minute, hour, day, month].map(|set| (set, 0));
@@ -347,8 +352,11 @@ fn words(line: &str) -> Result<String> {
 fn wrong_count(line: &str, words: &[&str]) -> Failure {
     let many = words.len();
     let reads = |words: &[&str]| {
+        let words: Vec<&str> =
+            words.iter().map(|word| if *word == "?" { "*" } else { word }).collect();
         let line = words.join(" ");
-        (words.len() == 5 && Crontab::parse(&line, None).is_ok()).then_some(line)
+        (words.len() == 5 && line.len() <= MAX_LINE && Crontab::parse(&line, None).is_ok())
+            .then_some(line)
     };
     let is_year =
         |word: &&str| word.len() >= 4 && word.bytes().all(|b| b.is_ascii_digit() || b == b'-');
