@@ -11,6 +11,7 @@ mod body;
 mod check_runs;
 mod checks;
 mod comments;
+mod discovery;
 mod drafts;
 mod gate;
 mod graphql;
@@ -20,6 +21,7 @@ mod limits;
 mod lookups;
 mod pages;
 mod people;
+mod preflight;
 mod pulls;
 mod refusal;
 mod review_refusal;
@@ -36,6 +38,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use url::Url;
 
+pub use self::discovery::{Facts, Listed, PullFacts, Wanted};
 pub use self::gate::Gate;
 pub use self::limits::Pace;
 
