@@ -9,7 +9,7 @@ mod book;
 mod ended;
 mod trouble;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 

@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use sha2::{Digest, Sha256};
-
 use super::{Options, Watch, campaign_of};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
@@ -19,8 +17,8 @@ use crate::store::model::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 1.
-    number: u64,
-    of: u64,
+    number: usize,
+    of: usize,
 }
 
 impl FromStr for Shard {
@@ -31,7 +29,7 @@ impl FromStr for Shard {
         let (number, of) = text.split_once('/').ok_or_else(mistake)?;
         let (number, of) = (number.parse().ok(), of.parse().ok());
         let (Some(number), Some(of)) = (number, of) else { return Err(mistake()) };
-        let is_part = (1..=256).contains(&of) && (1..=of).contains(&number);
+        let is_part = (1..=plan::MOST_SHARDS).contains(&of) && (1..=of).contains(&number);
         is_part.then_some(Shard { number, of }).ok_or_else(mistake)
     }
 }
@@ -40,9 +38,7 @@ impl Shard {
     /// Every repository is in one part, the same for everybody who asks: lists that are read at different
     /// times need not be equal.
     pub fn has(self, repository: &str) -> bool {
-        let digest = Sha256::digest(repository.to_ascii_lowercase().as_bytes());
-        let hash = u64::from_be_bytes(*digest.first_chunk().unwrap_or(&[0; 8]));
-        hash % self.of + 1 == self.number
+        plan::shard_of(repository, self.of) == self.number
     }
 }
 
