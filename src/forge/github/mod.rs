@@ -14,6 +14,7 @@ mod comments;
 mod drafts;
 mod gate;
 mod graphql;
+mod housekeeping;
 mod http;
 mod issues;
 mod limits;
@@ -39,6 +40,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 pub use self::gate::Gate;
+pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
