@@ -15,6 +15,7 @@ pub mod lease;
 pub mod pace;
 pub mod plan;
 pub mod publish;
+pub mod refresh;
 pub mod select;
 pub mod stored;
 pub mod target;
