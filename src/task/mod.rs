@@ -17,6 +17,7 @@ pub mod progress;
 pub mod publish;
 pub mod replay;
 pub mod respond;
+pub mod retention;
 pub mod review;
 pub mod run;
 pub mod salvage;
