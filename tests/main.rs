@@ -20,6 +20,7 @@ mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix

@@ -235,7 +235,7 @@ fn draft_of(
 }
 
 /// The repository's own pull request template, from the base commit.
-fn template_of(workspace: &Workspace) -> Option<String> {
+pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
     let paths = tree::paths_at(&workspace.repo, workspace.base, usize::MAX).ok()?;
     let path = template::find(paths.iter().map(String::as_str))?;
     Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())
