@@ -25,6 +25,7 @@ use crate::store::model::{
     CampaignState, ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState,
 };
 use crate::task::campaign::{self, Fate, Trouble};
+use crate::task::retention;
 use crate::task::review;
 use crate::task::run::Surroundings;
 use crate::task::signals::{Cause, Why};
@@ -265,6 +266,11 @@ async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
         if let Err(err) = sandbox.sweep(None).await {
             tracing::debug!(%err, "the sweep failed");
         }
+        tokio::spawn(retention::keep_small(
+            fleet.state.clone(),
+            fleet.clock,
+            fleet.drain.clone(),
+        ));
         Ok::<_, Failure>(sandbox)
     });
     Ok(Shared {

@@ -8,6 +8,7 @@ pub mod apply;
 mod archive;
 mod attributes;
 pub mod bundle;
+pub mod cache;
 mod change;
 pub mod clone;
 pub mod commit;

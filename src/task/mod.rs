@@ -4,6 +4,7 @@
 
 pub mod admit;
 pub mod agent_phase;
+pub mod branch;
 pub mod brief;
 pub mod campaign;
 pub mod checks;
@@ -17,6 +18,7 @@ pub mod progress;
 pub mod publish;
 pub mod replay;
 pub mod respond;
+pub mod retention;
 pub mod review;
 pub mod run;
 pub mod salvage;
