@@ -4,6 +4,7 @@
 
 pub mod admit;
 pub mod agent_phase;
+pub mod branch;
 pub mod brief;
 pub mod campaign;
 pub mod checks;
