@@ -10,6 +10,7 @@ pub(crate) mod guest;
 pub(crate) mod history;
 pub(crate) mod leaks;
 pub mod model;
+pub(crate) mod postgres;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;
