@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 pub(crate) mod docker;
 pub(crate) mod git_http;
+pub(crate) mod git_quick;
 pub(crate) mod git_repo;
 pub(crate) mod github;
 pub(crate) mod guest;
