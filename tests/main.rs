@@ -15,6 +15,8 @@ mod anchoring; // places on a diff: hunks against the real git, quotes from ever
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod bounds; // replies that are too much of anything: refused, and never in the way later
+mod campaign; // campaign files, waves, windows, prompts
+mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
@@ -67,8 +69,8 @@ mod review_post; // reviews on GitHub: posted once, brought up to date, handed o
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
-mod store; // the fleet's database, SQLite and PostgreSQL
 mod stops; // budgets, failures and crashes of the agent loop
+mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tools_cli; // `patchwright tools`: declarations as sent

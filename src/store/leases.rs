@@ -78,13 +78,15 @@ impl Store {
         if taken.fetch_optional(write.db()).await?.is_some() {
             return Err(StoreError::LeaseLost { job: lease.job });
         }
-        sqlx::query("UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4")
-            .bind(now.saturating_add(lease.length))
-            .bind(lease.length)
-            .bind(now)
-            .bind(lease.job)
-            .execute(write.db())
-            .await?;
+        sqlx::query(
+            "UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4",
+        )
+        .bind(now.saturating_add(lease.length))
+        .bind(lease.length)
+        .bind(now)
+        .bind(lease.job)
+        .execute(write.db())
+        .await?;
         write.commit().await
     }
 
@@ -261,10 +263,12 @@ async fn follow(
         JobEnd::Retry { why, .. } => set_state(write, target, back, None, Some(why)).await,
         JobEnd::Released => {
             if state == TargetState::Running {
-                sqlx::query("UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0")
-                    .bind(target)
-                    .execute(write.db())
-                    .await?;
+                sqlx::query(
+                    "UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0",
+                )
+                .bind(target)
+                .execute(write.db())
+                .await?;
             }
             if state == back { Ok(()) } else { set_state(write, target, back, None, None).await }
         }
