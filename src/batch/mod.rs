@@ -20,6 +20,7 @@ pub mod pace;
 pub mod plan;
 pub mod publish;
 mod reader;
+pub mod refresh;
 pub mod select;
 pub mod stored;
 pub mod target;
