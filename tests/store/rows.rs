@@ -216,7 +216,7 @@ pub(super) async fn closing_cancels_what_is_queued(db: &Db) {
     let (running, lease) = claimed(&store, "w").await;
     assert_eq!(store.cancel_jobs(&id, "closed").await.unwrap(), 3);
     assert_eq!(claim(&store, "w").await, None);
-    let running = running.subject.parse().unwrap();
+    let running: i64 = running.subject.parse().unwrap();
     for target in store.view(&id).await.unwrap().targets {
         let superseded = target.state == TargetState::Superseded;
         assert_eq!(superseded, target.id != running, "{target:?}");
