@@ -15,6 +15,8 @@ mod anchoring; // places on a diff: hunks against the real git, quotes from ever
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
+mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
+mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
