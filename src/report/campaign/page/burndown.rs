@@ -1,6 +1,7 @@
 //! The burn-down of a campaign as SVG: how many targets were not settled yet, and how many had failed.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
@@ -144,11 +145,10 @@ impl Scale {
         let mut path = String::new();
         for point in points {
             let (x, y) = (px(self.x(point.at)), px(self.y(value(point))));
-            path.push_str(&if path.is_empty() {
-                format!("M{x} {y}")
-            } else {
-                format!(" H{x} V{y}")
-            });
+            let _ = match path.is_empty() {
+                true => write!(path, "M{x} {y}"),
+                false => write!(path, " H{x} V{y}"),
+            };
         }
         path
     }
