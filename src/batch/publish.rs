@@ -167,9 +167,7 @@ impl<'a> Publisher<'a> {
             return Ok(later);
         }
         let store = &self.fleet.store;
-        store
-            .mark_target(&self.held.lease, self.target.id, TargetState::Publishing, None)
-            .await?;
+        store.mark_target(&self.held.lease, self.target.id, TargetState::Publishing, None).await?;
         if let Some(end) = self.same_elsewhere().await? {
             return Ok(end);
         }
@@ -265,10 +263,8 @@ impl<'a> Publisher<'a> {
             };
             let how = if pull.open { "proposes" } else { "proposed" };
             let became = if pull.open { "" } else { ", which was closed unmerged" };
-            let reason = format!(
-                "campaign `{campaign}` {how} the same change in {}{became}",
-                pull.html_url
-            );
+            let reason =
+                format!("campaign `{campaign}` {how} the same change in {}{became}", pull.html_url);
             let pull = Some((pull.number, pull.html_url));
             return Ok(Some(End::Settled { state: TargetState::Skipped, reason, pull }));
         }
@@ -276,10 +272,10 @@ impl<'a> Publisher<'a> {
     }
 
     fn repository_id(&self) -> Tried<RepositoryId> {
-        self.changeset.repository.parse().map_err(|message| Trouble::Final {
-            class: ErrorClass::Internal,
-            message,
-        })
+        self.changeset
+            .repository
+            .parse()
+            .map_err(|message| Trouble::Final { class: ErrorClass::Internal, message })
     }
 
     /// The repository, our copy of it with the base and the change, and the branch to merge into.
@@ -287,7 +283,8 @@ impl<'a> Publisher<'a> {
         let id = self.repository_id()?;
         let repository = self.forge.repository(&id).await?;
         if repository.archived {
-            let message = format!("`{}` is archived, so nothing can be pushed to it", repository.id);
+            let message =
+                format!("`{}` is archived, so nothing can be pushed to it", repository.id);
             return Err(Trouble::Final { class: ErrorClass::Access, message });
         }
         let mut said = Vec::new();
@@ -333,11 +330,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// The recorded branch; the default branch of today when that one is gone and nobody asked for it.
-    async fn base_branch(
-        &self,
-        repository: &Repository,
-        said: &mut Vec<String>,
-    ) -> Tried<String> {
+    async fn base_branch(&self, repository: &Repository, said: &mut Vec<String>) -> Tried<String> {
         let recorded = &self.changeset.base_branch;
         let now = &repository.default_branch;
         if recorded == now || self.forge.branch_tip(&repository.id, recorded).await?.is_some() {
@@ -397,9 +390,8 @@ impl<'a> Publisher<'a> {
         operation: Operation,
         said: &mut Vec<String>,
     ) -> Tried<()> {
-        let has = |label: &&String| {
-            pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label))
-        };
+        let has =
+            |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
         let missing: Vec<String> =
             self.changeset.labels.iter().filter(|label| !has(label)).cloned().collect();
         if !missing.is_empty()
@@ -429,7 +421,10 @@ impl<'a> Publisher<'a> {
             let is_same = older.pull_request == i64::try_from(pull.number).ok();
             let is_open = matches!(older.state, TargetState::Open | TargetState::Draft);
             if is_same && is_open && older.id != self.target.id {
-                let reason = format!("its pull request was brought up to date by a newer run: {}", pull.html_url);
+                let reason = format!(
+                    "its pull request was brought up to date by a newer run: {}",
+                    pull.html_url
+                );
                 store.observe_target(older.id, TargetState::Superseded, Some(&reason)).await?;
             }
         }

@@ -19,8 +19,7 @@ const APART: Millis = 5 * 60_000;
 /// When GitHub or the store cannot be asked. What was found until then is kept.
 pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
     let view = fleet.store.view(campaign).await?;
-    let is_open =
-        |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
+    let is_open = |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
     let open: Vec<(PullPlace, &Target)> = view
         .targets
         .iter()

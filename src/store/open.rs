@@ -65,9 +65,10 @@ fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| {
-            u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
-        });
+        let hex = after
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         bytes.push(hex.unwrap_or(*first));
         rest = after.get(if hex.is_some() { 2 } else { 0 }..).unwrap_or_default();
     }
@@ -101,7 +102,8 @@ impl Store {
             Place::Server(url) => server(url).await,
         };
         let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
-        let inner = Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
+        let inner =
+            Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
         let store = Store { inner: Arc::new(inner) };
         let file = match &place {
             Place::File(path) => Some(path.as_path()),
@@ -114,7 +116,8 @@ impl Store {
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub async fn close(&self) {
         if self.inner.dialect == Dialect::Sqlite {
-            let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
+            let emptied =
+                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
             if let Err(err) = emptied {
                 tracing::warn!(%err, "the write-ahead log could not be emptied");
             }

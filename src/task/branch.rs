@@ -17,9 +17,15 @@ const MOST_COMMITS: u32 = 50;
 pub enum Standing {
     Absent,
     /// Nothing on it is anybody else's.
-    Ours { tip: Oid, facts: Facts },
+    Ours {
+        tip: Oid,
+        facts: Facts,
+    },
     /// `commit` is not ours, and the base has not got it.
-    Theirs { tip: Oid, commit: Oid },
+    Theirs {
+        tip: Oid,
+        commit: Oid,
+    },
 }
 
 /// Where a branch is looked at.

@@ -100,10 +100,7 @@ pub(super) async fn a_targets_end_is_written_whole(db: &Db) {
     assert!(target.started_at.is_some());
     let (change, publish) = (changeset(&target), publish_job(&target));
     let end = TargetEnd { reason: Some("3 files\0".to_owned()), ..ended(TargetState::Ready) };
-    store
-        .end_target(&lease, id, &end, Some(&change), Some(&publish), &JobEnd::Done)
-        .await
-        .unwrap();
+    store.end_target(&lease, id, &end, Some(&change), Some(&publish), &JobEnd::Done).await.unwrap();
 
     let stored = store.changeset(id).await.unwrap().unwrap();
     assert_eq!(stored.pack, [0, 1, 2, 255]);
@@ -170,7 +167,11 @@ pub(super) async fn failed_targets_are_retried_by_class(db: &Db) {
         kinds.push(job.kind);
     }
     kinds.sort();
-    assert_eq!(kinds, [JobKind::Target, JobKind::Target, JobKind::Publish], "no model is asked twice");
+    assert_eq!(
+        kinds,
+        [JobKind::Target, JobKind::Target, JobKind::Publish],
+        "no model is asked twice"
+    );
 }
 
 pub(super) async fn held_changes_are_published_later(db: &Db) {

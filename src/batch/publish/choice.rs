@@ -108,7 +108,8 @@ impl Publisher<'_> {
     pub(super) async fn choose(&self, place: &Place) -> Tried<Choice> {
         let branch = &self.changeset.branch;
         if *branch == place.base_branch || *branch == place.repository.default_branch {
-            let message = format!("`{branch}` is the branch to merge into; choose another `branch`");
+            let message =
+                format!("`{branch}` is the branch to merge into; choose another `branch`");
             return Err(Trouble::Final { class: ErrorClass::Configuration, message });
         }
         let pulls = self.pulls(place).await?;
@@ -162,11 +163,7 @@ impl Publisher<'_> {
         Ok(pulls)
     }
 
-    async fn earlier(
-        &self,
-        pull: PullRequest,
-        known: &HashMap<u64, &Target>,
-    ) -> Tried<Earlier> {
+    async fn earlier(&self, pull: PullRequest, known: &HashMap<u64, &Target>) -> Tried<Earlier> {
         let target = known.get(&pull.number);
         let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
         let mut same_change = pull.head_sha == self.changeset.commit;
@@ -215,7 +212,9 @@ mod tests {
             Err(_) => "conflict".to_owned(),
             Ok(Choice::Keep) => "keep".to_owned(),
             Ok(Choice::Push { expected: None }) => "create".to_owned(),
-            Ok(Choice::Push { expected: Some(tip) }) => format!("replace {}", &tip.to_string()[..1]),
+            Ok(Choice::Push { expected: Some(tip) }) => {
+                format!("replace {}", &tip.to_string()[..1])
+            }
             Ok(Choice::End { state, pull, .. }) => {
                 let number = pull.map(|(number, _)| format!(" #{number}")).unwrap_or_default();
                 format!("{}{number}", state.word())
@@ -264,6 +263,9 @@ mod tests {
         pulls.earlier.extend(earlier(false, true, false).earlier);
         assert_eq!(said(&Standing::Absent, &pulls, Conflict::Replace), "create");
         pulls.earlier.reverse();
-        assert_eq!(said(&Standing::Absent, &pulls, Conflict::Replace), TargetState::Closed.word().to_owned() + " #7");
+        assert_eq!(
+            said(&Standing::Absent, &pulls, Conflict::Replace),
+            TargetState::Closed.word().to_owned() + " #7"
+        );
     }
 }

@@ -157,18 +157,30 @@ mod tests {
     #[test]
     fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         let text = || "x".to_owned();
-        let forbidden =
-            |need: &str| ForgeError::Forbidden { action: text(), message: text(), need: Some(need.into()) };
+        let forbidden = |need: &str| ForgeError::Forbidden {
+            action: text(),
+            message: text(),
+            need: Some(need.into()),
+        };
         for (err, wanted) in [
             (ForgeError::RateLimited { until: text() }, Fate::Later),
             (ForgeError::Authentication { message: text() }, Fate::Everywhere),
-            (ForgeError::Unavailable { host: text(), message: text() }, Fate::Again(ErrorClass::Forge)),
+            (
+                ForgeError::Unavailable { host: text(), message: text() },
+                Fate::Again(ErrorClass::Forge),
+            ),
             (ForgeError::Machine { message: text() }, Fate::Again(ErrorClass::Machine)),
             (ForgeError::NotFound { what: text() }, Fate::Final(ErrorClass::Access)),
             (forbidden("`contents: write`"), Fate::Final(ErrorClass::Access)),
             (forbidden("`workflows: write`"), Fate::Final(ErrorClass::Policy)),
-            (ForgeError::State { message: "it is archived".into() }, Fate::Final(ErrorClass::Access)),
-            (ForgeError::Invalid { action: text(), message: text() }, Fate::Final(ErrorClass::Publish)),
+            (
+                ForgeError::State { message: "it is archived".into() },
+                Fate::Final(ErrorClass::Access),
+            ),
+            (
+                ForgeError::Invalid { action: text(), message: text() },
+                Fate::Final(ErrorClass::Publish),
+            ),
             (ForgeError::Conflict { message: text() }, Fate::Final(ErrorClass::Conflict)),
         ] {
             assert_eq!(fate(&err), wanted, "{err}");

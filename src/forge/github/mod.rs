@@ -303,9 +303,9 @@ impl Forge for GitHubForge {
         // the pack goes out takes no time, except for another attempt.
         let permit = move |attempt: u32| -> BoxFuture<'static, Result<(), ForgeError>> {
             let gate = gate.clone();
-            Box::pin(async move {
-                if attempt == 1 { gate.check().await } else { gate.ask().await }
-            })
+            Box::pin(
+                async move { if attempt == 1 { gate.check().await } else { gate.ask().await } },
+            )
         };
         let pushed = transfer::push(remote, from, commit, branch, expected, permit).await;
         Limiter::written(turn);
