@@ -329,9 +329,8 @@ impl Drive<'_> {
     /// Stored changes that wait for people to merge or close others.
     fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
         let most = self.campaign.limits.max_open_pull_requests?;
-        let is_open = |target: &&Target| {
-            matches!(target.state, TargetState::Open | TargetState::Draft)
-        };
+        let is_open =
+            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
         let open = view.targets.iter().filter(is_open).count();
         (open >= most as usize).then(|| {
             Why::Waiting(format!(

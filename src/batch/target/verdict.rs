@@ -8,9 +8,7 @@ use crate::batch::{publish, stored};
 use crate::error::Failure;
 use crate::report::text;
 use crate::store::StoreError;
-use crate::store::model::{
-    Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
-};
+use crate::store::model::{Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState};
 use crate::task::campaign::{Ended, Fate, Stored, Trouble};
 use crate::task::outcome::Conclusion;
 use crate::task::review;

@@ -114,8 +114,11 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(Failure::nothing_to_do(format!("no database (`*.db`) in `{}`", folder.display()))
-            .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
+        return Err(Failure::nothing_to_do(format!(
+            "no database (`*.db`) in `{}`",
+            folder.display()
+        ))
+        .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
     }
     for file in files {
         let other = Store::open(&format!("sqlite:{}", file.display())).await?;

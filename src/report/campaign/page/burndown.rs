@@ -15,6 +15,9 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 26.0;
 
+/// Ten years in milliseconds.
+const MAX_LENGTH: Millis = 315_360_000_000;
+
 /// Steps that are drawn at most.
 const MAX_STEPS: usize = 600;
 
@@ -30,7 +33,9 @@ struct Point {
 pub(super) fn chart(view: &CampaignView, events: &[Event]) -> Markup {
     let points = points(view, events);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return html! {} };
-    if points.len() < 2 || last.at <= first.at {
+    // A clock may have been anywhere.
+    let length = last.at.checked_sub(first.at).filter(|length| (1..MAX_LENGTH).contains(length));
+    if points.len() < 2 || length.is_none() {
         return html! {};
     }
     let words = format!(
