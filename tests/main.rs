@@ -15,6 +15,8 @@ mod anchoring; // places on a diff: hunks against the real git, quotes from ever
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod bounds; // replies that are too much of anything: refused, and never in the way later
+mod campaign; // campaign files, waves, windows, prompts
+mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds

@@ -214,7 +214,10 @@ impl Work<'_> {
                 // A run that is gone on with counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),
-                    JobEnd::Done | JobEnd::Retry { .. } | JobEnd::Released => (0.0, 0),
+                    JobEnd::Done
+                    | JobEnd::Retry { .. }
+                    | JobEnd::Later { .. }
+                    | JobEnd::Released => (0.0, 0),
                 };
                 (verdict, None, used)
             }

@@ -134,7 +134,7 @@ impl Work<'_> {
             Err(failure) => return Ok(self.failed(failure.into())),
         };
         if let Some(why) = self.same_elsewhere(&changeset).await? {
-            return Ok(Verdict::settled(TargetState::Unchanged, why));
+            return Ok(Verdict::settled(TargetState::Skipped, why));
         }
         let (state, publish) = match self.campaign.published(&target.repository) {
             PublishAs::Held => (TargetState::Held, None),
