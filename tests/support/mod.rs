@@ -2,6 +2,7 @@
 //! matters; each file says what it stands for.
 
 pub(crate) mod bench;
+pub(crate) mod browser;
 pub(crate) mod docker;
 pub(crate) mod git_http;
 pub(crate) mod git_quick;
@@ -12,6 +13,7 @@ pub(crate) mod history;
 pub(crate) mod leaks;
 pub mod model;
 pub(crate) mod postgres;
+pub(crate) mod process;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;
