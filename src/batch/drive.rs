@@ -18,16 +18,19 @@ use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{target, window};
+use super::{pace, target, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
-use crate::store::Store;
+use crate::store::{Store, StoreResult};
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
 
-/// How long a lease of the worker in this process lasts, in milliseconds.
-pub const LEASE: Millis = 120_000;
+/// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is free
+/// after that.
+const LEASE: Millis = 120_000;
+/// The shortest lease, when waits are scaled down for tests: a busy machine must be able to renew it.
+const SHORTEST_LEASE: Millis = 4_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the worker gets to put its runs back when the command is interrupted.
@@ -160,7 +163,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
         if let Some(why) = short_of_money(fleet, &campaign, &view) {
             // What was paid for is published first.
             if !view.targets.iter().any(is_being_published) {
-                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                pause(fleet, id, &why).await?;
                 return Ok(Stepped::Paused);
             }
             return Ok(Stepped::Waits(why));
@@ -173,8 +176,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
             }
             Step::Wait(why) => return Ok(Stepped::Waits(why)),
             Step::Pause(why) => {
-                let why = fleet.redactor.redact(&why);
-                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                pause(fleet, id, &why).await?;
                 return Ok(Stepped::Paused);
             }
             Step::Done => {
@@ -184,6 +186,15 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
         }
     }
     Ok(going)
+}
+
+/// Stops a campaign, and says so once, whoever sees the reason first.
+pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
+    let why = fleet.redactor.redact(why);
+    if fleet.store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await? {
+        fleet.ui.failure(&format!("the campaign is paused: {why}"));
+    }
+    Ok(())
 }
 
 fn is_being_published(target: &Target) -> bool {
@@ -232,7 +243,8 @@ impl Worker {
         let wished = options.concurrency.map(NonZeroUsize::get);
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
-        let options = WorkerOptions { kinds, room, lease: LEASE, until_idle: false };
+        let lease = pace::scaled_wait(&fleet, LEASE).max(SHORTEST_LEASE);
+        let options = WorkerOptions { kinds, room, lease, until_idle: false };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }
     }

@@ -15,8 +15,8 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::report;
 use crate::report::campaign::Waiting;
-use crate::store::Store;
 use crate::store::model::{CampaignView, Event, TargetState};
+use crate::store::{self, Store};
 use crate::task::folder::write_atomically;
 use crate::task::signals;
 
@@ -130,7 +130,7 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
         .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
     }
     for file in files {
-        let other = Store::open(&format!("sqlite:{}", file.display())).await?;
+        let other = Store::open(&store::file_url(&file)).await?;
         let count = fleet.store.import(&other).await?;
         fleet.ui.say(&format!("{count} repositories from `{}`", file.display()));
     }
@@ -211,7 +211,10 @@ fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
             let hint = "`patchwright batch retry` queues them again, all or by class";
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
-        Why::Paused(why) => (partial, Some(format!("the campaign has stopped: {why}"))),
+        Why::Paused(why) => {
+            let hint = "once that is put right, run the same command again";
+            (partial, Some(format!("the campaign has stopped: {why}\nhint: {hint}")))
+        }
         Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
         Why::Waiting(why) => (partial, Some(why.clone())),
         Why::Detached => {
