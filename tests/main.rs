@@ -16,9 +16,11 @@ mod attacks; // what must not get out or be run, whatever model and repository d
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
+mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod campaign; // campaign files, waves, windows, prompts
+mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
 mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
@@ -72,6 +74,7 @@ mod review_config; // the sections `review` and `respond`: what they may say, an
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
+mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL

@@ -169,7 +169,7 @@ impl TestWorld {
         self.output(output.status, stdout, String::from_utf8(output.stderr).unwrap())
     }
 
-    pub(super) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
+    pub(crate) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
         use std::os::unix::process::ExitStatusExt;
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         Output { code, stdout, stderr, names: self.names() }
