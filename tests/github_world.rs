@@ -10,6 +10,7 @@ mod graphql;
 mod hooks;
 mod housekeeping;
 mod pace;
+mod process;
 mod reviews;
 mod search;
 mod troubles;

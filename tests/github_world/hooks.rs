@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Said, ask_with, get};
-use crate::support::github::{Event, GitHub, Server, Signing, signature};
+use crate::support::github::{Event, GitHub, Server, Signing, signature, webhooks};
 
 type Got = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
@@ -76,6 +76,24 @@ async fn deliveries_are_signed_and_repeated_under_the_same_guid() {
     // The example of GitHub's documentation.
     let example = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     assert_eq!(signature("It's a Secret to Everybody", b"Hello, World!"), example);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issue_that_is_opened_with_its_label_makes_two_events_in_its_repository() {
+    let files = |_: usize| [("a", "a")];
+    let github = GitHub::new()
+        .repositories(3, files)
+        .issue("acme/app-002", 1, "One", "Body")
+        .label("patchwright")
+        .start();
+    let opened = github.issue_event("acme/app-002", 1, None, "rita");
+    let labeled = github.issue_event("acme/app-002", 1, Some("patchwright"), "rita");
+    for (event, schema) in [(&opened, "issues-opened"), (&labeled, "issues-labeled")] {
+        webhooks().check_schema(&format!("webhook-{schema}"), &event.payload).unwrap();
+        assert_eq!(event.payload["repository"]["full_name"], json!("acme/app-002"));
+    }
+    assert_eq!(labeled.payload["label"]["name"], json!("patchwright"));
+    assert_eq!(opened.payload["issue"]["labels"][0]["name"], json!("patchwright"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +174,7 @@ async fn hooks_of_a_repository_are_for_its_administrators() {
     assert_eq!(one["request"]["payload"].get("installation"), None);
     let attempts = format!("{path}/{}/attempts", sent.id);
     assert_eq!(super::ask(&github, Method::POST, &attempts, None).await.status, 202);
-    github.of("acme/app").change(|here| drop(here.roles.clear()));
+    github.of("acme/app").change(|here| here.roles.clear());
     assert_eq!(get(&github, &path).await.status, 404);
     // Reruns are no writes of content.
     assert_eq!(github.pace().writes, 0);

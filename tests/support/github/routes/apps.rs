@@ -135,7 +135,7 @@ fn chosen(
     if names.len() + ids.len() > 500 {
         return Err(Answer::problem(422, "Only 500 repositories can be selected."));
     }
-    let named = names.iter().map(|name| {
+    let by_name = names.iter().map(|name| {
         let name = name.as_str().unwrap_or_default();
         let fits = |one: &&_| installation.has(one) && name.eq_ignore_ascii_case(&one.name);
         world.repositories.iter().find(fits).map(|one| one.id)
@@ -145,6 +145,6 @@ fn chosen(
         found.filter(|one| installation.has(one)).map(|one| one.id)
     });
     let text = "There is at least one repository that does not exist or is not accessible to the parent installation.";
-    let all: Option<BTreeSet<u64>> = named.chain(by_id).collect();
+    let all: Option<BTreeSet<u64>> = by_name.chain(by_id).collect();
     all.map(Some).ok_or_else(|| Answer::problem(422, text))
 }
