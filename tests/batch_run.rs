@@ -163,8 +163,9 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
         ),
         (6, vec![broken()]),
     ];
-    let git = Fault::once("GET", "/acme/app-007.git/info/refs", Kind::ErrorBefore(403)).times(9);
-    let world = within(repositories(8).fault(git), others);
+    // Gone between the plan and the run.
+    let gone = Fault::once("GET", "/repos/acme/app-007", Kind::ErrorBefore(404)).times(9);
+    let world = within(repositories(8).fault(gone), others);
     write(&world, &CAMPAIGN.replace("verify: [sh test.sh]", "verify: [test -f README.md]"));
     let output = batch(&world, &["run"]).expect(20);
     let seen = outcomes(&output);
