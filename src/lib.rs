@@ -7,6 +7,8 @@
 //! Without the `host` feature only the part that runs inside the sandbox is compiled.
 
 #[cfg(feature = "host")]
+pub mod batch;
+#[cfg(feature = "host")]
 pub mod cli;
 #[cfg(feature = "host")]
 pub mod config;
@@ -17,6 +19,8 @@ pub mod error;
 #[cfg(feature = "host")]
 pub mod event;
 #[cfg(feature = "host")]
+pub mod server;
+#[cfg(feature = "host")]
 pub mod task;
 
 #[cfg(feature = "host")]
@@ -26,6 +30,9 @@ pub mod context;
 #[cfg(feature = "host")]
 pub mod prompt;
 pub mod tools;
+
+#[cfg(feature = "host")]
+pub mod store;
 
 #[cfg(feature = "host")]
 pub mod forge;

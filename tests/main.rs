@@ -14,12 +14,20 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
+mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
+mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
+mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
+mod campaign; // campaign files, waves, windows, prompts
+mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
+mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
@@ -30,6 +38,7 @@ mod events; // webhook payloads as GitHub sends them, what they become and what 
 mod exec; // a prompt on a local repository
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
+mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
@@ -65,8 +74,10 @@ mod review_config; // the sections `review` and `respond`: what they may say, an
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
+mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod stops; // budgets, failures and crashes of the agent loop
+mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tools_cli; // `patchwright tools`: declarations as sent

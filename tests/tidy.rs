@@ -84,9 +84,10 @@ fn only_the_places_that_may_read_the_environment_or_print_do() {
 /// Layers from the top; a module may use modules of its own layer and below.
 const LAYERS: &[&[&str]] = &[
     &["cli", "doctor"],
+    &["server", "batch"],
     &["task"],
     &["agent", "report", "review", "policy", "verify", "context", "world", "telemetry"],
-    &["tools", "provider", "sandbox", "forge", "git"],
+    &["tools", "provider", "sandbox", "forge", "git", "store"],
     &["patch", "edit_format", "prompt", "guest"],
     &["config", "event", "clock"],
     &["error", "redact"],

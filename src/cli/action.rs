@@ -144,7 +144,7 @@ impl Is {
             TaskKind::Issue { .. } => Is::Issue,
             TaskKind::Review { .. } => Is::Review,
             TaskKind::Respond { .. } => Is::Respond,
-            TaskKind::Exec { .. } => Is::Neither,
+            TaskKind::Exec { .. } | TaskKind::Campaign { .. } => Is::Neither,
         }
     }
 }
@@ -187,7 +187,10 @@ fn expected(decision: &Decision) -> Option<Expected> {
             head: head.clone(),
         }),
         Decision::Run(
-            TaskKind::Issue { .. } | TaskKind::Respond { .. } | TaskKind::Exec { .. },
+            TaskKind::Issue { .. }
+            | TaskKind::Respond { .. }
+            | TaskKind::Exec { .. }
+            | TaskKind::Campaign { .. },
         )
         | Decision::Ignored(_) => None,
     }

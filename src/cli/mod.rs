@@ -3,17 +3,22 @@
 
 pub mod action;
 pub mod apply_patch;
+pub mod batch;
 pub mod common;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod inputs;
 pub mod issue;
+pub mod live;
 pub mod replay;
 pub mod respond;
 pub mod review;
+pub mod schedule;
+pub mod serve;
 pub mod tools;
 pub mod ui;
+pub mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -41,6 +46,10 @@ pub enum Command {
     Review(review::Args),
     Respond(respond::Args),
     Exec(exec::Args),
+    Batch(batch::Args),
+    Schedule(schedule::Args),
+    Serve(serve::Args),
+    Worker(worker::Args),
     Action(action::Args),
     Replay(replay::Args),
     Tools(tools::ToolsArgs),
@@ -57,6 +66,10 @@ impl Command {
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
+            Command::Batch(args) => Some(args.common()),
+            Command::Schedule(args) => Some(&args.common),
+            Command::Serve(args) => Some(&args.common),
+            Command::Worker(args) => Some(&args.common),
             Command::Demo(args) => Some(&args.common),
             Command::Action(_)
             | Command::Replay(_)
@@ -80,6 +93,10 @@ impl Command {
             Command::Review(args) => args.common.verbose,
             Command::Respond(args) => args.common.verbose,
             Command::Exec(args) => args.common.verbose,
+            Command::Batch(args) => args.common().verbose,
+            Command::Schedule(args) => args.common.verbose,
+            Command::Serve(args) => args.common.verbose,
+            Command::Worker(args) => args.common.verbose,
             Command::Demo(args) => args.common.verbose,
             _ => 0,
         };
@@ -94,6 +111,10 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Review(args) => review::run(args, &env, ui).await.map(code),
         Command::Respond(args) => respond::run(args, &env, ui).await.map(code),
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
+        Command::Batch(args) => batch::run(args, &env, ui).await,
+        Command::Schedule(args) => schedule::run(args, &env, ui).await,
+        Command::Serve(args) => serve::run(args, &env, ui).await,
+        Command::Worker(args) => worker::run(args, &env, ui).await,
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
         Command::Tools(args) => {

@@ -8,6 +8,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::live;
 use crate::redact::Redactor;
 use crate::report::annotations;
 
@@ -79,18 +80,27 @@ impl Ui {
         }
     }
 
+    /// A text as it may be printed.
+    pub(super) fn clean(self, text: &str) -> String {
+        annotations::safe_log(&self.redact(text))
+    }
+
     fn redact(self, text: &str) -> String {
         self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
     }
 
     fn talk(self, text: &str) {
-        let text = annotations::safe_log(&self.redact(text));
+        let text = self.clean(text);
         // A closed stderr must not end the run.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        live::above(|| {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        });
     }
 
     fn out(text: &str) {
-        let mut stdout = std::io::stdout().lock();
-        let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        live::above(|| {
+            let mut stdout = std::io::stdout().lock();
+            let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        });
     }
 }

@@ -447,6 +447,9 @@ pub enum ForgeError {
     /// Somebody else changed it first.
     #[error("{message}")]
     Conflict { message: String },
+    /// We may no longer write: somebody else has taken over what this write belongs to. Nothing was sent.
+    #[error("{message}")]
+    Fenced { message: String },
     /// A rate limit that outlasts our patience.
     #[error("the rate limit lasts until {until}")]
     RateLimited { until: String },

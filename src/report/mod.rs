@@ -5,6 +5,7 @@
 
 pub mod annotations;
 pub mod answer;
+pub mod campaign;
 pub mod commit_message;
 pub mod findings;
 pub mod html;

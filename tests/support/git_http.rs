@@ -27,6 +27,7 @@ pub(crate) use super::git_repo::{
     symlink,
 };
 
+use super::git_quick;
 use super::git_repo::sealed;
 
 /// What a token may do.
@@ -80,7 +81,10 @@ pub(crate) struct GitState {
     private: Mutex<BTreeSet<String>>,
     archived: Mutex<BTreeSet<String>>,
     renamed: Mutex<BTreeMap<String, String>>,
-    faults: Mutex<Vec<(Step, Fault)>>,
+    /// Answers to everything that is asked about a repository.
+    closed: Mutex<BTreeMap<String, (u16, String)>>,
+    /// With the repository that they are for, if it is not any.
+    faults: Mutex<Vec<(Option<String>, Step, Fault)>>,
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
 }
@@ -96,6 +100,7 @@ impl GitState {
             private: Mutex::default(),
             archived: Mutex::default(),
             renamed: Mutex::default(),
+            closed: Mutex::default(),
             faults: Mutex::default(),
             log: Mutex::default(),
             clock: AtomicU64::new(1_700_000_000),
@@ -104,6 +109,11 @@ impl GitState {
 
     pub(crate) fn allow(&self, token: &str, access: Access) {
         self.tokens.lock().unwrap().insert(token.to_owned(), access);
+    }
+
+    /// The token is worth nothing any more.
+    pub(crate) fn forbid(&self, token: &str) {
+        self.tokens.lock().unwrap().remove(token);
     }
 
     /// Whether a token that may write may do so in this repository.
@@ -133,9 +143,29 @@ impl GitState {
         self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
     }
 
+    /// A former name redirects to this one.
+    pub(crate) fn redirect(&self, old: &str, new: &str) {
+        self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
+    }
+
+    /// Everything about this repository is answered so.
+    pub(crate) fn close(&self, repository: &str, status: u16, words: &str) {
+        self.closed.lock().unwrap().insert(repository.to_owned(), (status, words.to_owned()));
+    }
+
+    /// Seconds of the next commit.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.fetch_add(60, Ordering::Relaxed)
+    }
+
     /// The next request of this kind fails so; faults queue up.
     pub(crate) fn fault(&self, step: Step, fault: Fault) {
-        self.faults.lock().unwrap().push((step, fault));
+        self.faults.lock().unwrap().push((None, step, fault));
+    }
+
+    /// The same for one repository.
+    pub(crate) fn fault_in(&self, repository: &str, step: Step, fault: Fault) {
+        self.faults.lock().unwrap().push((Some(repository.to_owned()), step, fault));
     }
 
     pub(crate) fn requests(&self) -> Vec<Logged> {
@@ -149,14 +179,7 @@ impl GitState {
 
     /// Creates a bare repository without commits.
     pub(crate) fn create(&self, repository: &str) {
-        let path = self.path(repository);
-        std::fs::create_dir_all(&path).unwrap();
-        git(&path, &["init", "--quiet", "--bare", "--initial-branch=main"]);
-        for setting in ["uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant"] {
-            git(&path, &["config", setting, "true"]);
-        }
-        // Heads of pull requests are read by everybody and written by nobody.
-        git(&path, &["config", "receive.hideRefs", "refs/pull"]);
+        git_quick::create(&self.path(repository));
     }
 
     /// Adds a commit with these files on top of a branch and returns its id. Files that are not
@@ -213,10 +236,12 @@ impl GitState {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn take_fault(&self, step: Step) -> Option<Fault> {
+    fn take_fault(&self, repository: &str, step: Step) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
-        let at = faults.iter().position(|(when, _)| *when == step)?;
-        Some(faults.remove(at).1)
+        let at = faults.iter().position(|(place, when, _)| {
+            *when == step && place.as_deref().is_none_or(|place| place == repository)
+        })?;
+        Some(faults.remove(at).2)
     }
 
     /// Like GitHub: a bad token is never welcome, strangers may read what is public.
@@ -291,7 +316,7 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => Step::Push,
     };
 
-    let fault = state.take_fault(step);
+    let fault = state.take_fault(&repository, step);
     match &fault {
         Some(Fault::Status(status)) => {
             return StatusCode::from_u16(*status).unwrap().into_response();
@@ -307,6 +332,10 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
     if let Some(new) = renamed {
         return moved(&format!("/{new}.git/{rest}?{query}"));
+    }
+    let closed = state.closed.lock().unwrap().get(&repository).cloned();
+    if let Some((status, words)) = closed {
+        return (StatusCode::from_u16(status).unwrap(), words).into_response();
     }
     let wanted = if pushes { Access::Write } else { Access::Read };
     if let Some(refusal) = state.refusal(&repository, wanted, &head.headers) {

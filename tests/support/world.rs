@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::json;
 
@@ -84,8 +84,13 @@ pub(crate) struct Output {
 impl TestWorld {
     /// A world in which commands run in the local sandbox.
     pub(crate) fn new(github: GitHub, turns: impl IntoIterator<Item = Turn>) -> TestWorld {
+        TestWorld::asking(github, ModelServer::start(turns))
+    }
+
+    /// The same with a model of its own.
+    pub(crate) fn asking(github: GitHub, model: ModelServer) -> TestWorld {
         let folder = tempfile::tempdir().unwrap();
-        let (github, model) = (github.start(), ModelServer::start(turns));
+        let github = github.start();
         let state = folder.path().join("state").display().to_string();
         let home = folder.path().join("home");
         fs_err::create_dir(&home).unwrap();
@@ -103,6 +108,7 @@ impl TestWorld {
             ("PATCHWRIGHT_TIME_SCALE", "0.01".to_owned()),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        github.set_clock("2026-11-20T12:00:00Z".parse().ok());
         TestWorld { folder, github, model, env }
     }
 
@@ -112,11 +118,18 @@ impl TestWorld {
     }
 
     pub(crate) fn set(mut self, name: &str, value: impl Into<String>) -> TestWorld {
-        self.env.insert(name.to_owned(), value.into());
+        let value = value.into();
+        if name == "PATCHWRIGHT_NOW" {
+            self.github.set_clock(value.parse().ok());
+        }
+        self.env.insert(name.to_owned(), value);
         self
     }
 
     pub(crate) fn unset(mut self, name: &str) -> TestWorld {
+        if name == "PATCHWRIGHT_NOW" {
+            self.github.set_clock(None);
+        }
         self.env.remove(name);
         self
     }
@@ -159,15 +172,15 @@ impl TestWorld {
     }
 
     pub(crate) fn wait(&self, child: Child) -> Output {
-        use std::os::unix::process::ExitStatusExt;
         let output = child.wait_with_output().unwrap();
-        let status = output.status;
-        Output {
-            code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            names: self.names(),
-        }
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        self.output(output.status, stdout, String::from_utf8(output.stderr).unwrap())
+    }
+
+    pub(crate) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
+        use std::os::unix::process::ExitStatusExt;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+        Output { code, stdout, stderr, names: self.names() }
     }
 
     /// The folders of all runs, oldest first by id.

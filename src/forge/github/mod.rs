@@ -11,14 +11,18 @@ mod body;
 mod check_runs;
 mod checks;
 mod comments;
+mod discovery;
 mod drafts;
+mod gate;
 mod graphql;
+mod housekeeping;
 mod http;
 mod issues;
 mod limits;
 mod lookups;
 mod pages;
 mod people;
+mod preflight;
 mod pulls;
 mod refusal;
 mod review_refusal;
@@ -29,12 +33,17 @@ mod wire_reviews;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use url::Url;
 
+pub use self::discovery::{Facts, Listed, PullFacts, Wanted};
+pub use self::gate::Gate;
+pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
@@ -81,7 +90,7 @@ pub struct GitHubForge {
     server_url: Url,
     http: reqwest::Client,
     token: SecretString,
-    viewer: OnceCell<Option<Account>>,
+    viewer: Arc<OnceCell<Option<Account>>>,
 }
 
 impl GitHubForge {
@@ -101,7 +110,20 @@ impl GitHubForge {
         }
         let GitHubOptions { api_url, graphql_url, server_url, token, http, pace } = options;
         let api = Api::new(http.clone(), api_url, graphql_url, token.clone(), Limiter::new(pace));
-        Ok(GitHubForge { api, server_url, http, token, viewer: OnceCell::new() })
+        Ok(GitHubForge { api, server_url, http, token, viewer: Arc::default() })
+    }
+
+    /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
+    /// too) passes this gate right before it is sent, and the gate is told about rate limits.
+    #[must_use]
+    pub fn gated(&self, gate: Gate) -> GitHubForge {
+        GitHubForge {
+            api: self.api.gated(gate),
+            server_url: self.server_url.clone(),
+            http: self.http.clone(),
+            token: self.token.clone(),
+            viewer: Arc::clone(&self.viewer),
+        }
     }
 
     /// Where git finds it, with our token when there is one.
@@ -275,7 +297,19 @@ impl Forge for GitHubForge {
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
         let remote = self.remote(repository, "push to")?;
-        transfer::push(remote, from, commit, branch, expected).await
+        let turn = self.api.admitted().await?;
+        let gate = self.api.gate.clone();
+        // The wait for a slot is over before the connection is opened; what is asked right before
+        // the pack goes out takes no time, except for another attempt.
+        let permit = move |attempt: u32| -> BoxFuture<'static, Result<(), ForgeError>> {
+            let gate = gate.clone();
+            Box::pin(
+                async move { if attempt == 1 { gate.check().await } else { gate.ask().await } },
+            )
+        };
+        let pushed = transfer::push(remote, from, commit, branch, expected, permit).await;
+        Limiter::written(turn);
+        pushed
     }
 
     async fn pull_request(

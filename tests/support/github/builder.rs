@@ -6,6 +6,7 @@ use patchwright::forge::Role;
 
 use super::fault::Fault;
 use super::git;
+use super::pace::Pace;
 use super::server::Server;
 use super::world::{Issue, Limits, Repository, Token, User, World, entries};
 use crate::support::git_http::GitState;
@@ -30,6 +31,9 @@ impl GitHub {
             tokens: BTreeMap::new(),
             repositories: Vec::new(),
             faults: Vec::new(),
+            faults_in: Vec::new(),
+            troubled: BTreeMap::new(),
+            pace: Pace::new(),
             requests: Vec::new(),
             violations: Vec::new(),
             limited_until: None,
@@ -38,6 +42,11 @@ impl GitHub {
             git: GitState::new(git_root.path()),
             git_root,
             limits: Limits::default(),
+            app: None,
+            clock: None,
+            sites: Vec::new(),
+            deliveries: Vec::new(),
+            outbox: Vec::new(),
             logs_address: None,
             logs_read: Vec::new(),
         };
@@ -118,6 +127,11 @@ impl GitHub {
             former_names: Vec::new(),
             private: false,
             archived: false,
+            disabled: false,
+            blocked: None,
+            template: false,
+            topics: Vec::new(),
+            language: None,
             has_issues: true,
             has_drafts: true,
             actions_may_open_pulls: true,

@@ -18,14 +18,19 @@
 #![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
 #![allow(clippy::too_many_arguments, clippy::unnecessary_wraps, reason = "brevity in a test world")]
 
+mod app;
 mod builder;
+mod builder_fleet;
 mod builder_pulls;
 mod conversation;
 mod diff;
 mod events;
 mod fault;
 mod git;
+mod hooks;
+mod of;
 mod openapi;
+mod pace;
 mod people;
 mod routes;
 mod seen;
@@ -33,9 +38,11 @@ mod seen_reviews;
 mod server;
 mod shape;
 mod shape_review;
+mod troubles;
 mod world;
 
 pub(crate) use builder::{GitHub, TOKEN};
+pub(crate) use builder_fleet::fleet_name;
 pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};
@@ -48,4 +55,11 @@ pub(crate) use {
     events::Event,
     openapi::webhooks,
     seen_reviews::{ReviewCommentSeen, ReviewSeen, ThreadSeen},
+};
+#[allow(unused_imports, reason = "what tests may name")]
+pub(crate) use {
+    hooks::{Delivery, Hook, Sent, Signing, signature},
+    of::Of,
+    pace::{Ceiling, Pace, Report as PaceReport},
+    troubles::Trouble,
 };

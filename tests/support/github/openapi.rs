@@ -100,7 +100,9 @@ impl Description {
             .map(|parameter| self.resolve(parameter))
             .filter(|parameter| parameter["in"] == "query")
             .collect();
-        for (name, text) in query {
+        // The links of this list have a cursor, which the description leaves out.
+        let has_cursor = operation.name == "get /repos/{owner}/{repo}/issues";
+        for (name, text) in query.iter().filter(|(name, _)| !has_cursor || name != "after") {
             let parameter = parameters
                 .iter()
                 .find(|parameter| parameter["name"] == **name)
@@ -299,6 +301,11 @@ fn null_after_all(doc: &mut Value) {
         .iter()
         .flat_map(|schema| lines.map(|field| format!("{schema}/properties/{field}")))
         .collect();
+    // The account of an installation is a user or an enterprise; in the list it would be both.
+    let listed = "/paths/~1app~1installations/get/responses/200/content/application~1json/schema";
+    if let Some(schema) = doc.pointer_mut(&format!("{listed}/items")) {
+        *schema = json!({"$ref": "#/components/schemas/installation"});
+    }
     for schema in ["pull-request", "pull-request-simple"] {
         places.push(format!("{schema}/properties/head/properties/repo"));
     }

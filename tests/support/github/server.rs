@@ -15,6 +15,7 @@ use sha1::{Digest, Sha1};
 
 use super::builder::TOKEN;
 use super::fault::{Fault, Kind};
+use super::hooks;
 use super::openapi::{description, pairs};
 use super::routes::{self, Answer, Request};
 use super::shape::Base;
@@ -127,6 +128,10 @@ async fn follow_branches(
     request: HttpRequest,
     next: axum::middleware::Next,
 ) -> Response<Body> {
+    if request.method() == "POST" && request.uri().path().ends_with("/git-receive-pack") {
+        lock(&world).pace.pushed();
+    }
+    lock(&world).drop_ended_tokens();
     lock(&world).sync_pulls();
     let answer = next.run(request).await;
     lock(&world).sync_pulls();
@@ -153,9 +158,11 @@ async fn serve_log(State(world): State<Shared>, request: HttpRequest) -> Respons
 }
 
 async fn serve(
-    State((world, address)): State<(Shared, SocketAddr)>,
+    State((shared, address)): State<(Shared, SocketAddr)>,
     request: HttpRequest,
 ) -> Response<Body> {
+    let world = shared.clone();
+    let arrived = Instant::now();
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 30).await.unwrap_or_default();
     let path = parts.uri.path().to_owned();
@@ -171,8 +178,9 @@ async fn serve(
         tokio::time::sleep(delay).await;
     }
     let mut world = lock(&world);
-    let (answer, cut) = api(&mut world, address, &parts, &body);
+    let (answer, cut) = api(&mut world, (address, arrived), &parts, &body);
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    send_later(&shared, std::mem::take(&mut world.outbox));
     world.requests.push(Recorded {
         method: parts.method.to_string(),
         path: format!("{path}{query}"),
@@ -181,6 +189,14 @@ async fn serve(
     });
     drop(world);
     if cut { cut_off() } else { respond(&parts.headers, answer) }
+}
+
+/// Deliveries that somebody asked for.
+fn send_later(world: &Shared, deliveries: Vec<u64>) {
+    for id in deliveries {
+        let world = world.clone();
+        tokio::spawn(async move { hooks::transmit(&world, id, hooks::Signing::Right).await });
+    }
 }
 
 fn lock(world: &Shared) -> MutexGuard<'_, World> {
@@ -228,7 +244,7 @@ fn respond(asked: &axum::http::HeaderMap, answer: Answer) -> Response<Body> {
 /// The answer, and whether the connection breaks instead of giving it.
 fn api(
     world: &mut World,
-    address: SocketAddr,
+    (address, arrived): (SocketAddr, Instant),
     parts: &axum::http::request::Parts,
     body: &Bytes,
 ) -> (Answer, bool) {
@@ -246,14 +262,16 @@ fn api(
     {
         return (Answer::problem(400, "The API version is not supported."), false);
     }
-    let token = match viewer(world, &parts.headers) {
+    world.drop_ended_tokens();
+    let token = match viewer(world, &parts.headers, &path) {
         Ok(token) => token,
         Err(answer) => return (answer, false),
     };
     world.sync_pulls();
     let prefix = ["/api/v3", "/api"].into_iter().find(|prefix| path.starts_with(prefix));
     let prefix = prefix.unwrap_or_default();
-    let base = Base { server: format!("http://{address}"), prefix: prefix.to_owned() };
+    let server = format!("http://{address}");
+    let base = Base { server, prefix: prefix.to_owned(), viewer: token.clone() };
     let segments = path[prefix.len()..].trim_start_matches('/').split('/').map(decode).collect();
     let body: Option<Value> = if body.is_empty() {
         None
@@ -263,6 +281,9 @@ fn api(
             Err(_) => return (Answer::problem(400, "Problems parsing JSON"), false),
         }
     };
+    if let Some(answer) = world.pace.arrive(arrived, &token.login, &method, &path, body.as_ref()) {
+        return (answer, false);
+    }
     let query = pairs(parts.uri.query().unwrap_or_default());
     let accept = parts.headers.get("accept").and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default().to_owned();
@@ -301,10 +322,12 @@ fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool
         }
         Some(Kind::Primary { reset_in, window }) => {
             world.limited_until = Some(Instant::now() + *window);
+            world.pace.told(&request.login, *reset_in);
             return (Answer::primary(*reset_in), false);
         }
         Some(Kind::Secondary { retry_after, window }) => {
             world.limited_until = Some(Instant::now() + *window);
+            world.pace.told(&request.login, retry_after.unwrap_or(60));
             return (Answer::secondary(*retry_after), false);
         }
         _ => {
@@ -332,6 +355,9 @@ fn take_fault(
     path: &str,
     which: impl Fn(&Fault) -> bool,
 ) -> Option<Kind> {
+    if let Some(kind) = world.take_fault_in(method, path, &which) {
+        return Some(kind);
+    }
     let place = world.faults.iter().position(|fault| {
         fault.method == method && path.contains(fault.path) && fault.times > 0 && which(fault)
     })?;
@@ -340,11 +366,18 @@ fn take_fault(
 }
 
 /// Whose token it is. Without one, nobody's: anonymous reading is allowed.
-fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<Token, Answer> {
+fn viewer(world: &World, headers: &axum::http::HeaderMap, path: &str) -> Result<Token, Answer> {
     let Some(header) = headers.get("authorization").and_then(|value| value.to_str().ok()) else {
         return Ok(Token::default());
     };
     let token = header.split_once(' ').map_or("", |(_, token)| token);
+    // What only an App may ask.
+    let of_app = path.trim_start_matches("/api/v3").starts_with("/app")
+        || (path.ends_with("/installation") && !path.contains("/contents/"));
+    if of_app && token.matches('.').count() == 2 {
+        world.check_jwt(token)?;
+        return Ok(Token { is_app: true, ..Token::default() });
+    }
     let known = world.tokens.get(token).cloned();
     known.ok_or_else(|| Answer::problem(401, "Bad credentials"))
 }

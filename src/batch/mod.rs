@@ -1,0 +1,31 @@
+//! Many repositories: campaigns, and the jobs that work them off.
+//!
+//! `patchwright batch run` in short: [`campaign`] is read, [`select`] finds repositories, [`plan`] says
+//! what is done with each, [`drive`] adds targets and opens waves, [`worker`] claims jobs and runs
+//! [`target`] (an agent run that ends with a stored change) and [`publish`] (the stored change becomes
+//! one pull request, at the pace that GitHub allows). Every job is held by a [`lease`]; a worker that
+//! has lost one stops the run and writes nothing more, on the forge neither.
+
+pub mod campaign;
+mod check;
+pub mod close;
+pub mod cron;
+mod decide;
+pub mod drive;
+mod estimate;
+pub mod fleet;
+pub mod lease;
+pub mod overlay;
+pub mod pace;
+pub mod plan;
+pub mod publish;
+mod reader;
+pub mod refresh;
+pub mod select;
+pub mod stored;
+pub mod target;
+mod template;
+pub mod track;
+pub mod waves;
+pub mod window;
+pub mod worker;

@@ -1,0 +1,3 @@
+//! `patchwright serve`: webhooks in, work done, pages out.
+
+pub mod deliver;
