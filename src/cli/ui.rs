@@ -7,9 +7,12 @@
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::clock::Clock;
 use crate::redact::Redactor;
 use crate::report::annotations;
+use crate::telemetry;
 
 /// How much to say on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +88,7 @@ impl Ui {
 
     fn talk(self, text: &str) {
         let text = annotations::safe_log(&self.redact(text));
+        let text = if telemetry::is_json() { as_json(&text) } else { text };
         // A closed stderr must not end the run.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
@@ -93,4 +97,10 @@ impl Ui {
         let mut stdout = std::io::stdout().lock();
         let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
     }
+}
+
+/// A line of talk beside a log of JSON lines.
+fn as_json(text: &str) -> String {
+    let at = Clock::default().now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text }).to_string()
 }

@@ -30,6 +30,9 @@ pub const SECRET_NAMES: &[&str] = &[
     "GOOGLE_API_KEY",
     "OPENROUTER_API_KEY",
     "PATCHWRIGHT_WEBHOOK_SECRET",
+    "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS",
+    "PATCHWRIGHT_DASHBOARD_TOKEN",
+    "PATCHWRIGHT_APP_PRIVATE_KEY",
     "PATCHWRIGHT_API_KEY",
     "ACTIONS_RUNTIME_TOKEN",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
@@ -67,6 +70,13 @@ impl Env {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// The same with one more variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Env {
+        self.values.insert(name.to_owned(), value.into());
+        self
+    }
+
     /// A secret variable; line ends around it (a common pasting mistake) are dropped.
     pub fn secret(&self, name: &str) -> Option<SecretString> {
         self.var(name).map(|value| SecretString::from(value.trim().to_owned()))
@@ -75,6 +85,11 @@ impl Env {
     /// `GITHUB_TOKEN`, or `GH_TOKEN` as the GitHub CLI calls it.
     pub fn github_token(&self) -> Option<SecretString> {
         self.secret("GITHUB_TOKEN").or_else(|| self.secret("GH_TOKEN"))
+    }
+
+    /// There is a token for GitHub, or an App that mints them.
+    pub fn has_github(&self) -> bool {
+        self.github_token().is_some() || self.var("PATCHWRIGHT_APP_ID").is_some()
     }
 
     /// The API's base URL without a final slash.
@@ -120,6 +135,11 @@ impl Env {
             (None, None) => PathBuf::from("/var/tmp"),
         };
         base.join("patchwright")
+    }
+
+    /// `PATCHWRIGHT_LOG_FORMAT=json`: everything on stderr is one JSON object a line.
+    pub fn logs_json(&self) -> bool {
+        self.var("PATCHWRIGHT_LOG_FORMAT") == Some("json")
     }
 
     /// `PATCHWRIGHT_TIME_SCALE`: what waits between requests and attempts are multiplied by, 0 to 1.
