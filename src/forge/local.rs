@@ -307,7 +307,7 @@ impl Forge for LocalForge {
     ) -> Result<PushOutcome, ForgeError> {
         self.writable(&repository.id, "push")?;
         let remote = Remote::local(&self.repository_path());
-        transfer::push(remote, from, commit, branch, expected).await
+        transfer::push(remote, from, commit, branch, expected, transfer::permitted).await
     }
 
     async fn pull_request(

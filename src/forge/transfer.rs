@@ -4,7 +4,10 @@
 //! Called by both forges. What a remote is, and how tokens travel, is the business of [`crate::git`].
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 use url::Url;
 
 use super::ForgeError;
@@ -24,17 +27,39 @@ pub(super) async fn fetch(
     git::blocking(work).await.map_err(|err| in_our_words(&name, "read", err))
 }
 
-/// Pushes one commit to one branch.
+/// Pushes one commit to one branch. `permit` is asked right before the pack of each attempt is sent;
+/// what it refuses with is the error.
 pub(super) async fn push(
     remote: Remote,
     from: &Path,
     commit: Oid,
     branch: &str,
     expected: Option<Oid>,
+    permit: impl Fn(u32) -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
 ) -> Result<PushOutcome, ForgeError> {
     let (name, from, branch) = (remote.name(), from.to_owned(), branch.to_owned());
-    let work = move || git::push::push(&Repo::open(&from)?, &remote, commit, &branch, expected);
-    git::blocking(work).await.map_err(|err| in_our_words(&name, "push to", err))
+    let (runtime, refusal) = (Handle::current(), Arc::new(Mutex::new(None)));
+    let kept = Arc::clone(&refusal);
+    let work = move || {
+        let ask = |attempt| {
+            runtime.block_on(permit(attempt)).map_err(|err| {
+                let message = err.to_string();
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(err);
+                GitError::Unacceptable(message)
+            })
+        };
+        git::push::push_when(&Repo::open(&from)?, &remote, commit, &branch, expected, &ask)
+    };
+    let pushed = git::blocking(work).await;
+    match refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(refusal) => Err(refusal),
+        None => pushed.map_err(|err| in_our_words(&name, "push to", err)),
+    }
+}
+
+/// For forges that let every push through.
+pub(super) fn permitted(_attempt: u32) -> BoxFuture<'static, Result<(), ForgeError>> {
+    Box::pin(async { Ok(()) })
 }
 
 /// The same trouble as an error of the forge. `verb` is what was being done to the remote.

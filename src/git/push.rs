@@ -30,6 +30,22 @@ pub fn push(
     branch: &str,
     expected: Option<Oid>,
 ) -> Result<PushOutcome, GitError> {
+    push_when(repo, remote, commit, branch, expected, &|_| Ok(()))
+}
+
+/// The same; `permit` is asked with the number of the attempt (from 1) right before its pack is sent,
+/// and what it refuses with ends the push.
+///
+/// # Errors
+/// As [`push`], and what `permit` gave.
+pub fn push_when(
+    repo: &Repo,
+    remote: &Remote,
+    commit: Oid,
+    branch: &str,
+    expected: Option<Oid>,
+    permit: &dyn Fn(u32) -> Result<(), GitError>,
+) -> Result<PushOutcome, GitError> {
     let reference = format!("refs/heads/{branch}");
     if branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
         return Err(GitError::Unacceptable("the branch has an invalid name".to_owned()));
@@ -37,10 +53,11 @@ pub fn push(
     let lease = Lease { commit, reference, expected };
     let pack = pack(&repo.git()?, commit)?;
     if let Some(path) = remote.local_path() {
+        permit(1)?;
         return lease.push_to_folder(path, &pack);
     }
     for attempt in 1.. {
-        let error = match lease.push_over_http(remote, &pack) {
+        let error = match lease.push_over_http(remote, &pack, &|| permit(attempt)) {
             Err(error @ (GitError::Transport(_) | GitError::Rejected { .. })) => error,
             result => return result,
         };
@@ -77,7 +94,12 @@ impl Lease {
         })
     }
 
-    fn push_over_http(&self, remote: &Remote, pack: &[u8]) -> Result<PushOutcome, GitError> {
+    fn push_over_http(
+        &self,
+        remote: &Remote,
+        pack: &[u8],
+        permit: &dyn Fn() -> Result<(), GitError>,
+    ) -> Result<PushOutcome, GitError> {
         remote.run(|url| {
             let mut handle = git2::Remote::create_detached(url)?;
             let connection = handle.connect_auth(Direction::Push, None, None)?;
@@ -86,6 +108,7 @@ impl Lease {
             if let Some(outcome) = self.check(actual.map(|head| Oid(head.oid())))? {
                 return Ok(outcome);
             }
+            permit()?;
             let answer = receive_pack(&self.request(pack))?;
             self.read(&answer)?;
             Ok(PushOutcome::Pushed)

@@ -55,6 +55,7 @@ impl GitHubForge {
                 message: format!("cannot {action}: the repository has no draft pull requests"),
             },
             Ok(answer) => self.api.refused(&call, &answer.errors),
+            Err(err @ ForgeError::Fenced { .. }) => return Err(err),
             Err(err) => err,
         };
         // Done all the same, by an attempt whose answer was lost or by somebody else.

@@ -18,6 +18,8 @@ type Tell = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 #[derive(Clone)]
 pub struct Gate {
     ask: Arc<Ask>,
+    read: Arc<Ask>,
+    check: Arc<Ask>,
     tell: Arc<Tell>,
 }
 
@@ -28,7 +30,8 @@ impl Gate {
         ask: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
         tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Gate {
-        Gate { ask: Arc::new(ask), tell: Arc::new(tell) }
+        let open: Arc<Ask> = Arc::new(|| Box::pin(async { Ok(()) }));
+        Gate { ask: Arc::new(ask), read: Arc::clone(&open), check: open, tell: Arc::new(tell) }
     }
 
     /// Lets everything through.
@@ -36,8 +39,35 @@ impl Gate {
         Gate::new(|| Box::pin(async { Ok(()) }), |_| Box::pin(async {}))
     }
 
+    /// `read` returns when a read may go out, or refuses it.
+    #[must_use]
+    pub fn with_reads(
+        self,
+        read: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+    ) -> Gate {
+        Gate { read: Arc::new(read), ..self }
+    }
+
+    /// `check` is asked once more at the last moment of a write that is prepared for long after it was
+    /// let through: a push. It answers without waiting.
+    #[must_use]
+    pub fn with_check(
+        self,
+        check: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+    ) -> Gate {
+        Gate { check: Arc::new(check), ..self }
+    }
+
     pub(super) async fn ask(&self) -> Result<(), ForgeError> {
         (self.ask)().await
+    }
+
+    pub(super) async fn read(&self) -> Result<(), ForgeError> {
+        (self.read)().await
+    }
+
+    pub(super) async fn check(&self) -> Result<(), ForgeError> {
+        (self.check)().await
     }
 
     pub(super) async fn tell(&self, wait: Duration) {

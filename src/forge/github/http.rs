@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -17,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::limits::{self, Limit, Limiter};
+use super::gate::Gate;
+use super::limits::{self, Limit, Limiter, WriteTurn};
 use super::refusal;
 use crate::forge::ForgeError;
 
@@ -31,6 +33,7 @@ const API_VERSION: &str = "2022-11-28";
 const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
 
 /// The API of one GitHub, and who we are there.
+#[derive(Clone)]
 pub(super) struct Api {
     http: reqwest::Client,
     /// Ends in `/`, for example `https://ghe.example.com/api/v3/`.
@@ -38,7 +41,8 @@ pub(super) struct Api {
     /// `https://ghe.example.com/api/graphql`.
     pub(super) graphql: Url,
     token: SecretString,
-    pub(super) limiter: Limiter,
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) gate: Gate,
 }
 
 /// One request, and the words for its failure.
@@ -105,6 +109,20 @@ pub(super) enum Written {
     Lost(ForgeError),
 }
 
+/// Why there is no answer.
+enum NoAnswer {
+    /// Nothing was sent: a limit that lasts too long, or the gate said no.
+    NotSent(ForgeError),
+    /// What went wrong on the way.
+    Broken(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(message: String) -> NoAnswer {
+        NoAnswer::Broken(message)
+    }
+}
+
 impl Api {
     pub(super) fn new(
         http: reqwest::Client,
@@ -113,12 +131,18 @@ impl Api {
         token: SecretString,
         limiter: Limiter,
     ) -> Api {
+        let limiter = Arc::new(limiter);
         if !root.path().ends_with('/') {
             root.set_path(&format!("{}/", root.path()));
         }
         root.set_query(None);
         root.set_fragment(None);
-        Api { http, root, graphql, token, limiter }
+        Api { http, root, graphql, token, limiter, gate: Gate::open() }
+    }
+
+    /// The same API behind a gate.
+    pub(super) fn gated(&self, gate: Gate) -> Api {
+        Api { gate, ..self.clone() }
     }
 
     pub(super) fn host(&self) -> String {
@@ -152,13 +176,16 @@ impl Api {
     pub(super) async fn write(&self, call: &Call) -> Result<Written, ForgeError> {
         for _ in 0..LIMIT_WAITS {
             let turn = self.limiter.write_turn().await;
-            let answer = self.send(call).await;
+            let answer = self.send(call, true).await;
             Limiter::written(turn);
             let reply = match answer {
                 Ok(reply) => reply,
-                Err(message) => return Ok(Written::Lost(self.unavailable(message))),
+                Err(NoAnswer::NotSent(err)) => return Err(err),
+                Err(NoAnswer::Broken(message)) => {
+                    return Ok(Written::Lost(self.unavailable(message)));
+                }
             };
-            if self.wait_for_limit(call, &reply)? {
+            if self.wait_for_limit(call, &reply).await? {
                 continue;
             }
             return Ok(if reply.status.is_server_error() {
@@ -223,8 +250,8 @@ impl Api {
         let mut failures = 0;
         let mut limits = 0;
         loop {
-            let err = match self.send(call).await {
-                Ok(reply) if self.wait_for_limit(call, &reply)? => {
+            let err = match self.send(call, false).await {
+                Ok(reply) if self.wait_for_limit(call, &reply).await? => {
                     limits += 1;
                     if limits >= LIMIT_WAITS {
                         return Err(still_limited());
@@ -233,7 +260,8 @@ impl Api {
                 }
                 Ok(reply) if !reply.status.is_server_error() => return Ok(reply),
                 Ok(reply) => self.broken(&reply),
-                Err(message) => self.unavailable(message),
+                Err(NoAnswer::NotSent(err)) => return Err(err),
+                Err(NoAnswer::Broken(message)) => self.unavailable(message),
             };
             failures += 1;
             if failures >= ATTEMPTS {
@@ -244,7 +272,7 @@ impl Api {
     }
 
     /// True when the answer was a rate limit: everybody waits now, and the caller asks again.
-    fn wait_for_limit(&self, call: &Call, reply: &Reply) -> Result<bool, ForgeError> {
+    async fn wait_for_limit(&self, call: &Call, reply: &Reply) -> Result<bool, ForgeError> {
         let limit = if call.path == self.graphql.as_str() {
             limits::limit_in_graphql(reply.status, &reply.headers, &reply.body)
         } else {
@@ -258,21 +286,46 @@ impl Api {
             Some(Limit::For(wait)) => wait,
             Some(Limit::Unexplained) => self.limiter.unexplained_wait(),
         };
-        if wait > self.limiter.pace().patience {
-            return Err(ForgeError::RateLimited { until: in_words(wait) });
-        }
         self.limiter.close_for(wait);
+        self.gate.tell(wait).await;
+        if wait > self.limiter.pace().patience {
+            return Err(limited(wait));
+        }
         Ok(true)
     }
 
-    /// One request and, within the API, one redirect. `Err` is what went wrong on the way.
-    async fn send(&self, call: &Call) -> Result<Reply, String> {
-        self.limiter.open().await;
+    /// The turn to write, let through by the gate. For writes that are not a [`Call`].
+    pub(super) async fn admitted(&self) -> Result<WriteTurn<'_>, ForgeError> {
+        let turn = self.limiter.write_turn().await;
+        self.pass(true).await?;
+        Ok(turn)
+    }
+
+    /// Returns when the request may be sent at once.
+    pub(super) async fn pass(&self, write: bool) -> Result<(), ForgeError> {
+        loop {
+            self.limiter.open().await.map_err(limited)?;
+            if write {
+                self.gate.ask().await?;
+            } else {
+                self.gate.read().await?;
+            }
+            // Somebody may have been told to wait while the gate let us wait.
+            if self.limiter.closed_for().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One request and, within the API, one redirect. The gate is asked before each.
+    async fn send(&self, call: &Call, write: bool) -> Result<Reply, NoAnswer> {
+        self.pass(write).await.map_err(NoAnswer::NotSent)?;
         let reply = self.exchange(call, &call.path).await?;
         let moved = call.tail.is_none() && matches!(reply.status.as_u16(), 301 | 302 | 307 | 308);
         let target = reply.headers.get(LOCATION).and_then(|to| to.to_str().ok());
         match target.map(|to| self.below_root(to)) {
             Some(Ok(path)) if moved => {
+                self.pass(write).await.map_err(NoAnswer::NotSent)?;
                 let reply = self.exchange(call, &path).await?;
                 Ok(Reply { redirected: true, ..reply })
             }
@@ -418,8 +471,9 @@ fn still_limited() -> ForgeError {
     ForgeError::RateLimited { until: format!("later; {LIMIT_WAITS} waits were not enough") }
 }
 
-fn in_words(wait: Duration) -> String {
-    format!("{} minutes from now", wait.as_secs().div_ceil(60))
+fn limited(wait: Duration) -> ForgeError {
+    let minutes = wait.as_secs().div_ceil(60);
+    ForgeError::RateLimited { until: format!("{minutes} minutes from now") }
 }
 
 /// One path segment, everything but unreserved characters escaped.

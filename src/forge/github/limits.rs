@@ -1,5 +1,6 @@
 //! GitHub's limits on how often: one [`Limiter`] for all requests of a process, so that when one
 //! caller is told to wait, every caller waits; and writes go one at a time with a gap between them.
+//! Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
 //!
 //! Called by [`super::http`] only. It knows when to wait, not what is being asked.
 
@@ -14,6 +15,9 @@ use tokio::sync::{Mutex, MutexGuard};
 const SECONDARY_WAIT: Duration = Duration::from_mins(1);
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+
+/// No answer keeps us from asking for longer than this.
+const LONGEST_CLOSED: Duration = Duration::from_hours(24);
 
 /// How patient and how fast we are.
 #[derive(Clone, Copy, Debug)]
@@ -69,19 +73,28 @@ impl Limiter {
     }
 
     /// Returns when nobody has been told to wait any more.
-    pub(super) async fn open(&self) {
-        loop {
-            let closed_until = self.lock().closed_until;
-            match closed_until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(left) if !left.is_zero() => tokio::time::sleep(left).await,
-                _ => return,
+    ///
+    /// # Errors
+    /// With how long it still lasts (unscaled), when that is longer than anybody waits.
+    pub(super) async fn open(&self) -> Result<(), Duration> {
+        while let Some(left) = self.closed_for() {
+            if left > self.scaled(self.pace.patience) {
+                return Err(left.div_f64(self.pace.scale.max(f64::EPSILON)));
             }
+            tokio::time::sleep(left).await;
         }
+        Ok(())
+    }
+
+    /// How long everybody has to wait from now, scaled; `None` when nobody has to.
+    pub(super) fn closed_for(&self) -> Option<Duration> {
+        let until = self.lock().closed_until?;
+        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
     /// Everybody waits for at least `wait` (unscaled) from now.
     pub(super) fn close_for(&self, wait: Duration) {
-        let until = Instant::now() + self.scaled(wait);
+        let until = Instant::now() + self.scaled(wait.min(LONGEST_CLOSED));
         let mut state = self.lock();
         state.closed_until = Some(state.closed_until.map_or(until, |other| other.max(until)));
     }

@@ -30,8 +30,10 @@ mod wire_reviews;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use url::Url;
@@ -83,7 +85,7 @@ pub struct GitHubForge {
     server_url: Url,
     http: reqwest::Client,
     token: SecretString,
-    viewer: OnceCell<Option<Account>>,
+    viewer: Arc<OnceCell<Option<Account>>>,
 }
 
 impl GitHubForge {
@@ -103,7 +105,20 @@ impl GitHubForge {
         }
         let GitHubOptions { api_url, graphql_url, server_url, token, http, pace } = options;
         let api = Api::new(http.clone(), api_url, graphql_url, token.clone(), Limiter::new(pace));
-        Ok(GitHubForge { api, server_url, http, token, viewer: OnceCell::new() })
+        Ok(GitHubForge { api, server_url, http, token, viewer: Arc::default() })
+    }
+
+    /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
+    /// too) passes this gate right before it is sent, and the gate is told about rate limits.
+    #[must_use]
+    pub fn gated(&self, gate: Gate) -> GitHubForge {
+        GitHubForge {
+            api: self.api.gated(gate),
+            server_url: self.server_url.clone(),
+            http: self.http.clone(),
+            token: self.token.clone(),
+            viewer: Arc::clone(&self.viewer),
+        }
     }
 
     /// Where git finds it, with our token when there is one.
@@ -277,7 +292,19 @@ impl Forge for GitHubForge {
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
         let remote = self.remote(repository, "push to")?;
-        transfer::push(remote, from, commit, branch, expected).await
+        let turn = self.api.admitted().await?;
+        let gate = self.api.gate.clone();
+        // The wait for a slot is over before the connection is opened; what is asked right before
+        // the pack goes out takes no time, except for another attempt.
+        let permit = move |attempt: u32| -> BoxFuture<'static, Result<(), ForgeError>> {
+            let gate = gate.clone();
+            Box::pin(async move {
+                if attempt == 1 { gate.check().await } else { gate.ask().await }
+            })
+        };
+        let pushed = transfer::push(remote, from, commit, branch, expected, permit).await;
+        Limiter::written(turn);
+        pushed
     }
 
     async fn pull_request(
