@@ -7,10 +7,12 @@
 //! which request may be sent twice, whose limit everybody waits for, where a page link may lead.
 
 mod answers;
+mod app;
 mod body;
 mod check_runs;
 mod checks;
 mod comments;
+mod deliveries;
 mod drafts;
 mod gate;
 mod graphql;
@@ -25,6 +27,7 @@ mod refusal;
 mod review_refusal;
 mod reviews;
 mod threads;
+mod token;
 mod wire;
 mod wire_reviews;
 
@@ -34,15 +37,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use tokio::sync::OnceCell;
 use url::Url;
 
+pub use self::app::Key as AppKey;
+pub use self::deliveries::{HookDelivery, HookSource};
 pub use self::gate::Gate;
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
+use self::app::App;
 use self::limits::Limiter;
+use self::token::{Scope, Token};
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
@@ -84,7 +91,6 @@ pub struct GitHubForge {
     api: Api,
     server_url: Url,
     http: reqwest::Client,
-    token: SecretString,
     viewer: Arc<OnceCell<Option<Account>>>,
 }
 
@@ -94,6 +100,27 @@ impl GitHubForge {
     /// # Errors
     /// When an address is not `http` or `https`, or has credentials in it.
     pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
+        let token = Token::Fixed(options.token.clone());
+        GitHubForge::with_token(options, token)
+    }
+
+    /// GitHub as an App sees it where it is installed, with tokens that are minted when they are
+    /// needed. The token of the options is not used.
+    ///
+    /// # Errors
+    /// As [`GitHubForge::new`].
+    pub fn of_app(options: GitHubOptions, key: AppKey) -> Result<GitHubForge, ForgeError> {
+        let itself = Api::new(
+            options.http.clone(),
+            options.api_url.clone(),
+            options.graphql_url.clone(),
+            Token::AppItself(Arc::new(key)),
+            Limiter::new(options.pace),
+        );
+        GitHubForge::with_token(options, Token::Installed(App::new(itself), None))
+    }
+
+    fn with_token(options: GitHubOptions, token: Token) -> Result<GitHubForge, ForgeError> {
         for url in [&options.api_url, &options.graphql_url, &options.server_url] {
             let plain = url.username().is_empty() && url.password().is_none();
             if !matches!(url.scheme(), "http" | "https") || !plain {
@@ -103,28 +130,49 @@ impl GitHubForge {
                 });
             }
         }
-        let GitHubOptions { api_url, graphql_url, server_url, token, http, pace } = options;
-        let api = Api::new(http.clone(), api_url, graphql_url, token.clone(), Limiter::new(pace));
-        Ok(GitHubForge { api, server_url, http, token, viewer: Arc::default() })
+        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace } = options;
+        let api = Api::new(http.clone(), api_url, graphql_url, token, Limiter::new(pace));
+        Ok(GitHubForge { api, server_url, http, viewer: Arc::default() })
+    }
+
+    /// The same GitHub for work on one repository: an App's requests all carry a token for that
+    /// repository, of the installation that is named.
+    #[must_use]
+    pub fn scoped(&self, repository: &RepositoryId, installation: Option<u64>) -> GitHubForge {
+        let Token::Installed(app, _) = &self.api.token else { return self.with_api(self.api.clone()) };
+        let scope = Scope::Repository(repository.clone(), installation);
+        let token = Token::Installed(Arc::clone(app), Some(scope));
+        self.with_api(Api { token, ..self.api.clone() })
+    }
+
+    fn with_api(&self, api: Api) -> GitHubForge {
+        GitHubForge {
+            api,
+            server_url: self.server_url.clone(),
+            http: self.http.clone(),
+            viewer: Arc::clone(&self.viewer),
+        }
+    }
+
+    /// The App that we are, when we are one.
+    fn app(&self) -> Option<&App> {
+        match &self.api.token {
+            Token::Installed(app, _) => Some(app),
+            Token::Fixed(_) | Token::AppItself(_) => None,
+        }
     }
 
     /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
     /// too) passes this gate right before it is sent, and the gate is told about rate limits.
     #[must_use]
     pub fn gated(&self, gate: Gate) -> GitHubForge {
-        GitHubForge {
-            api: self.api.gated(gate),
-            server_url: self.server_url.clone(),
-            http: self.http.clone(),
-            token: self.token.clone(),
-            viewer: Arc::clone(&self.viewer),
-        }
+        self.with_api(self.api.gated(gate))
     }
 
     /// Where git finds it, with our token when there is one.
-    fn remote(&self, repository: &Repository, verb: &str) -> Result<Remote, ForgeError> {
+    async fn remote(&self, repository: &Repository, verb: &str) -> Result<Remote, ForgeError> {
         let url = format!("{}.git", self.page_of(&repository.id));
-        let token = (!self.token.expose_secret().is_empty()).then(|| self.token.clone());
+        let token = self.api.token.for_git(&repository.id).await?;
         Remote::http(&self.http, &url, token.map(Credentials::token))
             .map_err(|err| transfer::in_our_words(&url, verb, err))
     }
@@ -280,7 +328,18 @@ impl Forge for GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        transfer::fetch(self.remote(repository, "read")?, into, refs, depth).await
+        let token = self.api.token.for_git(&repository.id).await?;
+        let remote = self.remote(repository, "read").await?;
+        match (transfer::fetch(remote, into, refs, depth).await, token) {
+            // A token that has ended meanwhile.
+            (Err(ForgeError::Authentication { .. }), Some(token))
+                if self.api.token.refused(&token, None).await =>
+            {
+                let remote = self.remote(repository, "read").await?;
+                transfer::fetch(remote, into, refs, depth).await
+            }
+            (fetched, _) => fetched,
+        }
     }
 
     async fn push(
@@ -291,7 +350,7 @@ impl Forge for GitHubForge {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        let remote = self.remote(repository, "push to")?;
+        let remote = self.remote(repository, "push to").await?;
         let turn = self.api.admitted().await?;
         let gate = self.api.gate.clone();
         // The wait for a slot is over before the connection is opened; what is asked right before
