@@ -4,8 +4,10 @@
 
 mod checks;
 mod events;
+mod fleet;
 mod graphql;
 mod reviews;
+mod search;
 
 use reqwest::Method;
 use serde_json::Value;

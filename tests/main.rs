@@ -66,6 +66,7 @@ mod review_post; // reviews on GitHub: posted once, brought up to date, handed o
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
+mod store; // the fleet's database, SQLite and PostgreSQL
 mod stops; // budgets, failures and crashes of the agent loop
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules

@@ -1,6 +1,8 @@
 //! The model server that other tests trust: it takes a right conversation on each wire without a
 //! word, and says about a wrong one what the provider says.
 
+mod conversations;
+
 use patchwright::provider::http::client;
 use patchwright::provider::item::Wire;
 use serde_json::{Value, json};

@@ -183,6 +183,8 @@ pub(crate) fn kill_when(world: &TestWorld, reached: impl Fn(&str) -> bool) {
     until(world, reached);
     child.kill().unwrap();
     world.wait(child);
+    // What it sent last may not have been read yet.
+    world.model.settle();
 }
 
 /// A run whose model is in the middle of a command when `change` happens.

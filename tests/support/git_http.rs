@@ -27,6 +27,7 @@ pub(crate) use super::git_repo::{
     symlink,
 };
 
+use super::git_quick;
 use super::git_repo::sealed;
 
 /// What a token may do.
@@ -80,6 +81,8 @@ pub(crate) struct GitState {
     private: Mutex<BTreeSet<String>>,
     archived: Mutex<BTreeSet<String>>,
     renamed: Mutex<BTreeMap<String, String>>,
+    /// Answers to everything that is asked about a repository.
+    closed: Mutex<BTreeMap<String, (u16, String)>>,
     faults: Mutex<Vec<(Step, Fault)>>,
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
@@ -96,6 +99,7 @@ impl GitState {
             private: Mutex::default(),
             archived: Mutex::default(),
             renamed: Mutex::default(),
+            closed: Mutex::default(),
             faults: Mutex::default(),
             log: Mutex::default(),
             clock: AtomicU64::new(1_700_000_000),
@@ -133,6 +137,21 @@ impl GitState {
         self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
     }
 
+    /// A former name redirects to this one.
+    pub(crate) fn redirect(&self, old: &str, new: &str) {
+        self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
+    }
+
+    /// Everything about this repository is answered so.
+    pub(crate) fn close(&self, repository: &str, status: u16, words: &str) {
+        self.closed.lock().unwrap().insert(repository.to_owned(), (status, words.to_owned()));
+    }
+
+    /// Seconds of the next commit.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.fetch_add(60, Ordering::Relaxed)
+    }
+
     /// The next request of this kind fails so; faults queue up.
     pub(crate) fn fault(&self, step: Step, fault: Fault) {
         self.faults.lock().unwrap().push((step, fault));
@@ -149,14 +168,7 @@ impl GitState {
 
     /// Creates a bare repository without commits.
     pub(crate) fn create(&self, repository: &str) {
-        let path = self.path(repository);
-        std::fs::create_dir_all(&path).unwrap();
-        git(&path, &["init", "--quiet", "--bare", "--initial-branch=main"]);
-        for setting in ["uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant"] {
-            git(&path, &["config", setting, "true"]);
-        }
-        // Heads of pull requests are read by everybody and written by nobody.
-        git(&path, &["config", "receive.hideRefs", "refs/pull"]);
+        git_quick::create(&self.path(repository));
     }
 
     /// Adds a commit with these files on top of a branch and returns its id. Files that are not
@@ -307,6 +319,10 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
     if let Some(new) = renamed {
         return moved(&format!("/{new}.git/{rest}?{query}"));
+    }
+    let closed = state.closed.lock().unwrap().get(&repository).cloned();
+    if let Some((status, words)) = closed {
+        return (StatusCode::from_u16(status).unwrap(), words).into_response();
     }
     let wanted = if pushes { Access::Write } else { Access::Read };
     if let Some(refusal) = state.refusal(&repository, wanted, &head.headers) {

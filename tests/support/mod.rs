@@ -4,12 +4,14 @@
 pub(crate) mod bench;
 pub(crate) mod docker;
 pub(crate) mod git_http;
+pub(crate) mod git_quick;
 pub(crate) mod git_repo;
 pub(crate) mod github;
 pub(crate) mod guest;
 pub(crate) mod history;
 pub(crate) mod leaks;
 pub mod model;
+pub(crate) mod postgres;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;

@@ -9,10 +9,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 mod chat;
+mod conversation;
 mod fault;
 mod gemini;
 mod messages;
 mod responses;
+mod sockets;
 mod turn;
 mod validate;
 
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::stream;
@@ -31,7 +33,11 @@ use patchwright::provider::item::Wire;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub use self::conversation::Said;
+use self::conversation::{Attempts, Decide};
 use self::fault::Fault;
+use self::sockets::{Connection, Sockets, Watched};
 use self::turn::{Ending, Shape};
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub use self::turn::{
@@ -97,22 +103,67 @@ pub struct ModelServer {
 }
 
 struct Shared {
-    script: Mutex<VecDeque<Turn>>,
+    script: Mutex<Script>,
+    attempts: Mutex<Attempts>,
     requests: Mutex<Vec<Recorded>>,
     validator: Mutex<Validator>,
 }
+
+/// Where turns come from.
+enum Script {
+    /// One after the other, whoever asks.
+    Queue(VecDeque<Turn>),
+    /// By what the request says.
+    Decided(Decide),
+}
+
+/// Asks whether all that was sent has been dealt with; no provider has such an address.
+const IDLE: &str = "/-/idle";
 
 impl ModelServer {
     /// Starts a server that answers the first request with the first turn, and so on. It runs on a
     /// thread of its own, so plain and async tests and child processes can use it.
     pub fn start(script: impl IntoIterator<Item = Turn>) -> ModelServer {
+        ModelServer::serve(Script::Queue(script.into_iter().collect()))
+    }
+
+    /// Starts a server for many conversations at once: what is answered is decided by what the
+    /// request says, never by when it came. Nothing decided fails the test.
+    pub fn deciding(decide: impl Fn(&Said) -> Option<Turn> + Send + Sync + 'static) -> ModelServer {
+        ModelServer::serve(Script::Decided(Arc::new(decide)))
+    }
+
+    /// The same with a script for each conversation, by its opening: the first turn is the model's
+    /// first in that conversation, whoever asks and however often. Errors and broken streams in a
+    /// script come once for every time that they are asked, before the turn after them.
+    pub fn conversations(
+        script: impl Fn(&Said) -> Vec<Turn> + Send + Sync + 'static,
+    ) -> ModelServer {
+        ModelServer::deciding(move |said| conversation::at(&script(said), said))
+    }
+
+    /// The same with the scripts by a word in the opening, such as a repository's name. Words end
+    /// where names end; of several that are there the first one counts.
+    pub fn by_word<W: Into<String>>(
+        scripts: impl IntoIterator<Item = (W, Vec<Turn>)>,
+    ) -> ModelServer {
+        let scripts: Vec<(String, Vec<Turn>)> =
+            scripts.into_iter().map(|(word, turns)| (word.into(), turns)).collect();
+        ModelServer::conversations(move |said| {
+            let found = scripts.iter().find(|(word, _)| said.names(word));
+            found.map(|(_, turns)| turns.clone()).unwrap_or_default()
+        })
+    }
+
+    fn serve(script: Script) -> ModelServer {
         // Not while a client with a short patience waits.
         validate::prepare();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
-            script: Mutex::new(script.into_iter().collect()),
+            script: Mutex::new(script),
+            attempts: Mutex::default(),
             requests: Mutex::default(),
             validator: Mutex::default(),
         });
@@ -124,6 +175,8 @@ impl ModelServer {
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let app = Router::new().fallback(answer).with_state(state);
+                let app = app.into_make_service_with_connect_info::<Connection>();
+                let listener = Watched { listener, sockets: Sockets::default() };
                 tokio::select! {
                     served = axum::serve(listener, app) => served.unwrap(),
                     _ = stopped => {}
@@ -146,12 +199,50 @@ impl ModelServer {
 
     /// More turns, after those that are left.
     pub fn add(&self, turns: impl IntoIterator<Item = Turn>) {
-        self.shared.script.lock().unwrap().extend(turns);
+        match &mut *self.shared.script.lock().unwrap() {
+            Script::Queue(left) => left.extend(turns),
+            Script::Decided(_) => panic!("turns are decided by the requests here"),
+        }
     }
 
-    /// These turns instead of those that are left.
+    /// These turns instead of those that are left, for requests that are sent from now on: what a
+    /// client that is gone has left in its socket is answered first, by the old ones.
     pub fn replace(&self, turns: impl IntoIterator<Item = Turn>) {
-        *self.shared.script.lock().unwrap() = turns.into_iter().collect();
+        self.settle();
+        *self.shared.script.lock().unwrap() = Script::Queue(turns.into_iter().collect());
+    }
+
+    /// Waits until every request that has been sent to the server by now has taken its turn.
+    pub fn settle(&self) {
+        let patience = std::time::Instant::now() + Duration::from_secs(20);
+        while !self.is_idle() {
+            assert!(std::time::Instant::now() < patience, "the model server is never idle");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Asks over a connection of its own, which is accepted after all that were opened before.
+    fn is_idle(&self) -> bool {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
+        let request = format!("GET {IDLE} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.starts_with("HTTP/1.1 204")
+    }
+
+    /// Requests of conversations whose opening has this word.
+    pub fn requests_about(&self, word: &str) -> Vec<Recorded> {
+        let mut attempts = Attempts::default();
+        let mut is_about = |recorded: &Recorded| {
+            let Some((wire, model)) = recorded.route() else { return false };
+            let asked = Asked { wire, number: 0, model, body: recorded.body.clone() };
+            attempts.said(&asked, recorded).names(word)
+        };
+        let mut requests = self.requests();
+        requests.retain(|recorded| is_about(recorded));
+        requests
     }
 
     /// What has been asked so far.
@@ -161,7 +252,10 @@ impl ModelServer {
 
     /// Turns that nobody has asked for.
     pub fn unused(&self) -> usize {
-        self.shared.script.lock().unwrap().len()
+        match &*self.shared.script.lock().unwrap() {
+            Script::Queue(left) => left.len(),
+            Script::Decided(_) => 0,
+        }
     }
 
     /// For runs that rewrite their history on purpose (compaction): requests need not extend the
@@ -215,12 +309,40 @@ impl Drop for ModelServer {
     }
 }
 
+impl Shared {
+    fn turn(&self, asked: &Asked, recorded: &Recorded) -> Option<Turn> {
+        let decide = match &mut *self.script.lock().unwrap() {
+            Script::Queue(left) => return left.pop_front(),
+            Script::Decided(decide) => decide.clone(),
+        };
+        let said = self.attempts.lock().unwrap().said(asked, recorded);
+        decide(&said)
+    }
+}
+
 async fn answer(
     State(shared): State<Arc<Shared>>,
+    ConnectInfo(connection): ConnectInfo<Connection>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     raw: Bytes,
+) -> Response {
+    if uri.path() == IDLE {
+        let status = if connection.others_are_idle() { 204 } else { 409 };
+        return response(status, &[], String::new());
+    }
+    let response = take_turn(&shared, method, &uri, &headers, &raw);
+    connection.settle();
+    response
+}
+
+fn take_turn(
+    shared: &Shared,
+    method: Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    raw: &Bytes,
 ) -> Response {
     let recorded = Recorded {
         method: method.to_string(),
@@ -229,7 +351,7 @@ async fn answer(
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned()))
             .collect(),
-        body: serde_json::from_slice(&raw).unwrap_or(Value::Null),
+        body: serde_json::from_slice(raw).unwrap_or(Value::Null),
         raw: raw.to_vec(),
     };
     let number = {
@@ -247,7 +369,7 @@ async fn answer(
     if let Some(fault) = refused {
         return fault_response(&fault, &asked);
     }
-    let turn = shared.script.lock().unwrap().pop_front();
+    let turn = shared.turn(&asked, &recorded);
     let Some(turn) = turn else {
         shared.validator.lock().unwrap().add(number, "the script has no turn left for it");
         let fault = Fault::new(400, "invalid_request_error", "the script is at its end");

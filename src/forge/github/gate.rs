@@ -24,8 +24,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// `ask` returns when the write may go out at once, or refuses it; `tell` hears that GitHub wants
-    /// everybody to wait for so long.
+    /// `ask` returns when the write may go out at once, or refuses it; `tell` hears how long
+    /// everybody has to wait because GitHub said so.
     pub fn new(
         ask: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
         tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,

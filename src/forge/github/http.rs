@@ -291,7 +291,7 @@ impl Api {
             Some(Limit::Unexplained) => self.limiter.unexplained_wait(),
         };
         self.limiter.close_for(wait);
-        self.gate.tell(wait).await;
+        self.gate.tell(self.limiter.scaled(wait)).await;
         if wait > self.limiter.pace().patience {
             return Err(limited(wait));
         }

@@ -16,7 +16,7 @@ const SECONDARY_WAIT: Duration = Duration::from_mins(1);
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
-/// No answer keeps us from asking for longer than this.
+/// Nobody waits longer than this, whatever an answer says.
 const LONGEST_CLOSED: Duration = Duration::from_hours(24);
 
 /// How patient and how fast we are.
@@ -94,7 +94,7 @@ impl Limiter {
 
     /// Everybody waits for at least `wait` (unscaled) from now.
     pub(super) fn close_for(&self, wait: Duration) {
-        let until = Instant::now() + self.scaled(wait.min(LONGEST_CLOSED));
+        let until = Instant::now() + self.scaled(wait);
         let mut state = self.lock();
         state.closed_until = Some(state.closed_until.map_or(until, |other| other.max(until)));
     }
@@ -138,8 +138,9 @@ impl Limiter {
         tokio::time::sleep(self.scaled(wait)).await;
     }
 
-    fn scaled(&self, wait: Duration) -> Duration {
-        wait.mul_f64(self.pace.scale.max(0.0))
+    /// As long as a wait really is.
+    pub(super) fn scaled(&self, wait: Duration) -> Duration {
+        wait.min(LONGEST_CLOSED).mul_f64(self.pace.scale.clamp(0.0, 1_000.0))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -65,7 +65,7 @@ pub(crate) struct Standing {
 impl World {
     /// Where a repository is in the list.
     pub(crate) fn place(&self, full_name: &str) -> Option<usize> {
-        self.repositories.iter().position(|r| r.full_name().eq_ignore_ascii_case(full_name))
+        self.repositories.iter().position(|repository| repository.is(full_name))
     }
 
     /// Sees what was pushed: heads of open pull requests follow their branches.
@@ -84,7 +84,9 @@ impl World {
 
     fn sync_pull(&mut self, place: usize, number: u64) {
         let pull = &self.repositories[place].pulls[&number];
-        let Some(from) = self.place(&pull.head_repository) else { return };
+        let here = self.repositories[place].is(&pull.head_repository);
+        let from = if here { Some(place) } else { self.place(&pull.head_repository) };
+        let Some(from) = from else { return };
         let (path, from) = (&self.repositories[place].path, &self.repositories[from].path);
         let Some(tip) = git::tip(from, &pull.head) else {
             // Without its branch it is closed.

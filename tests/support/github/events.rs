@@ -69,7 +69,8 @@ fn author(repository: &Repository, number: u64) -> String {
 
 impl Server {
     fn told<T>(&self, sender: &str, tell: impl FnOnce(&World, &Base) -> T) -> T {
-        let base = Base { server: self.server_url(), prefix: String::new() };
+        let viewer = super::world::Token::default();
+        let base = Base { server: self.server_url(), prefix: String::new(), viewer };
         let mut world = self.world();
         world.sync_pulls();
         if !sender.is_empty() {

@@ -19,6 +19,7 @@
 #![allow(clippy::too_many_arguments, clippy::unnecessary_wraps, reason = "brevity in a test world")]
 
 mod builder;
+mod builder_fleet;
 mod builder_pulls;
 mod conversation;
 mod diff;
@@ -36,6 +37,7 @@ mod shape_review;
 mod world;
 
 pub(crate) use builder::{GitHub, TOKEN};
+pub(crate) use builder_fleet::fleet_name;
 pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};

@@ -10,12 +10,15 @@ use super::world::{Issue, Reaction, Repository, Token, TokenKind, World};
 mod checks;
 mod comments;
 mod commits;
+mod contents;
 mod graphql;
 mod issues;
+mod lists;
 mod pulls;
 mod reactions;
 mod repositories;
 mod reviews;
+mod search;
 
 /// A request that the description knows.
 pub(crate) struct Request {
@@ -144,7 +147,18 @@ impl Request {
     }
 
     /// One page of a list, with links that go by the repository's id.
-    pub(crate) fn page(&self, repository: Option<&Repository>, mut items: Vec<Value>) -> Answer {
+    pub(crate) fn page(&self, repository: Option<&Repository>, items: Vec<Value>) -> Answer {
+        let path = match repository {
+            Some(repository) => {
+                format!("repositories/{}/{}", repository.id, self.segments[3..].join("/"))
+            }
+            None => self.segments.join("/"),
+        };
+        self.page_at(&path, items)
+    }
+
+    /// The same with links to this path.
+    pub(crate) fn page_at(&self, path: &str, mut items: Vec<Value>) -> Answer {
         if self.stale {
             items.pop();
         }
@@ -158,19 +172,13 @@ impl Request {
             );
         }
         let last = items.len().div_ceil(size).max(1);
-        let path = match repository {
-            Some(repository) => {
-                format!("repositories/{}/{}", repository.id, self.segments[3..].join("/"))
-            }
-            None => self.segments.join("/"),
-        };
         let link = |to: usize, rel: &str| {
             let mut query: Vec<(String, String)> =
                 self.query.iter().filter(|(key, _)| key != "page").cloned().collect();
             query.push(("page".to_owned(), to.to_string()));
             let query =
                 url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-            format!("<{}?{query}>; rel=\"{rel}\"", self.base.api(&path))
+            format!("<{}?{query}>; rel=\"{rel}\"", self.base.api(path))
         };
         let mut links = Vec::new();
         if page > 1 {
@@ -188,6 +196,17 @@ impl Request {
 /// `repositories/{id}/…` as `repos/{owner}/{name}/…`, which is how it is described.
 pub(crate) fn by_name(world: &World, segments: &[String]) -> Vec<String> {
     let id = segments.get(1).and_then(|id| id.parse::<u64>().ok());
+    let account = world.users.values().find(|user| Some(user.id) == id);
+    if let (Some(account), [kind, _, _, ..]) = (account, segments) {
+        let described = match kind.as_str() {
+            "organizations" => "orgs",
+            "user" => "users",
+            other => other,
+        };
+        let mut named = vec![described.to_owned(), account.login.clone()];
+        named.extend(segments[2..].iter().cloned());
+        return named;
+    }
     let found = world.repositories.iter().find(|repository| Some(repository.id) == id);
     match found {
         Some(repository) if segments[0] == "repositories" => {
@@ -214,6 +233,14 @@ pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
         }
         ("GET", ["rate_limit"]) => {
             Answer::new(200, shape::made_of("rate-limit-overview", json!({})))
+        }
+        ("GET", ["orgs" | "users" | "user" | "installation", ..]) => {
+            let answer = lists::answer(world, request, &parts);
+            answer.unwrap_or_else(|| Answer::problem(404, "Not Found"))
+        }
+        ("GET", ["search", what]) => {
+            let answer = search::answer(world, request, what);
+            answer.unwrap_or_else(|| Answer::problem(404, "Not Found"))
         }
         ("POST", ["graphql"]) => graphql::answer(world, request),
         (_, ["repos", owner, name, rest @ ..]) => {
@@ -249,14 +276,15 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         let status = if request.method == "GET" { 301 } else { 307 };
         return Answer::problem(status, "Moved Permanently").header("location", to);
     }
-    let place =
-        world.repositories.iter().position(|r| r.full_name().eq_ignore_ascii_case(full_name));
-    let Some(place) = place else { return Answer::problem(404, "Not Found") };
+    let Some(place) = world.place(full_name) else { return Answer::problem(404, "Not Found") };
     let repository = &world.repositories[place];
-    let role = repository.roles.get(&request.login).map(|(_, permission)| permission.clone());
-    let role = role.unwrap_or_else(|| "none".to_owned());
-    if repository.private && role == "none" {
+    if !lists::is_seen(repository, request) {
         return Answer::problem(404, "Not Found");
+    }
+    if repository.disabled {
+        let mut answer = Answer::problem(403, "Repository access blocked");
+        answer.body["block"] = json!({"reason": "tos", "created_at": shape::time(0)});
+        return answer;
     }
     let own = |answer: Option<Answer>| answer.unwrap_or_else(|| Answer::problem(404, "Not Found"));
     let writes = request.method != "GET";

@@ -253,7 +253,8 @@ fn api(
     world.sync_pulls();
     let prefix = ["/api/v3", "/api"].into_iter().find(|prefix| path.starts_with(prefix));
     let prefix = prefix.unwrap_or_default();
-    let base = Base { server: format!("http://{address}"), prefix: prefix.to_owned() };
+    let server = format!("http://{address}");
+    let base = Base { server, prefix: prefix.to_owned(), viewer: token.clone() };
     let segments = path[prefix.len()..].trim_start_matches('/').split('/').map(decode).collect();
     let body: Option<Value> = if body.is_empty() {
         None

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::diff::FileDiff;
 use super::git;
 use super::openapi::{description, merge};
-use super::world::{Comment, Issue, Reaction, Repository, World};
+use super::world::{Comment, Issue, Reaction, Repository, Token, TokenKind, World};
 
 /// 2026-01-01T00:00:00Z
 const EPOCH: i64 = 1_767_225_600;
@@ -29,6 +29,8 @@ pub(crate) struct Base {
     pub(crate) server: String,
     /// Empty, or `/api/v3`
     pub(crate) prefix: String,
+    /// Who is told.
+    pub(crate) viewer: Token,
 }
 
 impl Base {
@@ -57,21 +59,41 @@ pub(crate) fn repository(
 ) -> Value {
     let full_name = repository.full_name();
     let page = format!("{}/{full_name}", base.server);
-    made(
+    let mut value = made(
         schema,
         json!({
             "id": repository.id, "node_id": format!("R_{}", repository.id),
             "name": repository.name, "full_name": full_name,
             "owner": user(world, Some(&repository.owner)),
-            "private": repository.private, "archived": repository.archived, "disabled": false,
+            "private": repository.private, "archived": repository.archived, "disabled": repository.disabled,
+            "is_template": repository.template, "topics": repository.topics,
+            "language": repository.language,
             "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
-            "has_issues": repository.has_issues, "visibility": "public",
+            "has_issues": repository.has_issues, "visibility": if repository.private { "private" } else { "public" },
             "html_url": page, "clone_url": format!("{page}.git"),
             "created_at": time(0), "updated_at": time(0), "pushed_at": time(0),
             "url": base.api(&format!("repos/{full_name}")),
-            "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         }),
-    )
+    );
+    if let Some(permissions) = permissions(base, repository) {
+        value["permissions"] = permissions;
+    }
+    value
+}
+
+/// What the user may who asks. Tokens of apps are no users: theirs are all false, whatever they may.
+fn permissions(base: &Base, repository: &Repository) -> Option<Value> {
+    let role = match base.viewer.kind() {
+        TokenKind::Nobody => return None,
+        TokenKind::App | TokenKind::Actions => "none",
+        TokenKind::Person => repository.role(&base.viewer),
+    };
+    let name = repository.roles.get(&base.viewer.login).map_or("none", |(name, _)| name.as_str());
+    let (admin, write) = (role == "admin", role == "write" || role == "admin");
+    Some(json!({
+        "admin": admin, "maintain": admin || name == "maintain", "push": write,
+        "triage": write || name == "triage", "pull": role != "none",
+    }))
 }
 
 pub(crate) fn label(name: &str) -> Value {

@@ -16,8 +16,12 @@ import sys
 
 KEEP = re.compile(
     r"""^(
-    / | /meta | /rate_limit | /user | /users/\{username\} | /orgs/\{org\} | /orgs/\{org\}/repos
-    | /installation/repositories | /user/repos
+    / | /meta | /rate_limit | /user | /users/\{username\}(/repos|/installation)?
+    | /orgs/\{org\}(/repos|/installation)?
+    | /installation/(repositories|token) | /user/repos
+    | /app | /app/installations(/\{installation_id\}(/access_tokens)?)?
+    | /app/hook/(config|deliveries(/\{delivery_id\}(/attempts)?)?)
+    | /orgs/\{org\}/hooks/\{hook_id\}/deliveries(/\{delivery_id\}(/attempts)?)?
     | /search/(issues|repositories|code)
     | /repos/\{owner\}/\{repo\}
     | /repos/\{owner\}/\{repo\}/(
@@ -36,7 +40,8 @@ KEEP = re.compile(
           |refs/\{ref\}|matching-refs/\{ref\}|trees/\{tree_sha\})
         | check-runs | check-runs/\{check_run_id\}(/annotations)? | statuses/\{sha\}
         | actions/jobs/\{job_id\}(/logs)? | actions/runs/\{run_id\}/jobs
-        | actions/runs | actions/runs/\{run_id\} | dispatches | forks
+        | actions/runs | actions/runs/\{run_id\} | dispatches | forks | topics | installation
+        | hooks | hooks/\{hook_id\}(/deliveries(/\{delivery_id\}(/attempts)?)?)?
     ))$""",
     re.X,
 )

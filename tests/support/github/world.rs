@@ -19,6 +19,8 @@ pub(crate) struct Token {
     pub(crate) lacks: BTreeSet<&'static str>,
     /// May write nothing at all, as in a run for a fork.
     pub(crate) read_only: bool,
+    /// Ids of the repositories that an installation's token is for; as the login's roles say without.
+    pub(crate) repositories: Option<BTreeSet<u64>>,
 }
 
 /// What kind of token asks.
@@ -128,6 +130,11 @@ pub(crate) struct Repository {
     pub(crate) former_names: Vec<String>,
     pub(crate) private: bool,
     pub(crate) archived: bool,
+    /// Taken down by GitHub.
+    pub(crate) disabled: bool,
+    pub(crate) template: bool,
+    pub(crate) topics: Vec<String>,
+    pub(crate) language: Option<String>,
     pub(crate) has_issues: bool,
     pub(crate) has_drafts: bool,
     pub(crate) actions_may_open_pulls: bool,
@@ -297,6 +304,29 @@ impl Repository {
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
     }
+
+    /// Whether it is called so.
+    pub(crate) fn is(&self, full_name: &str) -> bool {
+        full_name.split_once('/').is_some_and(|(owner, name)| {
+            name.eq_ignore_ascii_case(&self.name) && owner.eq_ignore_ascii_case(&self.owner)
+        })
+    }
+
+    /// What a token may do here: `none`, `read`, `write`, `admin`.
+    pub(crate) fn role(&self, token: &Token) -> &str {
+        let everyone = if self.private { "none" } else { "read" };
+        match &token.repositories {
+            Some(only) if !only.contains(&self.id) => everyone,
+            Some(_) if token.read_only => "read",
+            Some(_) => "write",
+            None => self.roles.get(&token.login).map_or(everyone, |(_, role)| role.as_str()),
+        }
+    }
+
+    /// Whether a token may push here, as far as its role says.
+    pub(crate) fn writable(&self, token: &Token) -> bool {
+        ["write", "admin"].contains(&self.role(token))
+    }
 }
 
 impl World {
@@ -311,8 +341,7 @@ impl World {
     }
 
     pub(crate) fn repository(&mut self, full_name: &str) -> &mut Repository {
-        let found =
-            self.repositories.iter_mut().find(|r| r.full_name().eq_ignore_ascii_case(full_name));
+        let found = self.repositories.iter_mut().find(|repository| repository.is(full_name));
         found.unwrap_or_else(|| panic!("the test's world has no repository {full_name}"))
     }
 
@@ -329,6 +358,10 @@ impl World {
             if repository.archived {
                 self.git.archive(&repository.full_name());
             }
+            if repository.disabled {
+                let words = "remote: Access to this repository has been disabled by GitHub staff.";
+                self.git.close(&repository.full_name(), 403, words);
+            }
             for (token, about) in &self.tokens {
                 let name = repository.full_name();
                 self.git.allow_in(token, &name, self.may_push(about, repository));
@@ -340,21 +373,17 @@ impl World {
     /// the author of an open pull request lets maintainers. Tokens of workflow runs and of apps never
     /// do.
     fn may_push(&self, token: &Token, repository: &Repository) -> bool {
-        let Some(parent) = &repository.parent else { return true };
-        let writes = |repository: &Repository| {
-            let role =
-                repository.roles.get(&token.login).map(|(_, permission)| permission.as_str());
-            role == Some("write") || role == Some("admin")
-        };
+        let Some(parent) = &repository.parent else { return repository.writable(token) };
         let original = self.repositories.iter().find(|other| other.full_name() == *parent);
-        let invited = original.filter(|original| writes(original)).is_some_and(|original| {
-            original.pulls.iter().any(|(number, pull)| {
-                pull.head_repository == repository.full_name()
-                    && pull.maintainer_can_modify
-                    && original.issues[number].open
-            })
-        });
-        writes(repository) || (invited && token.kind() == TokenKind::Person)
+        let invited =
+            original.filter(|original| original.writable(token)).is_some_and(|original| {
+                original.pulls.iter().any(|(number, pull)| {
+                    pull.head_repository == repository.full_name()
+                        && pull.maintainer_can_modify
+                        && original.issues[number].open
+                })
+            });
+        repository.writable(token) || (invited && token.kind() == TokenKind::Person)
     }
 
     pub(crate) fn add_user(&mut self, login: &str) {

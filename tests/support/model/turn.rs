@@ -318,6 +318,14 @@ impl Turn {
         matches!(self.finale, Finale::Completed)
     }
 
+    /// Whether it becomes part of the conversation: a reply that came to its end.
+    pub(super) fn is_spoken(&self) -> bool {
+        let whole = matches!(self.ending, Ending::Proper | Ending::Drip(_)) && self.share >= 1.0;
+        matches!(self.shape, Shape::Stream)
+            && whole
+            && matches!(self.finale, Finale::Completed | Finale::Incomplete(_))
+    }
+
     /// The usage as it was given.
     pub(super) fn raw_usage(&self) -> Option<&Value> {
         self.usage.as_ref()

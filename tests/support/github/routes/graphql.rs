@@ -10,6 +10,7 @@ use super::{Answer, Request, World};
 mod check;
 mod mutate;
 mod parse;
+mod repository;
 mod resolve;
 mod schema;
 

@@ -1,6 +1,6 @@
 //! Repositories themselves: what they are, who may what, and their git objects.
 
-use super::{Answer, Repository, Request, Value, World, git, json, shape};
+use super::{Answer, Repository, Request, Value, World, contents, git, json, shape};
 
 pub(super) fn answer(
     world: &mut World,
@@ -26,6 +26,8 @@ pub(super) fn answer(
             let items = matching.map(|(name, sha)| git_ref(request, repository, &name, &sha));
             request.page(Some(repository), items.collect())
         }
+        ("GET", ["topics"]) => Answer::new(200, json!({"names": repository.topics})),
+        ("GET", ["contents", path @ ..]) => contents::answer(request, repository, &path.join("/"))?,
         ("DELETE", ["git", "refs", "heads", name @ ..]) => {
             let name = name.join("/");
             if git::tip(&repository.path, &name).is_none() {

@@ -57,6 +57,16 @@ pub(super) fn check(
     (variables, check.problems)
 }
 
+/// Values of enumerations are written without quotation marks.
+fn has_enum_as_text(argument: &str, value: &Argument) -> bool {
+    match value {
+        Argument::Literal(Value::String(_)) => ["states", "field", "direction"].contains(&argument),
+        Argument::List(items) => items.iter().any(|item| has_enum_as_text(argument, item)),
+        Argument::Object(fields) => fields.iter().any(|(key, item)| has_enum_as_text(key, item)),
+        _ => false,
+    }
+}
+
 struct Check<'a> {
     document: &'a Document,
     unknown: &'a BTreeSet<&'static str>,
@@ -108,6 +118,11 @@ impl Check<'_> {
             value.variables(&mut self.used);
             if !known.arguments.iter().any(|(known, _)| known == argument) {
                 self.problems.push(format!("Field '{name}' doesn't accept argument '{argument}'"));
+            }
+            if has_enum_as_text(argument, value) {
+                let problem =
+                    format!("Argument '{argument}' on Field '{name}' has an invalid value");
+                self.problems.push(problem);
             }
             if of == "Mutation" && argument == "input" {
                 self.input(name, value);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{Request, World};
-use super::{Trouble, trouble};
+use super::{Trouble, repository, trouble};
 use crate::support::github::shape::time;
 use crate::support::github::world::{Repository, ReviewComment, Thread, TokenKind};
 
@@ -20,6 +20,13 @@ pub(super) enum Node {
     IssueComment(usize, u64),
     Label(String),
     Commit(String),
+    /// A branch, by its name.
+    Ref(usize, String),
+    /// What a repository has at an object id.
+    Object(usize, String, &'static str),
+    RepositoryTopic(String),
+    Topic(String),
+    Language(String),
     Actor(String),
     RateLimit,
     /// What a mutation returns: the field and the object.
@@ -34,13 +41,13 @@ pub(super) enum Out {
     Connection(&'static str, Vec<Node>),
 }
 
-type Resolved = Result<Out, Trouble>;
+pub(super) type Resolved = Result<Out, Trouble>;
 
-fn value(value: impl Into<Value>) -> Resolved {
+pub(super) fn value(value: impl Into<Value>) -> Resolved {
     Ok(Out::Value(value.into()))
 }
 
-fn node(node: Node) -> Resolved {
+pub(super) fn node(node: Node) -> Resolved {
     Ok(Out::Node(Some(node)))
 }
 
@@ -56,6 +63,11 @@ impl Node {
             Node::IssueComment(..) => "IssueComment",
             Node::Label(_) => "Label",
             Node::Commit(_) => "Commit",
+            Node::Ref(..) => "Ref",
+            Node::Object(_, _, kind) => kind,
+            Node::RepositoryTopic(_) => "RepositoryTopic",
+            Node::Topic(_) => "Topic",
+            Node::Language(_) => "Language",
             Node::Actor(login) => world.users.get(login).map_or("User", |user| user.kind),
             Node::RateLimit => "RateLimit",
             Node::Payload(..) => "Payload",
@@ -106,7 +118,20 @@ pub(super) fn resolve(
 ) -> Resolved {
     match of {
         Node::Query => query(world, request, field, arguments),
-        Node::Repository(place) => repository(world, request, *place, field, arguments),
+        Node::Repository(place) => repository::resolve(world, request, *place, field, arguments),
+        Node::Ref(place, name) => repository::reference(world, *place, name, field, arguments),
+        Node::Object(place, id, _) => repository::object(world, request, *place, id, field),
+        Node::RepositoryTopic(name) => match field {
+            "topic" => node(Node::Topic(name.clone())),
+            "id" => value(json!(format!("RT_{name}"))),
+            "resourcePath" => value(json!(format!("/topics/{name}"))),
+            _ => value(json!(format!("{}/topics/{name}", request.base.server))),
+        },
+        Node::Topic(name) | Node::Language(name) => value(match field {
+            "id" => json!(format!("T_{name}")),
+            "color" => json!("#ededed"),
+            _ => json!(name),
+        }),
         Node::Pull(place, number) => pull(world, request, *place, *number, field),
         Node::Thread(place, number, id) => thread(world, request, *place, *number, *id, field),
         Node::ReviewComment(place, id) => review_comment(world, request, *place, *id, field),
@@ -150,13 +175,15 @@ fn query(world: &World, request: &Request, field: &str, arguments: &Value) -> Re
         _ => {
             let text = |name: &str| arguments[name].as_str().unwrap_or_default();
             let name = format!("{}/{}", text("owner"), text("name"));
+            let follows = arguments["followRenames"] != json!(false);
             let moved = world.repositories.iter().position(|repository| {
-                repository.former_names.iter().any(|old| old.eq_ignore_ascii_case(&name))
+                let mut old = repository.former_names.iter();
+                follows && old.any(|old| old.eq_ignore_ascii_case(&name))
             });
             let place = world.place(&name).or(moved);
             let seen = place.filter(|place| {
                 let repository = &world.repositories[*place];
-                !repository.private || repository.roles.contains_key(&request.login)
+                repository.role(&request.token) != "none"
             });
             let message = format!("Could not resolve to a Repository with the name '{name}'.");
             let place = seen.ok_or_else(|| trouble("NOT_FOUND", message))?;
@@ -193,34 +220,13 @@ fn permission(repository: &Repository, login: &str) -> String {
     role.to_uppercase()
 }
 
-fn repository(
-    world: &World,
-    request: &Request,
-    place: usize,
-    field: &str,
-    arguments: &Value,
-) -> Resolved {
-    let repository = &world.repositories[place];
-    value(match field {
-        "id" => json!(format!("R_{}", repository.id)),
-        "databaseId" => json!(repository.id),
-        "name" => json!(repository.name),
-        "nameWithOwner" => json!(repository.full_name()),
-        "isArchived" => json!(repository.archived),
-        "isPrivate" => json!(repository.private),
-        "url" => json!(format!("{}/{}", request.base.server, repository.full_name())),
-        "viewerPermission" => json!(permission(repository, &request.login)),
-        "owner" => return node(Node::Actor(repository.owner.clone())),
-        _ => {
-            let number = arguments["number"].as_u64().unwrap_or_default();
-            if repository.pulls.contains_key(&number) {
-                return node(Node::Pull(place, number));
-            }
-            let message =
-                format!("Could not resolve to a PullRequest with the number of {number}.");
-            return Err(trouble("NOT_FOUND", message));
-        }
-    })
+/// `OPEN`, `CLOSED` or `MERGED`.
+pub(super) fn state(repository: &Repository, number: u64) -> &'static str {
+    match (repository.pulls[&number].merged, repository.issues[&number].open) {
+        (true, _) => "MERGED",
+        (_, true) => "OPEN",
+        _ => "CLOSED",
+    }
 }
 
 fn pull(world: &World, request: &Request, place: usize, number: u64, field: &str) -> Resolved {
@@ -228,13 +234,7 @@ fn pull(world: &World, request: &Request, place: usize, number: u64, field: &str
     let (pull, issue) = (&repository.pulls[&number], &repository.issues[&number]);
     let visible = |review: u64| world.is_visible(place, number, review, &request.login);
     let diff = || world.diff(place, number, &pull.last_head);
-    let state = if pull.merged {
-        "MERGED"
-    } else if issue.open {
-        "OPEN"
-    } else {
-        "CLOSED"
-    };
+    let state = state(repository, number);
     value(match field {
         "id" => json!(format!("PR_{}", issue.id)),
         "databaseId" | "fullDatabaseId" => json!(issue.id),
@@ -259,6 +259,10 @@ fn pull(world: &World, request: &Request, place: usize, number: u64, field: &str
         "createdAt" => time(issue.created),
         "updatedAt" => time(issue.updated),
         "url" => json!(format!("{}/{}/pull/{number}", request.base.server, repository.full_name())),
+        "closedAt" if !issue.open => time(issue.updated),
+        "mergedAt" if pull.merged => time(issue.updated),
+        "closedAt" | "mergedAt" => Value::Null,
+        "mergeable" => json!("UNKNOWN"),
         "author" => return author(world, issue.author.as_ref()),
         "repository" => return node(Node::Repository(place)),
         "headRepository" => {

@@ -16,13 +16,43 @@ type RateLimit
 type Node
   id: =
 type Repository is Node
-  id databaseId name nameWithOwner isArchived isPrivate url viewerPermission: =
+  id databaseId name nameWithOwner description isArchived isPrivate isDisabled isFork isTemplate: =
+  isEmpty isLocked isMirror url visibility viewerPermission viewerCanAdminister createdAt: =
+  updatedAt pushedAt archivedAt hasIssuesEnabled diskUsage: =
   owner: Actor
+  parent: Repository
+  primaryLanguage: Language
+  defaultBranchRef: Ref
+  ref(qualifiedName!): Ref
+  object(oid expression): GitObject
   pullRequest(number!): PullRequest
+  pullRequests(first last after before states labels headRefName baseRefName orderBy): PullRequest*
+  repositoryTopics(first last after before): RepositoryTopic*
+type Language is Node
+  id name color: =
+type RepositoryTopic is Node
+  id url resourcePath: =
+  topic: Topic
+type Topic is Node
+  id name: =
+type Ref is Node
+  id name prefix: =
+  target: GitObject
+  repository: Repository
+  associatedPullRequests(first last after before states labels headRefName baseRefName orderBy): PullRequest*
+type GitObject
+  id oid abbreviatedOid commitUrl commitResourcePath: =
+  repository: Repository
+type Blob is GitObject Node
+  id oid abbreviatedOid commitUrl commitResourcePath byteSize isBinary isTruncated text: =
+  repository: Repository
+type Tree is GitObject Node
+  id oid abbreviatedOid commitUrl commitResourcePath: =
+  repository: Repository
 type PullRequest is Node
   id databaseId fullDatabaseId number title body isDraft state locked merged url headRefOid: =
   headRefName baseRefName baseRefOid viewerCanUpdate isCrossRepository maintainerCanModify: =
-  changedFiles additions deletions createdAt updatedAt closed: =
+  changedFiles additions deletions createdAt updatedAt closedAt mergedAt closed mergeable: =
   author: Actor
   repository headRepository: Repository
   reviewThreads(first last after before): PullRequestReviewThread*
@@ -48,8 +78,9 @@ type PullRequestReviewComment is Node
   replyTo: PullRequestReviewComment
   pullRequest: PullRequest
   pullRequestReview: PullRequestReview
-type Commit is Node
-  id oid abbreviatedOid: =
+type Commit is GitObject Node
+  id oid abbreviatedOid commitUrl commitResourcePath message messageHeadline committedDate: =
+  repository: Repository
 type PullRequestReview is Node
   id databaseId fullDatabaseId body state authorAssociation createdAt updatedAt submittedAt url: =
   isMinimized minimizedReason viewerDidAuthor: =

@@ -1,0 +1,194 @@
+//! Opening: from an address to a database that is ours and of our version.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sqlx::AnyPool;
+use sqlx::any::AnyPoolOptions;
+use url::Url;
+
+use super::db::{Dialect, PATIENCE};
+use super::{Inner, Store, StoreError, StoreResult};
+
+/// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
+const CHECKED: u64 = 64 << 20;
+
+/// The database that an address names.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Place {
+    File(PathBuf),
+    Server(Box<Url>),
+}
+
+impl Place {
+    pub(super) fn parse(url: &str) -> StoreResult<Place> {
+        if let Some(rest) = url.strip_prefix("sqlite:") {
+            let rest = rest.strip_prefix("//").unwrap_or(rest);
+            let path = rest.split('?').next().unwrap_or_default();
+            let path = decode(path);
+            if path.is_empty() || path == ":memory:" {
+                return Err(StoreError::Unusable(
+                    "an SQLite address needs a file, such as `sqlite:/var/lib/fleet.db`".to_owned(),
+                ));
+            }
+            return Ok(Place::File(PathBuf::from(path)));
+        }
+        let parsed = Url::parse(url).ok();
+        let parsed = parsed.filter(|url| matches!(url.scheme(), "postgres" | "postgresql"));
+        parsed.map(|url| Place::Server(Box::new(url))).ok_or_else(|| {
+            StoreError::Unusable(
+                "a database address is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/NAME`"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// For people: without password and parameters.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Place::File(path) => path.display().to_string(),
+            Place::Server(url) => {
+                let user = match url.username() {
+                    "" => String::new(),
+                    user => format!("{user}@"),
+                };
+                let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+                let host = url.host_str().unwrap_or_default();
+                format!("postgres://{user}{host}{port}{}", url.path())
+            }
+        }
+    }
+}
+
+/// `%41` becomes `A`; what is no UTF-8 afterwards stays as it was.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| {
+            u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
+        });
+        bytes.push(hex.unwrap_or(*first));
+        rest = after.get(if hex.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+fn encode(path: &str) -> String {
+    path.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+        text
+    })
+}
+
+impl Store {
+    /// Opens `sqlite:PATH` (made when absent) or `postgres://…`, and brings the schema up to date (of an
+    /// SQLite file, after a copy of it). Waits at most ten seconds for a lock.
+    ///
+    /// # Errors
+    /// A newer schema, a damaged or read-only file, no connection: each with its own words; an existing
+    /// database is never replaced by an empty one.
+    pub async fn open(url: &str) -> StoreResult<Store> {
+        sqlx::any::install_default_drivers();
+        let place = Place::parse(url)?;
+        let name = place.name();
+        let opened = match &place {
+            Place::File(path) => file(path).await,
+            Place::Server(url) => server(url).await,
+        };
+        let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
+        let inner = Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
+        let store = Store { inner: Arc::new(inner) };
+        let file = match &place {
+            Place::File(path) => Some(path.as_path()),
+            Place::Server(_) => None,
+        };
+        store.migrate(file).await.map_err(|err| named(err, &name))?;
+        Ok(store)
+    }
+
+    /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
+    pub async fn close(&self) {
+        if self.inner.dialect == Dialect::Sqlite {
+            let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
+            if let Err(err) = emptied {
+                tracing::warn!(%err, "the write-ahead log could not be emptied");
+            }
+        }
+        self.inner.pool.close().await;
+    }
+
+    /// Which database this is, for people: a path, or an address without its password.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// An SQLite file: for processes of one machine.
+    pub fn is_file(&self) -> bool {
+        self.inner.dialect == Dialect::Sqlite
+    }
+}
+
+/// Says which database it is about.
+fn named(err: StoreError, name: &str) -> StoreError {
+    match err {
+        StoreError::Locked(text) => StoreError::Locked(format!("`{name}`: {text}")),
+        StoreError::Unusable(text) => StoreError::Unusable(format!("`{name}`: {text}")),
+        StoreError::Unavailable(text) => StoreError::Unavailable(format!("`{name}`: {text}")),
+        StoreError::Other(text) => StoreError::Other(format!("`{name}`: {text}")),
+        other => other,
+    }
+}
+
+async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
+    let unusable = |err: std::io::Error| StoreError::Unusable(format!("cannot open it: {err}"));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs_err::canonicalize(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
+    let name = path.file_name().ok_or_else(|| {
+        StoreError::Unusable("an SQLite address needs the name of a file".to_owned())
+    })?;
+    let path = folder.join(name);
+    let mut options = fs_err::OpenOptions::new();
+    options.write(true).create_new(true);
+    fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(&path) {
+        Ok(_) => {}
+        Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(err) => return Err(unusable(err)),
+    }
+    let size = fs_err::metadata(&path).map_err(unusable)?.len();
+    let text = path.to_str().ok_or_else(|| {
+        StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
+    })?;
+    let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
+    let options = options.after_connect(|connection, _| {
+        Box::pin(async move {
+            for pragma in [
+                "PRAGMA busy_timeout = 10000",
+                "PRAGMA journal_mode = WAL",
+                "PRAGMA synchronous = FULL",
+                "PRAGMA foreign_keys = ON",
+            ] {
+                sqlx::query(pragma).execute(&mut *connection).await?;
+            }
+            Ok(())
+        })
+    });
+    let pool = options.connect(&format!("sqlite://{}?mode=rw", encode(text))).await?;
+    if size <= CHECKED {
+        let checked: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&pool).await?;
+        if checked != "ok" {
+            return Err(StoreError::Unusable(format!("the database is damaged: {checked}")));
+        }
+    }
+    Ok((pool, Dialect::Sqlite))
+}
+
+async fn server(url: &Url) -> StoreResult<(AnyPool, Dialect)> {
+    let options = AnyPoolOptions::new().max_connections(8).acquire_timeout(PATIENCE);
+    Ok((options.connect(url.as_str()).await?, Dialect::Postgres))
+}

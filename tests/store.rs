@@ -1,0 +1,223 @@
+//! The store on both databases: one table of cases, each on a database of its own.
+
+use patchwright::store::model::{
+    CampaignRow, CampaignState, Changeset, Job, JobKind, Lease, NewJob, NewTarget, Target,
+    TargetEnd, TargetState,
+};
+use patchwright::store::{Store, StoreError};
+use tempfile::TempDir;
+
+use crate::support::postgres::{Postgres, postgres};
+
+mod jobs; // who gets which job, and who may write what belongs to it
+mod open; // databases that are new, old, other, damaged, locked, away
+mod pace; // how often a token may write
+mod rows; // campaigns, targets, changes, events, deliveries, schedules
+
+/// A database for one case.
+pub(crate) struct Db {
+    url: String,
+    _folder: Option<TempDir>,
+}
+
+impl Db {
+    fn sqlite() -> Db {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("fleet.db").display());
+        Db { url, _folder: Some(folder) }
+    }
+
+    async fn postgres(server: &Postgres) -> Db {
+        Db { url: server.database().await, _folder: None }
+    }
+
+    /// A store of its own, as another process would have it.
+    async fn open(&self) -> Store {
+        Store::open(&self.url).await.unwrap()
+    }
+
+    /// A statement behind the store's back: what a wrong clock or a dead process would have left.
+    async fn sql(&self, text: &str) -> u64 {
+        sqlx::any::install_default_drivers();
+        let pool = sqlx::AnyPool::connect(&self.url).await.unwrap();
+        let text = sqlx::AssertSqlSafe(text.to_owned());
+        let done = sqlx::query(text).execute(&pool).await.unwrap().rows_affected();
+        pool.close().await;
+        done
+    }
+
+    /// The leases of all running jobs ran out just now.
+    async fn expire(&self) {
+        assert!(self.sql("UPDATE jobs SET lease_until = 1 WHERE state = 'running'").await > 0);
+    }
+}
+
+/// Each case on SQLite as a test of its own, and all of them on one PostgreSQL.
+macro_rules! cases {
+    ($($module:ident :: $case:ident),+ $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$module::$case(&super::Db::sqlite()).await;
+            })+
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn all_of_it_on_postgres() {
+            let Some(server) = postgres().await else { return };
+            $(
+                eprintln!("on PostgreSQL: {}", stringify!($case));
+                $module::$case(&Db::postgres(&server).await).await;
+            )+
+        }
+    };
+}
+
+cases! {
+    rows::a_campaign_is_put_once_and_keeps_what_happened,
+    rows::targets_are_added_once_and_newer_ones_supersede,
+    rows::waves_open_with_their_jobs,
+    rows::a_targets_end_is_written_whole,
+    rows::failed_targets_are_retried_by_class,
+    rows::held_changes_are_published_later,
+    rows::what_the_forge_says_is_noted_unless_a_worker_is_at_it,
+    rows::closing_cancels_what_is_queued,
+    rows::events_come_in_order_and_in_pages,
+    rows::deliveries_are_stored_once,
+    rows::schedules_fire_once_and_values_are_kept,
+    rows::shards_come_together,
+    jobs::a_key_has_one_job,
+    jobs::a_lane_has_one_runner,
+    jobs::a_campaign_has_its_limits,
+    jobs::a_budget_is_reserved_before_it_is_spent,
+    jobs::what_is_paused_waits_and_priorities_count,
+    jobs::a_lost_lease_writes_nothing,
+    jobs::a_late_renewal_counts_unless_the_lane_was_given_away,
+    jobs::a_job_whose_workers_die_is_buried,
+    jobs::attempts_are_counted_and_released_ones_are_not,
+    jobs::clocks_that_jump_wedge_nothing,
+    jobs::racers_have_one_winner,
+    jobs::what_is_left_is_told,
+    pace::three_reservers_stay_below_every_limit,
+    pace::a_closed_gate_holds_everybody,
+    pace::nobody_hoards_and_jumping_clocks_are_forgotten,
+}
+
+fn campaign() -> CampaignRow {
+    CampaignRow {
+        id: "tidy-0123456789ab".to_owned(),
+        name: "tidy".to_owned(),
+        spec_hash: "0123456789ab".to_owned(),
+        spec: "{}".to_owned(),
+        state: CampaignState::Running,
+        reason: None,
+        wave: 0,
+        concurrency: None,
+        per_organization: None,
+        budget_usd: None,
+        spent_usd: 0.0,
+        tracking_issue: None,
+        created_at: 0,
+        updated_at: 0,
+    }
+}
+
+fn new_target(repository: &str, sha: &str) -> NewTarget {
+    NewTarget {
+        repository: repository.to_owned(),
+        number: None,
+        base_branch: "main".to_owned(),
+        base_sha: sha.repeat(40),
+        wave: 0,
+        skipped: None,
+    }
+}
+
+fn target_job(target: &Target) -> NewJob {
+    NewJob {
+        kind: JobKind::Target,
+        key: format!("target:{}", target.id),
+        campaign: Some(target.campaign.clone()),
+        subject: target.id.to_string(),
+        lane: Some(format!("repository:{}", target.repository)),
+        organization: target.repository.split('/').next().map(str::to_owned),
+        priority: 0,
+        max_attempts: 3,
+        reserve_usd: 1.0,
+        run_at: 0,
+    }
+}
+
+fn publish_job(target: &Target) -> NewJob {
+    NewJob {
+        kind: JobKind::Publish,
+        key: format!("publish:{}", target.id),
+        lane: Some("publish:token".to_owned()),
+        reserve_usd: 0.0,
+        ..target_job(target)
+    }
+}
+
+/// A running campaign with these repositories queued.
+async fn queued(store: &Store, campaign: &CampaignRow, repositories: &[&str]) {
+    store.put_campaign(campaign).await.unwrap();
+    let targets: Vec<NewTarget> = repositories.iter().map(|name| new_target(name, "a")).collect();
+    assert_eq!(store.add_targets(&campaign.id, &targets).await.unwrap(), targets.len());
+    let opened = store.open_wave(&campaign.id, 0, &target_job).await.unwrap();
+    assert_eq!(opened, targets.len());
+}
+
+async fn claim(store: &Store, owner: &str) -> Option<(Job, Lease)> {
+    store.claim(owner, &[JobKind::Target, JobKind::Publish], 60_000).await.unwrap()
+}
+
+/// Claims, which has to succeed.
+async fn claimed(store: &Store, owner: &str) -> (Job, Lease) {
+    claim(store, owner).await.expect("there is a job")
+}
+
+fn ended(state: TargetState) -> TargetEnd {
+    TargetEnd {
+        state,
+        class: None,
+        reason: None,
+        run: Some("run-1".to_owned()),
+        cost_usd: 0.5,
+        tokens: 1_000,
+        pull_request: None,
+        url: None,
+    }
+}
+
+fn changeset(target: &Target) -> Changeset {
+    Changeset {
+        target: target.id,
+        repository: target.repository.clone(),
+        base_branch: target.base_branch.clone(),
+        base_sha: target.base_sha.clone(),
+        branch: "patchwright/tidy".to_owned(),
+        commit: "c".repeat(40),
+        tree: "d".repeat(40),
+        pack: vec![0, 1, 2, 255],
+        title: "Tidy\0 up".to_owned(),
+        body: "Ünïcode, 'quotes' and \"more\"; $1 {id} ?".to_owned(),
+        marker: "<!-- marker -->".to_owned(),
+        draft: true,
+        labels: vec!["a, b".to_owned(), "c".to_owned()],
+        reviewers: Vec::new(),
+        change_id: "e".repeat(64),
+        files: 3,
+        lines_added: 20,
+        lines_removed: 4,
+    }
+}
+
+fn is_lost<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::LeaseLost { .. }))
+}
+
+/// The only target of that repository in the campaign.
+async fn target_of(store: &Store, repository: &str) -> Target {
+    let view = store.view(&campaign().id).await.unwrap();
+    view.targets.into_iter().find(|target| target.repository == repository).unwrap()
+}

@@ -1,0 +1,150 @@
+//! A real PostgreSQL of the test's own, from the distribution's programs, in a folder that is removed
+//! afterwards. PostgreSQL refuses to run as root, so root starts it as another user.
+#![expect(clippy::disallowed_methods, reason = "starts the real server")]
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+pub(crate) const PASSWORD: &str = "correct-horse-battery";
+
+/// A running server. Dropping it stops it.
+pub(crate) struct Postgres {
+    port: u16,
+    server: Child,
+    _folder: TempDir,
+    next: AtomicU32,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // The child is `setpriv`, which has become the server itself.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// A server; `None` (and one line on standard error) when PostgreSQL is not installed and nobody
+/// insists.
+pub(crate) async fn postgres() -> Option<Postgres> {
+    match start().await {
+        Ok(server) => Some(server),
+        Err(why) => {
+            assert!(!is_required(), "this test needs PostgreSQL: {why}; `./test` installs it");
+            eprintln!("postgres: not available, skipped: {why}");
+            None
+        }
+    }
+}
+
+impl Postgres {
+    /// The address of a new, empty database.
+    pub(crate) async fn database(&self) -> String {
+        let name = format!("fleet_{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let pool = sqlx::PgPool::connect(&self.address("postgres", PASSWORD)).await.unwrap();
+        let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::query(create).execute(&pool).await.unwrap();
+        pool.close().await;
+        self.address(&name, PASSWORD)
+    }
+
+    /// The address of a database, with any password.
+    pub(crate) fn address(&self, name: &str, password: &str) -> String {
+        format!("postgres://fleet:{password}@127.0.0.1:{}/{name}", self.port)
+    }
+}
+
+async fn start() -> Result<Postgres, String> {
+    let programs = programs().ok_or("no `/usr/lib/postgresql/*/bin/initdb`")?;
+    let folder = tempfile::Builder::new().prefix("pg-").tempdir().map_err(|err| err.to_string())?;
+    fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let data = folder.path().join("data");
+    let password = folder.path().join("password");
+    fs_err::write(&password, PASSWORD).unwrap();
+    fs_err::create_dir(&data).unwrap();
+    let user = user();
+    if let Some((uid, gid)) = user {
+        std::os::unix::fs::chown(&data, Some(uid), Some(gid)).map_err(|err| err.to_string())?;
+    }
+    fs_err::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let made = as_user(&programs.join("initdb"), user)
+        .args(["--no-sync", "--username=fleet", "--auth=scram-sha-256", "--encoding=UTF8"])
+        .args(["--locale=C", "--pwfile"])
+        .arg(&password)
+        .arg("-D")
+        .arg(&data)
+        .output()
+        .map_err(|err| err.to_string())?;
+    if !made.status.success() {
+        return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let log = fs_err::File::create(folder.path().join("log")).unwrap();
+    let server = as_user(&programs.join("postgres"), user)
+        .arg("-D")
+        .arg(&data)
+        .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"])
+        .arg(port.to_string())
+        .args(["-c", "fsync=off", "-c", "max_connections=200"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.into_file())
+        .spawn()
+        .map_err(|err| err.to_string())?;
+    let server = Postgres { port, server, _folder: folder, next: AtomicU32::new(0) };
+    for _ in 0..200 {
+        if let Ok(pool) = sqlx::PgPool::connect(&server.address("postgres", PASSWORD)).await {
+            pool.close().await;
+            return Ok(server);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let log = fs_err::read_to_string(server._folder.path().join("log")).unwrap_or_default();
+    Err(format!("the server does not answer: {log}"))
+}
+
+/// Runs as that user, and dies with us however we die.
+fn as_user(program: &Path, user: Option<(u32, u32)>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).current_dir("/");
+    if let Some((uid, gid)) = user {
+        command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}")).arg("--clear-groups");
+    }
+    command.arg(program);
+    command
+}
+
+/// Whom root becomes: `postgres`, else `nobody`.
+fn user() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs_err::read_to_string("/etc/passwd").unwrap_or_default();
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    of("postgres").or_else(|| of("nobody")).or(Some((65534, 65534)))
+}
+
+/// The folder with the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let mut versions: Vec<PathBuf> = fs_err::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .filter(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+        .collect();
+    versions.sort();
+    versions.pop()
+}
+
+fn is_required() -> bool {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    variable("PATCHWRIGHT_TEST_DOCKER").as_deref() == Some("require") || variable("CI").is_some()
+}
