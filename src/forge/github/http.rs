@@ -149,6 +149,11 @@ impl Api {
         Api { gate, ..self.clone() }
     }
 
+    /// The same API with another token.
+    pub(super) fn as_other(&self, token: Token) -> Api {
+        Api { token, ..self.clone() }
+    }
+
     pub(super) fn host(&self) -> String {
         let host = self.root.host_str().unwrap_or("GitHub");
         self.root.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

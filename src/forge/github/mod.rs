@@ -142,7 +142,7 @@ impl GitHubForge {
         let Token::Installed(app, _) = &self.api.token else { return self.with_api(self.api.clone()) };
         let scope = Scope::Repository(repository.clone(), installation);
         let token = Token::Installed(Arc::clone(app), Some(scope));
-        self.with_api(Api { token, ..self.api.clone() })
+        self.with_api(self.api.as_other(token))
     }
 
     fn with_api(&self, api: Api) -> GitHubForge {
