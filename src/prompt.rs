@@ -31,6 +31,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "context/skills.md",
     "mode/answer.md",
     "mode/plan.md",
+    "mode/report.md",
     "system/claude.md",
     "system/codex.md",
     "system/edit/search_replace.md",
@@ -51,6 +52,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "system/text.md",
     "task/ask.md",
     "task/asked.md",
+    "task/campaign.md",
     "task/check_failed.md",
     "task/compact.md",
     "task/cut_reply.md",
@@ -263,6 +265,24 @@ pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
 /// The task: follow this prompt.
 pub fn exec_task(prompt: &str, checks: &[String]) -> Result<String> {
     render("task/exec.md", context! { prompt, checks => list(checks) })
+}
+
+/// What the model is told about a campaign's work in one repository.
+#[derive(Clone, Copy, Debug)]
+pub struct CampaignTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub base_branch: &'a str,
+    /// The operator's words, with their variables filled in.
+    pub prompt: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// The task: do in this repository what is done in many.
+pub fn campaign_task(task: &CampaignTask<'_>) -> Result<String> {
+    let CampaignTask { repository, base_branch, prompt, checks } = *task;
+    render("task/campaign.md", context! { repository, base_branch, prompt, checks => list(checks) })
 }
 
 /// What is said to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the

@@ -47,7 +47,44 @@ pub struct World {
     git_token: Option<(Url, SecretString)>,
 }
 
+/// What all runs of a process share. Cheap to clone.
+#[derive(Clone)]
+pub struct Shared {
+    pub sandbox: Arc<dyn Sandbox>,
+    pub clock: Clock,
+    pub redactor: Arc<Redactor>,
+    pub state: PathBuf,
+    pub http: reqwest::Client,
+}
+
 impl World {
+    /// The world of one of many runs: its own forge and model, and what all share. The model is not
+    /// asked anything yet.
+    ///
+    /// # Errors
+    /// When the configuration names no model that can be asked.
+    pub fn beside(
+        shared: &Shared,
+        forge: Arc<dyn Forge>,
+        config: &Config,
+        env: &Env,
+    ) -> Result<World> {
+        let model = model(config)?;
+        let Shared { sandbox, clock, redactor, state, http } = shared.clone();
+        Ok(World {
+            forge: Some(forge),
+            provider: endpoint::open(config, &model, env, &http)?,
+            hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
+            model,
+            sandbox,
+            clock,
+            redactor,
+            state,
+            http,
+            git_token: None,
+        })
+    }
+
     /// The world of work on GitHub.
     pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
         let http = http::client()?;
@@ -216,7 +253,11 @@ fn check_profile(setting: &str, name: &str) -> Result<()> {
         .hint(format!("the profiles are {}", names.join(", "))))
 }
 
-async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
+/// Where commands run, as the configuration chooses; Docker is asked whether it is there.
+///
+/// # Errors
+/// Without it.
+pub async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
     Ok(match config.sandbox {
         SandboxChoice::Docker => Arc::new(DockerSandbox::connect(env.var("DOCKER_HOST")).await?),
         SandboxChoice::Local => Arc::new(LocalSandbox::new(state.to_owned())),

@@ -20,6 +20,7 @@ mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
@@ -66,8 +67,8 @@ mod review_post; // reviews on GitHub: posted once, brought up to date, handed o
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod scripted; // scripted models, and replies from a journal
-mod store; // the fleet's database, SQLite and PostgreSQL
 mod stops; // budgets, failures and crashes of the agent loop
+mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tools_cli; // `patchwright tools`: declarations as sent

@@ -1,26 +1,34 @@
 //! A campaign file: which repositories, what to do in each, how to publish it, how fast.
 //!
 //! YAML with kebab-case keys; unknown keys are errors. [`parse`] is the only way in. The types are the
-//! resolved form, too: defaults are filled in here and nowhere else.
+//! resolved form, too: defaults are filled in here and nowhere else. The file is an operator's: it is
+//! trusted as far as `--config` is. What it means for one repository is in [`super::overlay`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use globset::GlobBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
-use crate::error::{Failure, Result};
+use super::{reader, template};
+use crate::error::Result;
 
 /// A campaign: one change, review or question for many repositories.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Campaign {
     /// Lower-case letters, digits and hyphens; part of branch names (`patchwright/NAME`).
+    #[schemars(regex(pattern = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"))]
     pub name: String,
     /// What it is for, shown on its page and in its tracking issue.
     #[serde(default)]
     pub description: Option<String>,
     pub select: Select,
+    /// Needed but for reviews, to which a prompt adds what to look at.
+    #[serde(default)]
     pub task: CampaignTask,
     #[serde(default)]
     pub mode: CampaignMode,
@@ -28,7 +36,8 @@ pub struct Campaign {
     pub agent: AgentLimits,
     #[serde(default)]
     pub environment: Environment,
-    /// Commands that must pass, run before and after; the repository's own configuration adds to them.
+    /// Commands that must pass, run before and after. Empty: as the repository's own configuration says,
+    /// or as its kind suggests.
     #[serde(default)]
     pub verify: Vec<String>,
     #[serde(default)]
@@ -49,6 +58,7 @@ pub struct Campaign {
     pub repeat: Option<Repeat>,
     /// Repository in which one issue about the campaign is kept up to date, as `OWNER/REPO`.
     #[serde(default)]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"))]
     pub tracking_issue: Option<String>,
 }
 
@@ -57,11 +67,13 @@ pub struct Campaign {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Select {
-    /// `OWNER/REPO` each.
+    /// `OWNER/REPO` each. Waves take them first, in this order.
+    #[schemars(inner(regex(pattern = r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")))]
     pub repositories: Vec<String>,
     /// All repositories of these organisations or users.
     pub organizations: Vec<String>,
-    /// GitHub's repository search, for example `org:acme language:rust`; at most 1,000 are found.
+    /// GitHub's repository search, for example `org:acme language:rust`. More than the 1,000 results that
+    /// GitHub gives are found by splitting it, unless it has `created:` in it.
     pub search: Option<String>,
     /// Only repositories that have one of these topics.
     pub topics: Vec<String>,
@@ -105,10 +117,14 @@ pub enum CampaignMode {
 pub struct AgentLimits {
     pub model: Option<String>,
     pub effort: Option<String>,
+    #[schemars(range(min = 1))]
     pub max_turns: Option<u32>,
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u64>,
+    #[schemars(range(min = 0))]
     pub max_cost_usd: Option<f64>,
     /// Such as `45m`.
+    #[schemars(regex(pattern = r"^([0-9]+[smh])+$"))]
     pub timeout: Option<String>,
 }
 
@@ -175,16 +191,19 @@ pub enum Conflict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Wave {
-    /// How many repositories have been taken once this wave is open: a number, or `25%`, or `all`.
+    /// How many repositories have been taken once this wave is open, those of the waves before it
+    /// included: a number, or `25%`, or `all`. What is left after the last wave comes as one more.
     pub size: WaveSize,
     /// Share of the wave's ended targets that must have succeeded before the next wave opens, 0 to 1.
     #[serde(default = "default_success")]
+    #[schemars(range(min = 0, max = 1))]
     pub min_success: f64,
     /// The next wave does not open while more pull requests of the campaign are open.
     #[serde(default)]
     pub max_open_pull_requests: Option<u32>,
     /// How long to wait after the wave has ended, such as `2h`.
     #[serde(default)]
+    #[schemars(regex(pattern = r"^([0-9]+[smh])+$"))]
     pub soak: Option<String>,
 }
 
@@ -206,8 +225,8 @@ pub enum WaveSize {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WaveSizeText {
-    Number(u32),
-    Text(String),
+    Number(#[schemars(range(min = 1))] u32),
+    Text(#[schemars(regex(pattern = r"^(all|[0-9]+(\.[0-9]+)? ?%)$"))] String),
 }
 
 impl TryFrom<WaveSizeText> for WaveSize {
@@ -242,18 +261,27 @@ impl From<WaveSize> for WaveSizeText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct CampaignLimits {
     /// Runs at once, over all workers.
+    #[schemars(range(min = 1))]
     pub concurrency: Option<u32>,
     /// Runs at once in repositories of one owner.
+    #[schemars(range(min = 1))]
     pub per_organization: Option<u32>,
+    /// Runs at once in one repository: 1, always. For files that want to say so.
+    #[schemars(range(min = 1, max = 1))]
+    pub per_repository: Option<u32>,
     /// Things created on GitHub in an hour (pull requests, comments, labels); at most 500.
+    #[schemars(range(min = 1, max = 500))]
     pub creations_per_hour: Option<u32>,
     /// Open pull requests of the campaign at any time; more are not published until some are closed.
     pub max_open_pull_requests: Option<u32>,
     /// Dollars for all runs together.
+    #[schemars(range(min = 0))]
     pub budget_usd: Option<f64>,
     /// Share of failed targets, once ten have ended, at which the campaign pauses, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub max_failure_rate: Option<f64>,
-    /// Attempts at a target that fails for a reason that may pass.
+    /// Attempts at a target that fails for a reason that may pass; 3 when absent, at most 20.
+    #[schemars(range(min = 1, max = 20))]
     pub max_attempts: Option<u32>,
 }
 
@@ -265,8 +293,10 @@ pub struct Window {
     #[serde(default)]
     pub days: Vec<Weekday>,
     /// `HH:MM`.
+    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub from: String,
-    /// `HH:MM`; earlier than `from`: on the next day.
+    /// `HH:MM`; not later than `from`: on the next day. `24:00` is the end of the day.
+    #[schemars(regex(pattern = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"))]
     pub to: String,
     /// Such as `Europe/Berlin`; UTC when absent.
     #[serde(default)]
@@ -318,14 +348,29 @@ impl Campaign {
         self.publish.branch.clone().unwrap_or_else(|| format!("patchwright/{}", self.name))
     }
 
-    /// How the pull request of a repository is opened.
-    pub fn published(&self, _repository: &str) -> PublishAs {
-        PublishAs::default()
+    /// How the pull request of a repository is opened: the first rule that matches decides.
+    pub fn published(&self, repository: &str) -> PublishAs {
+        let rules = self.publish.published.iter();
+        let mut fitting = rules.filter(|rule| matches(&rule.repositories, repository));
+        fitting.next().map(|rule| rule.how).unwrap_or_default()
     }
 
-    /// SHA-256 in hex of what decides about the work: task, mode, agent, environment, checks, base.
+    /// A glob of `select.exclude` that leaves the repository out.
+    pub fn excluded_by(&self, repository: &str) -> Option<&str> {
+        let globs = self.select.exclude.iter();
+        globs.map(String::as_str).find(|glob| matches(glob, repository))
+    }
+
+    /// SHA-256 in hex of what decides about the work: task, mode, agent, environment, checks, base. Not
+    /// of what decides about pace, order and words, so that those can be changed on the way.
     pub fn spec_hash(&self) -> String {
-        String::new()
+        let spec = json!({
+            "prompt": self.task.prompt, "variables": self.task.variables, "mode": self.mode,
+            "agent": self.agent, "environment": self.environment, "verify": self.verify,
+            "base": self.publish.base,
+        });
+        let digest = Sha256::digest(spec.to_string().as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// `<name>-<first 12 hex digits of the hash>`.
@@ -334,11 +379,53 @@ impl Campaign {
         format!("{}-{}", self.name, hash.get(..12).unwrap_or(&hash))
     }
 
-    /// The prompt for one repository. Variables that the prompt does not define are errors, said by
-    /// [`parse`] already.
-    pub fn prompt_for(&self, _repository: &str, _base_branch: &str) -> Result<String> {
-        Err(Failure::internal("not there yet"))
+    /// The prompt for one repository; empty for reviews without one.
+    ///
+    /// # Errors
+    /// When it uses what is not defined, which [`parse`] refuses.
+    pub fn prompt_for(&self, repository: &str, base_branch: &str) -> Result<String> {
+        let prompt = self.task.prompt.as_deref().unwrap_or_default();
+        template::fill("task.prompt", prompt, &self.variables_for(repository, base_branch))
     }
+
+    /// The title of the pull request, when the campaign has one.
+    ///
+    /// # Errors
+    /// As [`Campaign::prompt_for`].
+    pub fn title_for(&self, repository: &str, base_branch: &str) -> Result<Option<String>> {
+        let variables = self.variables_for(repository, base_branch);
+        let title = self.publish.title.as_deref();
+        title.map(|title| template::fill("publish.title", title, &variables)).transpose()
+    }
+
+    /// What stands above the description of the pull request, when the campaign has something to say.
+    ///
+    /// # Errors
+    /// As [`Campaign::prompt_for`].
+    pub fn body_for(&self, repository: &str, base_branch: &str) -> Result<Option<String>> {
+        let variables = self.variables_for(repository, base_branch);
+        let body = self.publish.body.as_deref();
+        body.map(|body| template::fill("publish.body", body, &variables)).transpose()
+    }
+
+    /// What templates can use: the file's own variables, and those of every template.
+    pub(super) fn variables_for(
+        &self,
+        repository: &str,
+        base_branch: &str,
+    ) -> BTreeMap<String, String> {
+        let (owner, name) = repository.split_once('/').unwrap_or(("", repository));
+        let given = [repository, owner, name, base_branch].map(str::to_owned);
+        let given = template::GIVEN.iter().map(|name| (*name).to_owned()).zip(given);
+        self.task.variables.clone().into_iter().chain(given).collect()
+    }
+}
+
+/// Whether a glob of `OWNER/REPO` is about this repository. `*` stays within owner or name; case does
+/// not matter, as on GitHub.
+fn matches(glob: &str, repository: &str) -> bool {
+    let glob = GlobBuilder::new(glob).literal_separator(true).case_insensitive(true).build();
+    glob.is_ok_and(|glob| glob.compile_matcher().is_match(repository))
 }
 
 /// Reads a campaign file and the prompt file that it names.
@@ -350,12 +437,21 @@ pub fn load(path: &Path) -> Result<Campaign> {
     parse(&path.display().to_string(), &text, path.parent())
 }
 
-/// The same from text. `folder` is where `prompt-file` is relative to; afterwards `task.prompt` is set.
-pub fn parse(_name: &str, _text: &str, _folder: Option<&Path>) -> Result<Campaign> {
-    Err(Failure::internal("not there yet"))
+/// The same from text. `folder` is where `prompt-file` is relative to; afterwards `task.prompt` is set
+/// and `task.prompt_file` is not.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(name: &str, text: &str, folder: Option<&Path>) -> Result<Campaign> {
+    reader::read(name, text, folder)
 }
 
-/// The JSON Schema of campaign files, as shipped in `docs/campaign.schema.json`.
+/// The JSON Schema of campaign files, as shipped in `docs/campaign.schema.json`. What it cannot say
+/// (either a prompt or a prompt file, time zones, globs, …) only [`parse`] checks.
 pub fn schema() -> serde_json::Value {
-    serde_json::json!({})
+    let mut schema = schemars::schema_for!(Campaign).to_value();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("title".to_owned(), json!("Patchwright campaign"));
+    }
+    schema
 }

@@ -1,1 +1,365 @@
 //! `batch run`: from a plan to targets, waves, and an end.
+//!
+//! [`run`] can be interrupted at any point and run again: everything that it decides is read from the
+//! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on;
+//! workers take it too, so that a campaign nobody watches opens its waves.
+
+mod begin;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use self::begin::{Shard, stored};
+
+use super::campaign::{Campaign, CampaignMode};
+use super::fleet::Fleet;
+use super::waves::{self, Step};
+use super::worker::{self, WorkerOptions};
+use super::{target, window};
+use crate::error::{Failure, Result};
+use crate::store::model::{
+    CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
+};
+
+/// How long a lease of the worker in this process lasts, in milliseconds.
+pub const LEASE: Millis = 120_000;
+/// Between two looks at the store.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the worker gets to put its runs back when the command is interrupted.
+const ENDING: Duration = Duration::from_secs(8);
+/// Events that are read at a time.
+const EVENTS: i64 = 1_000;
+
+/// How a campaign is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Changes are stored and not published, here or by any worker.
+    pub hold: bool,
+    /// Targets are queued, and left to workers.
+    pub detach: bool,
+    /// Runs at once, in place of what the campaign says.
+    pub concurrency: Option<NonZeroUsize>,
+    /// Only these repositories.
+    pub only: Vec<String>,
+    pub shard: Option<Shard>,
+    /// Nothing is looked for or run: what is stored is published.
+    pub publish_only: bool,
+}
+
+/// Told of everything that people may want to see.
+pub trait Watch: Send {
+    /// A remark about the campaign as a whole.
+    fn say(&mut self, line: &str);
+    /// What happened since it was last called, and how things stand.
+    fn look(&mut self, view: &CampaignView, events: &[Event]);
+}
+
+/// Why the command ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// Every target is settled.
+    Done,
+    /// People have to look first.
+    Paused(String),
+    /// The budget is used up.
+    Budget(String),
+    /// Nothing goes on before somebody merges, or a gate opens.
+    Waiting(String),
+    /// Left to workers.
+    Detached,
+    /// A signal.
+    Interrupted,
+}
+
+/// How a campaign stands when the command ends.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub why: Why,
+    pub view: CampaignView,
+    pub events: Vec<Event>,
+}
+
+/// Plans, queues, works and publishes until there is nothing left to do here.
+pub async fn run(
+    fleet: &Fleet,
+    campaign: Campaign,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Ended> {
+    let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, said: None };
+    // Only what happens from now on is shown.
+    while !drive.fresh_events().await?.is_empty() {}
+    advance(fleet, &drive.id).await?;
+    let why = if options.detach {
+        Why::Detached
+    } else {
+        let worker = Worker::start(fleet, &drive.campaign, options);
+        let why = drive.until_settled(&worker, watch).await;
+        worker.end().await?;
+        why?
+    };
+    let events = drive.fresh_events().await?;
+    let view = fleet.store.view(&drive.id).await?;
+    watch.look(&view, &events);
+    let events = all_events(fleet, &drive.id).await?;
+    Ok(Ended { why, view, events })
+}
+
+/// Every event of a campaign, oldest first.
+pub async fn all_events(fleet: &Fleet, id: &str) -> Result<Vec<Event>> {
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |event| event.id);
+        let more = fleet.store.events(id, after, EVENTS).await?;
+        if more.is_empty() {
+            return Ok(all);
+        }
+        all.extend(more);
+    }
+}
+
+/// A campaign as it is stored.
+pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
+    serde_json::from_str(&row.spec).map_err(|err| {
+        Failure::internal(format!("the stored campaign `{}` cannot be read", row.id)).caused_by(err)
+    })
+}
+
+/// What was done, or what is waited for, by one step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stepped {
+    /// A wave was opened, or nothing changed.
+    Going,
+    /// The next wave waits, and for what.
+    Waits(String),
+    /// The campaign was stopped just now.
+    Paused,
+    Done,
+}
+
+/// Opens the next wave when it may be opened, stops or ends the campaign when it is time. Anybody may
+/// call it at any time.
+pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
+    let store = &fleet.store;
+    let mut going = Stepped::Going;
+    // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
+    for _ in 0..100 {
+        let view = store.view(id).await?;
+        if view.campaign.state != CampaignState::Running {
+            return Ok(going);
+        }
+        let campaign = campaign_of(&view.campaign)?;
+        if let Some(why) = short_of_money(fleet, &campaign, &view) {
+            // What was paid for is published first.
+            if !view.targets.iter().any(is_being_published) {
+                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                return Ok(Stepped::Paused);
+            }
+            return Ok(Stepped::Waits(why));
+        }
+        match waves::next(&campaign, &view) {
+            Step::Open(wave) => {
+                let job_of = |target: &Target| target::job(fleet, &campaign, target);
+                store.open_wave(id, wave, &job_of).await?;
+                going = Stepped::Going;
+            }
+            Step::Wait(why) => return Ok(Stepped::Waits(why)),
+            Step::Pause(why) => {
+                let why = fleet.redactor.redact(&why);
+                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                return Ok(Stepped::Paused);
+            }
+            Step::Done => {
+                store.set_campaign_state(id, CampaignState::Done, None).await?;
+                return Ok(Stepped::Done);
+            }
+        }
+    }
+    Ok(going)
+}
+
+fn is_being_published(target: &Target) -> bool {
+    matches!(target.state, TargetState::Ready | TargetState::Publishing)
+}
+
+/// Why no further run is begun, when the budget has no room for what one may cost.
+fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Option<String> {
+    let budget = view.campaign.budget_usd?;
+    let is = |state: TargetState| view.targets.iter().any(|target| target.state == state);
+    if is(TargetState::Running) || !is(TargetState::Queued) && !is(TargetState::Waiting) {
+        return None;
+    }
+    let next = reserve(fleet, campaign);
+    let spent = view.campaign.spent_usd;
+    (spent >= budget || spent + next > budget + 1e-6).then(|| {
+        format!(
+            "the budget of ${budget:.2} has no room for another run: ${spent:.2} are spent, and a run \
+             may cost ${next:.2}; raise `limits.budget-usd` or lower `agent.max-cost-usd`, and run it \
+             again"
+        )
+    })
+}
+
+/// The most that one run may cost, in dollars.
+pub(super) fn reserve(fleet: &Fleet, campaign: &Campaign) -> f64 {
+    campaign.agent.max_cost_usd.unwrap_or(fleet.config.limits.max_cost_usd)
+}
+
+/// The worker of this process.
+struct Worker {
+    handle: JoinHandle<Result<()>>,
+    drain: CancellationToken,
+}
+
+impl Worker {
+    fn start(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Worker {
+        // Ends with the command, and with the first signal.
+        let drain = fleet.drain.child_token();
+        let fleet = Fleet { drain: drain.clone(), ..fleet.clone() };
+        let kinds = match (options.publish_only, options.hold) {
+            (true, _) => vec![JobKind::Publish],
+            (false, true) => vec![JobKind::Target],
+            (false, false) => vec![JobKind::Target, JobKind::Publish],
+        };
+        let wished = options.concurrency.map(NonZeroUsize::get);
+        let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
+        let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
+        let options = WorkerOptions { kinds, room, lease: LEASE, until_idle: false };
+        let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
+        Worker { handle, drain }
+    }
+
+    /// Its runs are put back into the queue, and their sandboxes removed.
+    async fn end(self) -> Result<()> {
+        self.drain.cancel();
+        match tokio::time::timeout(ENDING, self.handle).await {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(err)) => Err(Failure::internal("the worker broke off").caused_by(err)),
+            // What it still holds, others take over when the leases have run out.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+struct Drive<'a> {
+    fleet: &'a Fleet,
+    campaign: Campaign,
+    id: String,
+    /// The last event that was shown.
+    seen: i64,
+    /// The last remark about waiting.
+    said: Option<String>,
+}
+
+impl Drive<'_> {
+    /// Shows what happens until there is a reason to end.
+    async fn until_settled(&mut self, worker: &Worker, watch: &mut dyn Watch) -> Result<Why> {
+        let scale = self.fleet.env.time_scale();
+        let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
+        loop {
+            let step = advance(self.fleet, &self.id).await?;
+            let events = self.fresh_events().await?;
+            let view = self.fleet.store.view(&self.id).await?;
+            watch.look(&view, &events);
+            if self.fleet.drain.is_cancelled() {
+                return Ok(Why::Interrupted);
+            }
+            if let Some(why) = self.reason_to_end(&view, &step) {
+                return Ok(why);
+            }
+            self.remark(&view, &step, watch);
+            if worker.handle.is_finished() {
+                return Err(Failure::internal("the worker of this command has ended"));
+            }
+            tokio::select! {
+                () = self.fleet.drain.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn fresh_events(&mut self) -> Result<Vec<Event>> {
+        let events = self.fleet.store.events(&self.id, self.seen, EVENTS).await?;
+        if let Some(last) = events.last() {
+            self.seen = last.id;
+        }
+        Ok(events)
+    }
+
+    fn reason_to_end(&self, view: &CampaignView, step: &Stepped) -> Option<Why> {
+        let any = |states: &[TargetState]| {
+            view.targets.iter().any(|target| states.contains(&target.state))
+        };
+        let busy = any(&[TargetState::Running, TargetState::Publishing]);
+        match view.campaign.state {
+            CampaignState::Done => return Some(Why::Done),
+            CampaignState::Closed => {
+                return Some(Why::Paused("it was closed by `patchwright batch close`".to_owned()));
+            }
+            // What runs comes to its end; nothing new is begun.
+            CampaignState::Paused if busy => return None,
+            CampaignState::Paused => {
+                let why = view.campaign.reason.clone().unwrap_or_default();
+                let is_budget = short_of_money(self.fleet, &self.campaign, view).is_some();
+                return Some(if is_budget { Why::Budget(why) } else { Why::Paused(why) });
+            }
+            CampaignState::Running => {}
+        }
+        if busy || any(&[TargetState::Queued]) {
+            return None;
+        }
+        if any(&[TargetState::Ready]) {
+            return self.blocked_by_pulls(view);
+        }
+        match step {
+            // A soak ends by itself; a gate on open pull requests does not.
+            Stepped::Waits(why) if !self.soaks() => Some(Why::Waiting(why.clone())),
+            Stepped::Waits(_) | Stepped::Going | Stepped::Paused | Stepped::Done => None,
+        }
+    }
+
+    fn soaks(&self) -> bool {
+        self.campaign.waves.iter().any(|wave| wave.soak.is_some())
+    }
+
+    /// Stored changes that wait for people to merge or close others.
+    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
+        let most = self.campaign.limits.max_open_pull_requests?;
+        let is_open = |target: &&Target| {
+            matches!(target.state, TargetState::Open | TargetState::Draft)
+        };
+        let open = view.targets.iter().filter(is_open).count();
+        (open >= most as usize).then(|| {
+            Why::Waiting(format!(
+                "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \
+                 stored changes are published when some are merged or closed and it is run again"
+            ))
+        })
+    }
+
+    /// Says what is waited for, once.
+    fn remark(&mut self, view: &CampaignView, step: &Stepped, watch: &mut dyn Watch) {
+        let ready = view.targets.iter().filter(|target| target.state == TargetState::Ready).count();
+        let closed = window::closed_until(&self.campaign.windows, self.fleet.clock.now());
+        let said = match (closed, step) {
+            (Some(until), _) if ready > 0 && self.campaign.mode == CampaignMode::Pr => {
+                let until = until.format("%a %H:%M UTC");
+                Some(format!("nothing is published before {until}, when the next window opens"))
+            }
+            (_, Stepped::Waits(why)) if ready == 0 && self.soaks() => Some(why.clone()),
+            _ => None,
+        };
+        // A wait says how long it still takes; only another kind of wait is news.
+        let kind = |text: &str| text.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
+        if let Some(said) = said
+            && self.said.as_deref().and_then(kind) != kind(&said)
+        {
+            watch.say(&said);
+            self.said = Some(said);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::common::Common;
@@ -14,6 +15,7 @@ use crate::config::env::Env;
 use crate::error::Result;
 use crate::forge::github::GitHubForge;
 use crate::redact::Redactor;
+use crate::sandbox::Sandbox;
 use crate::store::Store;
 
 /// The surroundings of batch and server work.
@@ -35,6 +37,8 @@ pub struct Fleet {
     pub owner: String,
     /// Fingerprint of the GitHub token, which the pace of writes and the publisher's lane are kept by.
     pub token: String,
+    /// Where all runs of this process work, once the first one has needed it.
+    pub sandbox: Arc<OnceCell<Arc<dyn Sandbox>>>,
     /// Cancelled by the first SIGINT or SIGTERM: no new job is taken.
     pub drain: CancellationToken,
 }

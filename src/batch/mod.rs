@@ -7,17 +7,24 @@
 //! has lost one stops the run and writes nothing more, on the forge neither.
 
 pub mod campaign;
+mod check;
 pub mod close;
 pub mod cron;
+mod decide;
 pub mod drive;
+mod estimate;
 pub mod fleet;
 pub mod lease;
+pub mod overlay;
 pub mod pace;
 pub mod plan;
 pub mod publish;
+mod reader;
+pub mod refresh;
 pub mod select;
 pub mod stored;
 pub mod target;
+mod template;
 pub mod track;
 pub mod waves;
 pub mod window;

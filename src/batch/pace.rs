@@ -34,6 +34,12 @@ pub fn limits(fleet: &Fleet, campaign: Option<&Campaign>) -> PaceLimits {
     scaled(lowered(LIMITS, asked), fleet.env.time_scale())
 }
 
+/// A pause as long as it really is: tests have no minutes to lose.
+pub fn scaled_wait(fleet: &Fleet, wait: Millis) -> Millis {
+    let scaled = millis(wait).mul_f64(fleet.env.time_scale());
+    Millis::try_from(scaled.as_millis()).unwrap_or(Millis::MAX).max(1)
+}
+
 /// No more than `asked` writes an hour.
 pub fn lowered(limits: PaceLimits, asked: Option<u32>) -> PaceLimits {
     let per_hour = asked.map_or(limits.per_hour, i64::from).clamp(1, limits.per_hour);

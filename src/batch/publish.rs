@@ -1,29 +1,509 @@
 //! The publisher: a stored change becomes one pull request.
+//!
+//! [`work`] is one job: it looks whether the campaign may publish now, chooses what to do with the
+//! branch and with pull requests that are there already ([`choice`]), pushes, opens or updates, and
+//! writes down what became of it. It may die anywhere and be run again, or be run twice at once: every
+//! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
+
+mod choice;
+mod trouble;
 
 use std::sync::Arc;
 
+use serde_json::json;
+
+use self::choice::Choice;
+pub use self::choice::{Earlier, Pulls, decide};
+use self::trouble::Trouble;
+use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::lease::Held;
+use super::{pace, refresh, stored, window};
 use crate::error::{Failure, Result};
-use crate::store::model::{NewJob, Target};
+use crate::forge::github::GitHubForge;
+use crate::forge::{
+    Forge, ForgeError, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId,
+};
+use crate::git::clone::{DEFAULT_DEPTH, Repo, mirror};
+use crate::git::{GitError, Oid, blocking, commit, diff, merge};
+use crate::store::model::{
+    CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
+    TargetState,
+};
+use crate::store::{StoreError, StoreResult};
+
+/// Attempts at a trouble that may pass, half an hour apart in the end.
+const ATTEMPTS: i64 = 8;
+/// How long a change waits before it is looked at again whether it may be published.
+const LOOK_AGAIN: Millis = 10 * 60_000;
+/// How often the branch may move under our hands.
+const TRIES: u32 = 3;
 
 /// The job that publishes a target's changeset: one at a time for each token.
-pub fn job(_fleet: &Fleet, target: &Target) -> NewJob {
+pub fn job(fleet: &Fleet, target: &Target) -> NewJob {
     NewJob {
-        kind: crate::store::model::JobKind::Publish,
+        kind: JobKind::Publish,
         key: format!("publish:{}", target.id),
         campaign: Some(target.campaign.clone()),
         subject: target.id.to_string(),
-        lane: None,
+        lane: Some(format!("publish:{}", fleet.token)),
         organization: None,
-        priority: 0,
-        max_attempts: 5,
+        priority: 10,
+        max_attempts: ATTEMPTS,
         reserve_usd: 0.0,
         run_at: 0,
     }
 }
 
+/// What became of it.
+enum End {
+    /// There is a pull request of ours.
+    Published { pull: PullRequest, operation: Operation, said: Option<String> },
+    /// There is nothing to publish, and why.
+    Settled { state: TargetState, reason: String, pull: Option<(u64, String)> },
+    /// Not now; does not count as an attempt.
+    Later { after: Millis, why: String },
+}
+
 /// Publishes, and ends the job with what became of it.
-pub async fn work(_fleet: &Fleet, _held: Arc<Held>) -> Result<()> {
-    Err(Failure::internal("not there yet"))
+///
+/// # Errors
+/// When the store cannot be used. What GitHub and git do to us is an end of the job.
+pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+    match publish_one(fleet, &held).await {
+        // Somebody else has the job now, and says how it ends.
+        Err(StoreError::LeaseLost { .. }) => Ok(()),
+        result => result.map_err(Failure::from),
+    }
+}
+
+async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
+    let store = &fleet.store;
+    let id = held.job.subject.parse().unwrap_or_default();
+    let target = match store.target(id).await {
+        Ok(target) => target,
+        Err(StoreError::NotFound(what)) => {
+            let why = format!("{what} is gone");
+            return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+        }
+        Err(err) => return Err(err),
+    };
+    // Closed or superseded since it was queued, or published by an attempt that did not hear of it.
+    if !matches!(target.state, TargetState::Ready | TargetState::Publishing) {
+        return store.end_job(&held.lease, &JobEnd::Done).await;
+    }
+    let ended = match Publisher::prepare(fleet, held, target.clone()).await? {
+        Ok(publisher) => publisher.run().await,
+        Err(trouble) => Err(trouble),
+    };
+    match ended {
+        Err(Trouble::Store(err)) => Err(err),
+        Err(Trouble::Forge(ForgeError::Fenced { .. })) => Ok(()),
+        Ok(end) => finish(fleet, held, &target, end).await,
+        Err(trouble) => trouble::end(fleet, held, &target, trouble).await,
+    }
+}
+
+/// Everything that one job needs.
+struct Publisher<'a> {
+    fleet: &'a Fleet,
+    held: &'a Arc<Held>,
+    forge: Arc<GitHubForge>,
+    campaign: Campaign,
+    target: Target,
+    changeset: Changeset,
+    commit: Oid,
+    base: Oid,
+}
+
+/// The repository as it is now, and our copy of what matters.
+struct Place {
+    repository: Repository,
+    repo: Repo,
+    /// Where the pull request goes.
+    base_branch: String,
+    /// Our commit's own committer and tree.
+    email: String,
+    tree: Oid,
+    /// What there is to say about the base.
+    said: Option<String>,
+}
+
+type Tried<T> = std::result::Result<T, Trouble>;
+
+impl<'a> Publisher<'a> {
+    async fn prepare(
+        fleet: &'a Fleet,
+        held: &'a Arc<Held>,
+        target: Target,
+    ) -> StoreResult<Tried<Publisher<'a>>> {
+        let row = fleet.store.campaign(&target.campaign).await?;
+        let broken = |class, message: String| Ok(Err(Trouble::Final { class, message }));
+        if row.state == CampaignState::Closed {
+            return broken(ErrorClass::Publish, "the campaign was closed".to_owned());
+        }
+        let campaign: Campaign = match serde_json::from_str(&row.spec) {
+            Ok(campaign) => campaign,
+            Err(err) => {
+                let message = format!("the stored campaign cannot be read: {err}");
+                return broken(ErrorClass::Configuration, message);
+            }
+        };
+        let Some(changeset) = fleet.store.changeset(target.id).await? else {
+            return broken(ErrorClass::Internal, "there is no stored change".to_owned());
+        };
+        let ids = (changeset.commit.parse(), changeset.base_sha.parse());
+        let (Ok(commit), Ok(base)) = ids else {
+            return broken(ErrorClass::Internal, "the stored change names no commit".to_owned());
+        };
+        let limits = pace::limits(fleet, Some(&campaign));
+        let gate = pace::gate(&fleet.store, &fleet.token, limits, Some(Arc::clone(held)));
+        let forge = Arc::new(fleet.forge.gated(gate));
+        Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
+    }
+
+    async fn run(&self) -> Tried<End> {
+        if let Some(later) = self.not_now().await? {
+            return Ok(later);
+        }
+        let store = &self.fleet.store;
+        store.mark_target(&self.held.lease, self.target.id, TargetState::Publishing, None).await?;
+        if let Some(end) = self.same_elsewhere().await? {
+            return Ok(end);
+        }
+        let place = match self.open_place().await? {
+            Ok(place) => place,
+            Err(end) => return Ok(end),
+        };
+        let mut moved = None;
+        for _ in 0..TRIES {
+            match self.choose(&place).await? {
+                Choice::End { state, reason, pull } => {
+                    return Ok(End::Settled { state, reason, pull });
+                }
+                Choice::Keep => return self.open_pull(&place).await,
+                Choice::Push { expected } => match self.push(&place, expected).await {
+                    Ok(()) => return self.open_pull(&place).await,
+                    // Somebody pushed since we looked: look again.
+                    Err(err @ ForgeError::Conflict { .. }) => moved = Some(err),
+                    Err(err) => return Err(err.into()),
+                },
+            }
+        }
+        Err(moved.map_or_else(
+            || Trouble::Final { class: ErrorClass::Internal, message: "nothing was tried".into() },
+            Trouble::Forge,
+        ))
+    }
+
+    /// Whether the campaign may publish at this moment.
+    async fn not_now(&self) -> Tried<Option<End>> {
+        let now = self.fleet.clock.now();
+        if let Some(opens) = window::closed_until(&self.campaign.windows, now) {
+            let after = (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN);
+            let opens = opens.format("%Y-%m-%d %H:%M UTC");
+            let why = format!("waits for the publishing window that opens at {opens}");
+            return Ok(Some(End::Later { after, why }));
+        }
+        let Some(most) = self.campaign.limits.max_open_pull_requests else { return Ok(None) };
+        // An update of a pull request that is open does not open another one.
+        if self.open_already().await?.is_some() {
+            return Ok(None);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut open = self.open_count().await?;
+        if open >= most {
+            refresh::now_and_then(self.fleet, &self.target.campaign).await;
+            open = self.open_count().await?;
+        }
+        if open < most {
+            return Ok(None);
+        }
+        let why = format!(
+            "waits: {open} pull requests of the campaign are open, and `max-open-pull-requests` is {most}"
+        );
+        Ok(Some(End::Later { after: LOOK_AGAIN, why }))
+    }
+
+    /// The newest target of this repository in a campaign of this name that has an open pull request.
+    async fn open_already(&self) -> StoreResult<Option<Target>> {
+        let store = &self.fleet.store;
+        let history = store.history(&self.campaign.name, &self.target.repository).await?;
+        let is_open = |target: &Target| {
+            matches!(target.state, TargetState::Open | TargetState::Draft)
+                && target.id != self.target.id
+        };
+        Ok(history.into_iter().find(is_open))
+    }
+
+    async fn open_count(&self) -> StoreResult<usize> {
+        let view = self.fleet.store.view(&self.target.campaign).await?;
+        let is_open =
+            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
+        Ok(view.targets.iter().filter(is_open).count())
+    }
+
+    /// Another campaign has proposed the very same change, or somebody has rejected it there.
+    async fn same_elsewhere(&self) -> Tried<Option<End>> {
+        let (store, target) = (&self.fleet.store, &self.target);
+        for other in store.same_change(&target.repository, &self.changeset.change_id).await? {
+            let campaign = store.campaign(&other.campaign).await?.name;
+            let Some(number) = other.pull_request.and_then(|number| u64::try_from(number).ok())
+            else {
+                continue;
+            };
+            // Of the same name: the same branch, which is looked at anyway.
+            if other.id == target.id || campaign == self.campaign.name {
+                continue;
+            }
+            let pull = match self.forge.pull_request(&self.repository_id()?, number).await {
+                Ok(pull) if !pull.merged => pull,
+                Ok(_) | Err(ForgeError::NotFound { .. }) => continue,
+                Err(err) => return Err(err.into()),
+            };
+            let how = if pull.open { "proposes" } else { "proposed" };
+            let became = if pull.open { "" } else { ", which was closed unmerged" };
+            let reason =
+                format!("campaign `{campaign}` {how} the same change in {}{became}", pull.html_url);
+            let pull = Some((pull.number, pull.html_url));
+            return Ok(Some(End::Settled { state: TargetState::Skipped, reason, pull }));
+        }
+        Ok(None)
+    }
+
+    fn repository_id(&self) -> Tried<RepositoryId> {
+        self.changeset
+            .repository
+            .parse()
+            .map_err(|message| Trouble::Final { class: ErrorClass::Internal, message })
+    }
+
+    /// The repository, our copy of it with the base and the change, and the branch to merge into.
+    async fn open_place(&self) -> Tried<std::result::Result<Place, End>> {
+        let id = self.repository_id()?;
+        let repository = self.forge.repository(&id).await?;
+        if repository.archived {
+            let message =
+                format!("`{}` is archived, so nothing can be pushed to it", repository.id);
+            return Err(Trouble::Final { class: ErrorClass::Access, message });
+        }
+        let mut said = Vec::new();
+        if repository.id != id {
+            said.push(format!("`{id}` is called `{}` now", repository.id));
+        }
+        let base_branch = self.base_branch(&repository, &mut said).await?;
+        let (state, url) = (self.fleet.state.clone(), repository.clone_url.clone());
+        let repo = blocking(move || mirror(&state, &url)).await?;
+        for reference in [self.changeset.base_sha.clone(), base_branch.clone()] {
+            let refs = [reference];
+            self.forge.fetch(&repository, repo.path(), &refs, DEFAULT_DEPTH).await?;
+        }
+        let (copy, pack, commit) = (repo.clone(), self.changeset.pack.clone(), self.commit);
+        let unpacked =
+            tokio::task::spawn_blocking(move || stored::unpack(&copy, &pack, commit)).await;
+        let unpacked = unpacked.unwrap_or_else(|error| Err(Failure::internal(error.to_string())));
+        unpacked.map_err(|failure| Trouble::Final {
+            class: ErrorClass::Internal,
+            message: format!("the stored change cannot be read: {}", failure.message),
+        })?;
+        let (copy, name) = (repo.clone(), base_branch.clone());
+        let (commit, base) = (self.commit, self.base);
+        let (facts, on_base) = blocking(move || {
+            Ok((commit::read(&copy, commit)?, on_base(&copy, base, copy.resolve(&name)?, commit)?))
+        })
+        .await?;
+        match on_base {
+            OnBase::Same | OnBase::Clean => {}
+            OnBase::Contained => {
+                let reason = format!("`{base_branch}` has this change already");
+                let state = TargetState::Unchanged;
+                return Ok(Err(End::Settled { state, reason, pull: None }));
+            }
+            OnBase::Conflicts => said.push(format!(
+                "`{base_branch}` has moved since and conflicts with the change, which is proposed \
+                 on the commit that it was made on"
+            )),
+        }
+        let said = (!said.is_empty()).then(|| said.join("; "));
+        let (email, tree) = (facts.committer_email, facts.tree);
+        Ok(Ok(Place { repository, repo, base_branch, email, tree, said }))
+    }
+
+    /// The recorded branch; the default branch of today when that one is gone and nobody asked for it.
+    async fn base_branch(&self, repository: &Repository, said: &mut Vec<String>) -> Tried<String> {
+        let recorded = &self.changeset.base_branch;
+        let now = &repository.default_branch;
+        if recorded == now || self.forge.branch_tip(&repository.id, recorded).await?.is_some() {
+            return Ok(recorded.clone());
+        }
+        if self.campaign.publish.base.is_some() || now.is_empty() {
+            let message = format!("branch `{recorded}`, which the change is for, is gone");
+            return Err(Trouble::Final { class: ErrorClass::Publish, message });
+        }
+        said.push(format!("`{recorded}` is gone, so the change is proposed to `{now}`"));
+        Ok(now.clone())
+    }
+
+    async fn push(&self, place: &Place, expected: Option<Oid>) -> Result<(), ForgeError> {
+        let branch = &self.changeset.branch;
+        let (from, commit) = (place.repo.path(), self.commit);
+        self.forge.push(&place.repository, from, commit, branch, expected).await.map(|_| ())
+    }
+
+    async fn open_pull(&self, place: &Place) -> Tried<End> {
+        let id = &place.repository.id;
+        let draft = PullRequestDraft {
+            title: self.changeset.title.clone(),
+            body: self.changeset.body.clone(),
+            head_branch: self.changeset.branch.clone(),
+            base_branch: place.base_branch.clone(),
+            draft: self.changeset.draft,
+        };
+        let opened = self.forge.open_or_update(id, &draft, &self.changeset.marker).await;
+        let (mut pull, operation) = match opened {
+            Ok(opened) => opened,
+            Err(ForgeError::State { message }) if message.contains("nothing to propose") => {
+                let state = TargetState::Unchanged;
+                return Ok(End::Settled { state, reason: message, pull: None });
+            }
+            Err(err) => return Err(err.into()),
+        };
+        let mut said: Vec<String> = place.said.clone().into_iter().collect();
+        // A change whose checks fail is no longer ready, whatever the one before it was.
+        if draft.draft && !pull.draft && operation != Operation::Created {
+            match self.forge.set_draft(id, pull.number, true).await {
+                Ok(()) => pull.draft = true,
+                Err(err) => said.push(not_fatal(err)?),
+            }
+        }
+        self.decorate(id, &pull, operation, &mut said).await?;
+        self.supersede(&pull).await?;
+        let said = (!said.is_empty()).then(|| said.join("; "));
+        Ok(End::Published { pull, operation, said })
+    }
+
+    /// Labels and reviewers: nice to have, never worth failing for.
+    async fn decorate(
+        &self,
+        id: &RepositoryId,
+        pull: &PullRequest,
+        operation: Operation,
+        said: &mut Vec<String>,
+    ) -> Tried<()> {
+        let has =
+            |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
+        let missing: Vec<String> =
+            self.changeset.labels.iter().filter(|label| !has(label)).cloned().collect();
+        if !missing.is_empty()
+            && let Err(err) = self.forge.add_labels(id, pull.number, &missing).await
+        {
+            said.push(format!("the labels could not be added: {}", not_fatal(err)?));
+        }
+        // Those who were asked before are not asked again by an update.
+        let reviewers = &self.changeset.reviewers;
+        if reviewers.is_empty() || operation == Operation::Updated {
+            return Ok(());
+        }
+        match self.forge.request_reviewers(id, pull.number, reviewers).await {
+            Ok(left_out) if left_out.is_empty() => {}
+            Ok(left_out) => {
+                said.push(format!("could not be asked for a review: {}", left_out.join(", ")));
+            }
+            Err(err) => said.push(format!("no review could be asked for: {}", not_fatal(err)?)),
+        }
+        Ok(())
+    }
+
+    /// Older targets whose pull request this is now.
+    async fn supersede(&self, pull: &PullRequest) -> StoreResult<()> {
+        let store = &self.fleet.store;
+        for older in store.history(&self.campaign.name, &self.target.repository).await? {
+            let is_same = older.pull_request == i64::try_from(pull.number).ok();
+            let is_open = matches!(older.state, TargetState::Open | TargetState::Draft);
+            if is_same && is_open && older.id != self.target.id {
+                let reason = format!(
+                    "its pull request was brought up to date by a newer run: {}",
+                    pull.html_url
+                );
+                store.observe_target(older.id, TargetState::Superseded, Some(&reason)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the change stands to the base branch as it is now.
+enum OnBase {
+    Same,
+    Clean,
+    Conflicts,
+    Contained,
+}
+
+fn on_base(repo: &Repo, base: Oid, now: Oid, commit: Oid) -> std::result::Result<OnBase, GitError> {
+    if base == now {
+        return Ok(OnBase::Same);
+    }
+    let tree = |commit| diff::tree_of(repo, commit);
+    let (old, new) = (tree(base)?, tree(now)?);
+    Ok(match merge::onto(repo, old, new, tree(commit)?)? {
+        None => OnBase::Conflicts,
+        Some(merged) if merged == new => OnBase::Contained,
+        Some(_) => OnBase::Clean,
+    })
+}
+
+/// What may fail without harm; a lost lease and a limit may not.
+fn not_fatal(err: ForgeError) -> Tried<String> {
+    match err {
+        err @ (ForgeError::Fenced { .. } | ForgeError::RateLimited { .. }) => Err(err.into()),
+        err => Ok(err.to_string()),
+    }
+}
+
+/// Writes down how it ended.
+async fn finish(fleet: &Fleet, held: &Held, target: &Target, end: End) -> StoreResult<()> {
+    let (state, reason, pull) = match end {
+        End::Later { after, why } => {
+            let after = pace::scaled_wait(fleet, after);
+            let why = fleet.redactor.redact(&why);
+            return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
+        }
+        End::Settled { state, reason, pull } => (state, Some(reason), pull),
+        End::Published { pull, operation, said } => {
+            let words = format!(
+                "{}: pull request #{}: {} ({})",
+                target.repository,
+                pull.number,
+                pull.html_url,
+                operation.word()
+            );
+            fleet.ui.say(&words);
+            let state = if pull.draft { TargetState::Draft } else { TargetState::Open };
+            (state, said, Some((pull.number, pull.html_url)))
+        }
+    };
+    let reason = reason.map(|reason| fleet.redactor.redact(&reason));
+    let (number, url) = pull.unzip();
+    let end = TargetEnd {
+        state,
+        class: None,
+        reason: reason.clone(),
+        run: None,
+        cost_usd: 0.0,
+        tokens: 0,
+        pull_request: number.and_then(|number| i64::try_from(number).ok()),
+        url: url.clone(),
+    };
+    fleet.store.end_target(&held.lease, target.id, &end, None, None, &JobEnd::Done).await?;
+    fleet.ui.event(&json!({
+        "is": "published",
+        "campaign": target.campaign,
+        "repository": target.repository,
+        "state": state.word(),
+        "pull_request": number,
+        "url": url,
+        "reason": reason,
+    }));
+    Ok(())
 }

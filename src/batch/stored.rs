@@ -1,26 +1,100 @@
 //! A change that can be published later, on another machine: a pack and the words that go with it.
 
-use chrono::{DateTime, Utc};
-
-use crate::error::{Failure, Result};
-use crate::git::Oid;
+use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
-use crate::task::run::Ended;
+use crate::git::{GitError, Oid, blocking, bundle, diff};
+use crate::report::{MAX_BODY, commit_message, markdown};
+use crate::store::model::{Changeset, Target};
+use crate::task::campaign::Stored;
 
-/// A git pack with `commit` and what it has that `base` has not.
-pub fn pack(_repo: &Repo, _commit: Oid, _base: Oid) -> Result<Vec<u8>> {
-    Err(Failure::internal("not there yet"))
+use super::campaign::{Campaign, PublishAs};
+
+/// Bytes of the campaign's own words in a description.
+const WORDS: usize = 10_000;
+
+/// A git pack with `commit` and what it has that its parent has not.
+pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>> {
+    bundle::pack(repo, commit).map_err(|err| failure("the change cannot be packed", err))
 }
 
-/// Brings a pack into a repository that has the base; the pack is checked to hold exactly `commit`.
-pub fn unpack(_repo: &Repo, _pack: &[u8], _commit: Oid) -> Result<()> {
-    Err(Failure::internal("not there yet"))
+/// Brings a pack into a repository that has the commit's parent, and returns that. The pack is checked
+/// to hold exactly `commit`.
+///
+/// # Errors
+/// [`FailureKind::Refused`] when it holds anything else; nothing is kept of it then.
+pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid> {
+    bundle::unpack(repo, pack, commit)
+        .map_err(|err| failure("the stored change cannot be unpacked", err))
 }
 
 /// Hash of a change without positions and context, the same on another base.
-pub fn change_id(_repo: &Repo, _base_tree: Oid, _tree: Oid) -> Result<String> {
-    Err(Failure::internal("not there yet"))
+pub fn change_id(repo: &Repo, base_tree: Oid, tree: Oid) -> Result<String> {
+    bundle::change_id(repo, base_tree, tree)
+        .map_err(|err| failure("the change cannot be compared", err))
 }
 
-#[expect(unused, reason = "filled in with the run")]
-fn of(_ended: &Ended, _now: DateTime<Utc>) {}
+fn failure(message: &str, err: GitError) -> Failure {
+    let kind = match &err {
+        GitError::Unacceptable(_) => FailureKind::Refused,
+        GitError::Machine(_) => FailureKind::Machine,
+        _ => FailureKind::Internal,
+    };
+    Failure::new(kind, message).caused_by(err)
+}
+
+/// Everything that the publisher needs of a finished run.
+pub async fn changeset(
+    campaign: &Campaign,
+    target: &Target,
+    stored: &Stored,
+) -> Result<Changeset> {
+    let workspace = stored.workspace.clone();
+    let (commit, tree) = (stored.commit, stored.change.tree);
+    let packed = blocking(move || {
+        let base = diff::tree_of(&workspace.repo, workspace.base)?;
+        let id = bundle::change_id(&workspace.repo, base, tree)?;
+        Ok((bundle::pack(&workspace.repo, commit)?, id))
+    });
+    let (pack, change_id) =
+        packed.await.map_err(|err| failure("the change cannot be packed", err))?;
+    let lines = |count: fn(&crate::git::tree::FileChange) -> u64| {
+        let sum: u64 = stored.change.files.iter().map(count).sum();
+        i64::try_from(sum).unwrap_or(i64::MAX)
+    };
+    let (title, body) = words(campaign, target, stored)?;
+    Ok(Changeset {
+        target: target.id,
+        repository: target.repository.clone(),
+        base_branch: target.base_branch.clone(),
+        base_sha: target.base_sha.clone(),
+        branch: campaign.branch(),
+        commit: commit.to_string(),
+        tree: tree.to_string(),
+        pack,
+        title,
+        body,
+        marker: stored.marker.clone(),
+        draft: stored.draft || campaign.published(&target.repository) == PublishAs::Draft,
+        labels: stored.labels.clone(),
+        reviewers: stored.reviewers.clone(),
+        change_id,
+        files: i64::try_from(stored.change.files.len()).unwrap_or(i64::MAX),
+        lines_added: lines(|file| file.added_lines),
+        lines_removed: lines(|file| file.removed_lines),
+    })
+}
+
+/// Title and description: the campaign's own words above what the run has to say.
+fn words(campaign: &Campaign, target: &Target, stored: &Stored) -> Result<(String, String)> {
+    let (repository, base_branch) = (&target.repository, &target.base_branch);
+    let title = match campaign.title_for(repository, base_branch)? {
+        Some(title) => commit_message::subject(&title),
+        None => stored.title.clone(),
+    };
+    let above = match campaign.body_for(repository, base_branch)? {
+        Some(body) => markdown::passage(&body, WORDS),
+        None => format!("Part of the campaign `{}`.", campaign.name),
+    };
+    let body = format!("{}\n\n{}", above.trim_end(), stored.body);
+    Ok((title, if body.len() <= MAX_BODY { body } else { stored.body.clone() }))
+}

@@ -120,7 +120,10 @@ fn expected(decision: &Decision) -> Option<Expected> {
             head: head.clone(),
         }),
         Decision::Run(
-            TaskKind::Issue { .. } | TaskKind::Respond { .. } | TaskKind::Exec { .. },
+            TaskKind::Issue { .. }
+            | TaskKind::Respond { .. }
+            | TaskKind::Exec { .. }
+            | TaskKind::Campaign { .. },
         )
         | Decision::Ignored(_) => None,
     }

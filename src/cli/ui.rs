@@ -9,6 +9,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::json;
 
+use super::live;
 use crate::clock::Clock;
 use crate::redact::Redactor;
 use crate::report::annotations;
@@ -82,20 +83,29 @@ impl Ui {
         }
     }
 
+    /// A text as it may be printed.
+    pub(super) fn clean(self, text: &str) -> String {
+        annotations::safe_log(&self.redact(text))
+    }
+
     fn redact(self, text: &str) -> String {
         self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
     }
 
     fn talk(self, text: &str) {
-        let text = annotations::safe_log(&self.redact(text));
+        let text = self.clean(text);
         let text = if telemetry::is_json() { as_json(&text) } else { text };
         // A closed stderr must not end the run.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        live::above(|| {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        });
     }
 
     fn out(text: &str) {
-        let mut stdout = std::io::stdout().lock();
-        let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        live::above(|| {
+            let mut stdout = std::io::stdout().lock();
+            let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        });
     }
 }
 

@@ -65,16 +65,16 @@ impl Env {
         Env { values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// A variable that is set and not empty.
-    pub fn var(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-
-    /// The same with one more variable.
+    /// The same with one variable set anew.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Env {
         self.values.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// A variable that is set and not empty.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// A secret variable; line ends around it (a common pasting mistake) are dropped.

@@ -160,6 +160,8 @@ pub struct Identity {
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     OperatorFile,
+    /// The campaign file of a batch.
+    Campaign,
     RepositoryFile,
     /// A flag or its environment variable.
     Flag,
@@ -169,6 +171,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Source::OperatorFile => "--config",
+            Source::Campaign => "campaign file",
             Source::RepositoryFile => file::REPOSITORY_FILE,
             Source::Flag => "flag or environment",
         })

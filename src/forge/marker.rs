@@ -12,6 +12,11 @@ pub(super) fn carries(body: &str, marker: &str) -> bool {
     body.lines().any(|line| is_marker(line, marker))
 }
 
+/// A line of `body` is a marker of this purpose, of whatever run.
+pub(super) fn carries_purpose(body: &str, wanted: &str) -> bool {
+    body.lines().any(|line| purpose(line) == Some(wanted))
+}
+
 /// A line of `body` is this marker of this run, in either form.
 pub fn carries_exactly(body: &str, marker: &str) -> bool {
     let wanted = words(marker);

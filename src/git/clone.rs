@@ -302,7 +302,11 @@ fn lock(path: &Path) -> Result<File, GitError> {
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => {
+                // Its time says when the mirror was last used, for [`super::cache`].
+                let _ = std::os::unix::fs::FileExt::write_at(&file, b"\n", 0);
+                return Ok(file);
+            }
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(25));
             }

@@ -81,6 +81,32 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
     })
 }
 
+/// Follows the commits that are `ours`, each with one parent, from `tip` back into the history of
+/// `base`: `None` when they lead there, else the first that does not qualify, or is not here, or is
+/// more than `most` commits away.
+pub fn follow(
+    repo: &Repo,
+    tip: Oid,
+    base: Oid,
+    most: u32,
+    ours: &dyn Fn(&Facts) -> bool,
+) -> Result<Option<Oid>, GitError> {
+    let git = repo.git()?;
+    let mut commit = tip;
+    for _ in 0..most {
+        // A history that is not all here counts as another one.
+        if commit == base || git.graph_descendant_of(base.0, commit.0).unwrap_or_default() {
+            return Ok(None);
+        }
+        let Ok(facts) = read(repo, commit) else { break };
+        match facts.parents.as_slice() {
+            [parent] if ours(&facts) => commit = *parent,
+            _ => break,
+        }
+    }
+    Ok(Some(commit))
+}
+
 /// The message without control and invisible characters, without trailers that claim what others
 /// did, without trailing blanks, and bounded. Ends in one newline; never empty.
 pub fn clean_message(message: &str) -> String {

@@ -7,6 +7,8 @@
 pub mod apply;
 mod archive;
 mod attributes;
+pub mod bundle;
+pub mod cache;
 mod change;
 pub mod clone;
 pub mod commit;

@@ -233,7 +233,7 @@ fn lines(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
 }
 
 /// A pack with the commit and what it does not share with its first parent.
-fn pack(git: &Repository, commit: Oid) -> Result<Buf, GitError> {
+pub(super) fn pack(git: &Repository, commit: Oid) -> Result<Buf, GitError> {
     let commit = git.find_commit(commit.0)?;
     let mut builder = git.packbuilder()?;
     builder.insert_object(commit.id(), None)?;

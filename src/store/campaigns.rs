@@ -8,9 +8,7 @@ use super::db::{clean, get, word};
 use super::jobs::requeue;
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreError, StoreResult};
-use crate::store::model::{
-    CampaignRow, CampaignState, CampaignView, NewJob, Target, TargetState,
-};
+use crate::store::model::{CampaignRow, CampaignState, CampaignView, NewJob, Target, TargetState};
 
 fn campaign_of(row: &AnyRow) -> StoreResult<CampaignRow> {
     Ok(CampaignRow {

@@ -48,7 +48,10 @@ pub(super) async fn put_changeset(
     change: &Changeset,
 ) -> StoreResult<()> {
     let now = write.now;
-    sqlx::query("DELETE FROM changesets WHERE target = $1").bind(target).execute(write.db()).await?;
+    sqlx::query("DELETE FROM changesets WHERE target = $1")
+        .bind(target)
+        .execute(write.db())
+        .await?;
     sqlx::query(
         "INSERT INTO changesets (target, repository, base_branch, base_sha, branch, commit_sha, tree,
             pack, title, body, marker, draft, labels, reviewers, change_id, files, lines_added,

@@ -19,7 +19,10 @@ impl From<Error> for StoreError {
             Error::PoolTimedOut => {
                 StoreError::Unavailable("no connection was free in time".to_owned())
             }
-            Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::PoolClosed
+            Error::Io(_)
+            | Error::Tls(_)
+            | Error::Protocol(_)
+            | Error::PoolClosed
             | Error::WorkerCrashed => StoreError::Unavailable(err.to_string()),
             _ => StoreError::Other(err.to_string()),
         }

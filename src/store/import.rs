@@ -103,10 +103,12 @@ async fn fill(write: &mut Write<'_>, ours: i64, theirs: &Target) -> StoreResult<
         TargetState::Ready | TargetState::Publishing => TargetState::Held,
         other => other,
     };
-    sqlx::query("UPDATE jobs SET state = 'cancelled', why = 'imported' WHERE key = $1 AND state = 'queued'")
-        .bind(format!("target:{ours}"))
-        .execute(write.db())
-        .await?;
+    sqlx::query(
+        "UPDATE jobs SET state = 'cancelled', why = 'imported' WHERE key = $1 AND state = 'queued'",
+    )
+    .bind(format!("target:{ours}"))
+    .execute(write.db())
+    .await?;
     let now = write.now;
     sqlx::query(
         "UPDATE targets SET state = $1, class = $2, reason = $3, run = $4, attempts = $5,

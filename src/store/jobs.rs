@@ -90,7 +90,8 @@ impl Store {
                 targets.extend(subject.parse::<i64>().ok());
             }
         }
-        let waiting = sqlx::query("SELECT id FROM targets WHERE campaign = $1 AND state = 'waiting'");
+        let waiting =
+            sqlx::query("SELECT id FROM targets WHERE campaign = $1 AND state = 'waiting'");
         for row in waiting.bind(campaign).fetch_all(write.db()).await? {
             targets.push(get(&row, "id")?);
         }
@@ -105,9 +106,11 @@ impl Store {
 
     /// Jobs by kind and state, for health and metrics.
     pub async fn job_counts(&self) -> StoreResult<BTreeMap<(JobKind, String), i64>> {
-        let rows = sqlx::query("SELECT kind, state, COUNT(*) AS count FROM jobs GROUP BY kind, state");
+        let rows =
+            sqlx::query("SELECT kind, state, COUNT(*) AS count FROM jobs GROUP BY kind, state");
         let rows = rows.fetch_all(&self.inner.pool).await?;
-        let count = |row| Ok(((word(row, "kind", JobKind::of)?, get(row, "state")?), get(row, "count")?));
+        let count =
+            |row| Ok(((word(row, "kind", JobKind::of)?, get(row, "state")?), get(row, "count")?));
         rows.iter().map(count).collect()
     }
 

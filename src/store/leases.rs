@@ -39,6 +39,10 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
         JobEnd::Done => ("done", job.attempt, None, None),
         JobEnd::Failed { why } => ("failed", job.attempt, None, Some(clean(why))),
         JobEnd::Released => ("queued", job.attempt.saturating_sub(1).max(0), Some(now), None),
+        JobEnd::Later { after, why } => {
+            let then = now.saturating_add((*after).max(0));
+            ("queued", job.attempt.saturating_sub(1).max(0), Some(then), Some(clean(why)))
+        }
         JobEnd::Retry { why, .. } if job.attempt >= job.max_attempts => {
             ("dead", job.attempt, None, Some(clean(why)))
         }
@@ -78,13 +82,15 @@ impl Store {
         if taken.fetch_optional(write.db()).await?.is_some() {
             return Err(StoreError::LeaseLost { job: lease.job });
         }
-        sqlx::query("UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4")
-            .bind(now.saturating_add(lease.length))
-            .bind(lease.length)
-            .bind(now)
-            .bind(lease.job)
-            .execute(write.db())
-            .await?;
+        sqlx::query(
+            "UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4",
+        )
+        .bind(now.saturating_add(lease.length))
+        .bind(lease.length)
+        .bind(now)
+        .bind(lease.job)
+        .execute(write.db())
+        .await?;
         write.commit().await
     }
 
@@ -156,7 +162,9 @@ impl Store {
             class = class.or(Some(given_up(job.kind)));
         }
         let why = match job_end {
-            JobEnd::Retry { why, .. } | JobEnd::Failed { why } => Some(why.as_str()),
+            JobEnd::Retry { why, .. } | JobEnd::Later { why, .. } | JobEnd::Failed { why } => {
+                Some(why.as_str())
+            }
             JobEnd::Done | JobEnd::Released => None,
         };
         if let Some(publish) = publish {
@@ -238,7 +246,7 @@ async fn follow(
     end: &JobEnd,
     dead: bool,
 ) -> StoreResult<()> {
-    let row = sqlx::query("SELECT state FROM targets WHERE id = $1").bind(target);
+    let row = sqlx::query("SELECT state, reason FROM targets WHERE id = $1").bind(target);
     let Some(row) = row.fetch_optional(write.db()).await? else { return Ok(()) };
     let state = word(&row, "state", TargetState::of)?;
     if state.is_settled() {
@@ -258,13 +266,23 @@ async fn follow(
             let class = Some(ErrorClass::Internal);
             set_state(write, target, TargetState::Failed, class, Some(why)).await
         }
-        JobEnd::Retry { why, .. } => set_state(write, target, back, None, Some(why)).await,
+        // What waits for the same thing as before is no news.
+        JobEnd::Later { why, .. }
+            if state == back && get::<Option<String>>(&row, "reason")?.as_deref() == Some(why) =>
+        {
+            Ok(())
+        }
+        JobEnd::Retry { why, .. } | JobEnd::Later { why, .. } => {
+            set_state(write, target, back, None, Some(why)).await
+        }
         JobEnd::Released => {
             if state == TargetState::Running {
-                sqlx::query("UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0")
-                    .bind(target)
-                    .execute(write.db())
-                    .await?;
+                sqlx::query(
+                    "UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0",
+                )
+                .bind(target)
+                .execute(write.db())
+                .await?;
             }
             if state == back { Ok(()) } else { set_state(write, target, back, None, None).await }
         }

@@ -37,7 +37,8 @@ impl Store {
         .execute(write.db())
         .await?;
         // Another process may have been faster.
-        let row = sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
+        let row =
+            sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
         let found: i64 = get(&row.fetch_one(write.db()).await?, "version")?;
         if found > VERSION {
             return Err(newer(found));
@@ -67,10 +68,13 @@ impl Store {
         let names: Vec<String> =
             rows.iter().map(|row| get(row, "name")).collect::<StoreResult<_>>()?;
         if names.iter().any(|name| name == "patchwright_schema") {
-            let row = sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
+            let row =
+                sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
             return get(&row.fetch_one(&self.inner.pool).await?, "version");
         }
-        let taken = names.iter().find(|name| matches!(name.as_str(), "campaigns" | "targets" | "jobs" | "events"));
+        let taken = names
+            .iter()
+            .find(|name| matches!(name.as_str(), "campaigns" | "targets" | "jobs" | "events"));
         let other = match self.inner.dialect {
             Dialect::Sqlite => names.first(),
             Dialect::Postgres => taken,

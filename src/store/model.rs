@@ -330,6 +330,12 @@ pub enum JobEnd {
     },
     /// Back into the queue without counting the attempt: the worker is draining.
     Released,
+    /// Back into the queue, not before so many milliseconds, without counting the attempt: it is not the
+    /// time for it.
+    Later {
+        after: Millis,
+        why: String,
+    },
     Failed {
         why: String,
     },

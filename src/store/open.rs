@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
+use sqlx::{AnyConnection, AnyPool, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
@@ -12,6 +13,9 @@ use super::{Inner, Store, StoreError, StoreResult};
 
 /// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
 const CHECKED: u64 = 64 << 20;
+
+/// Between two attempts at a server that is just starting.
+const STARTING: Duration = Duration::from_millis(500);
 
 /// The database that an address names.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +69,10 @@ fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| {
-            u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
-        });
+        let hex = after
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         bytes.push(hex.unwrap_or(*first));
         rest = after.get(if hex.is_some() { 2 } else { 0 }..).unwrap_or_default();
     }
@@ -101,7 +106,8 @@ impl Store {
             Place::Server(url) => server(url).await,
         };
         let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
-        let inner = Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
+        let inner =
+            Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
         let store = Store { inner: Arc::new(inner) };
         let file = match &place {
             Place::File(path) => Some(path.as_path()),
@@ -114,7 +120,8 @@ impl Store {
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub async fn close(&self) {
         if self.inner.dialect == Dialect::Sqlite {
-            let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
+            let emptied =
+                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
             if let Err(err) = emptied {
                 tracing::warn!(%err, "the write-ahead log could not be emptied");
             }
@@ -164,31 +171,64 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
     let text = path.to_str().ok_or_else(|| {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
     })?;
-    let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
-    let options = options.after_connect(|connection, _| {
-        Box::pin(async move {
-            for pragma in [
-                "PRAGMA busy_timeout = 10000",
-                "PRAGMA journal_mode = WAL",
-                "PRAGMA synchronous = FULL",
-                "PRAGMA foreign_keys = ON",
-            ] {
-                sqlx::query(pragma).execute(&mut *connection).await?;
-            }
-            Ok(())
-        })
-    });
-    let pool = options.connect(&format!("sqlite://{}?mode=rw", encode(text))).await?;
+    let address = format!("sqlite://{}?mode=rw", encode(text));
+    // The pool would try again and again what cannot work; one connection says why.
+    let mut probe = AnyConnection::connect(&address).await?;
+    set_up(&mut probe).await?;
     if size <= CHECKED {
-        let checked: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&pool).await?;
+        let check = sqlx::query_scalar("PRAGMA quick_check(1)");
+        let checked: String = check.fetch_one(&mut probe).await?;
         if checked != "ok" {
             return Err(StoreError::Unusable(format!("the database is damaged: {checked}")));
         }
     }
+    let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
+    let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
+    let pool = options.connect(&address).await?;
+    probe.close().await?;
     Ok((pool, Dialect::Sqlite))
 }
 
+/// Every connection to a file: how long it waits, and that what was committed stays.
+async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    for pragma in [
+        "PRAGMA busy_timeout = 10000",
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA foreign_keys = ON",
+    ] {
+        sqlx::query(pragma).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
 async fn server(url: &Url) -> StoreResult<(AnyPool, Dialect)> {
+    probe(url).await?;
     let options = AnyPoolOptions::new().max_connections(8).acquire_timeout(PATIENCE);
     Ok((options.connect(url.as_str()).await?, Dialect::Postgres))
+}
+
+/// Waits for a server that is just starting, and says why it cannot be reached.
+async fn probe(url: &Url) -> StoreResult<()> {
+    let begin = Instant::now();
+    loop {
+        let left = PATIENCE.saturating_sub(begin.elapsed());
+        let connected = tokio::time::timeout(left, AnyConnection::connect(url.as_str())).await;
+        let err = match connected {
+            Ok(Ok(connection)) => return Ok(connection.close().await?),
+            Ok(Err(err)) => err,
+            Err(_) => {
+                return Err(StoreError::Unavailable("it did not answer in ten seconds".to_owned()));
+            }
+        };
+        let starting = match &err {
+            sqlx::Error::Io(err) => err.kind() == std::io::ErrorKind::ConnectionRefused,
+            sqlx::Error::Database(err) => err.is_transient_in_connect_phase(),
+            _ => false,
+        };
+        if !starting || begin.elapsed() + STARTING > PATIENCE {
+            return Err(err.into());
+        }
+        tokio::time::sleep(STARTING).await;
+    }
 }

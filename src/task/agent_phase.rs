@@ -1,5 +1,7 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -72,12 +74,29 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
 /// The collected change, for a run that goes on after a crash. The objects are in the mirror.
 const CHANGE_FILE: &str = "change.json";
 
+/// A tree on its way into a sandbox. It is given away once, so that it does not stay in memory while the
+/// model works.
+#[derive(Debug, Default)]
+pub struct Upload(Mutex<Bytes>);
+
+impl Upload {
+    fn take(&self) -> Bytes {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl From<Bytes> for Upload {
+    fn from(tar: Bytes) -> Upload {
+        Upload(Mutex::new(tar))
+    }
+}
+
 /// What the agent phase works with.
 pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
     /// The base commit as the sandbox takes it.
-    pub base_tar: Bytes,
+    pub base_tar: Upload,
     pub image: &'a PreparedImage,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
@@ -96,7 +115,7 @@ pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &Desk<'_>) -> Result<
 
 async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Result<Worked> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, phase.base_tar.clone(), "agent").await?;
+    let sandbox = checks::start(run, phase.image, phase.base_tar.take(), "agent").await?;
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();

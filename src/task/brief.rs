@@ -66,7 +66,13 @@ impl Brief {
         checks: &Checks,
     ) -> Result<Brief> {
         let (task, notes) = task_text(run, admitted, checks)?;
-        Brief::with(run, workspace, &task, notes, &checks.commands).await
+        let brief = Brief::with(run, workspace, &task, notes, &checks.commands).await?;
+        Ok(match run.task.kind {
+            TaskKind::Campaign { answer: true, .. } => {
+                brief.in_mode(Some(prompt::text("mode/report.md")?))
+            }
+            _ => brief,
+        })
     }
 
     /// The brief for a task that is in words already.
@@ -217,6 +223,15 @@ fn task_text(
         }
         (TaskKind::Exec { prompt: asked, .. }, _) => {
             Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
+        }
+        (TaskKind::Campaign { repository, base_branch, prompt: asked, .. }, _) => {
+            let text = prompt::campaign_task(&prompt::CampaignTask {
+                repository: &repository.to_string(),
+                base_branch,
+                prompt: asked,
+                checks: &checks.commands,
+            })?;
+            Ok((text, Vec::new()))
         }
         (TaskKind::Issue { .. }, None) => Err(Failure::internal("an issue task was not admitted")),
         (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {

@@ -42,6 +42,24 @@ impl RunFolder {
         {
             return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
         }
+        RunFolder::fresh(world, at, pointer, lock)
+    }
+
+    /// A fresh run beside one that another process still holds the lock of: a worker that was stopped for
+    /// so long that its job was given to us. What it left is not touched, and ours is not resumed.
+    pub fn begin_beside(world: &World) -> Result<RunFolder> {
+        let locks = world.state.join("locks");
+        create_private(&locks)?;
+        let lock = tempfile::tempfile_in(&locks).map_err(|err| unwritable(&locks, err))?;
+        RunFolder::fresh(world, None, None, lock)
+    }
+
+    fn fresh(
+        world: &World,
+        at: Option<&Path>,
+        pointer: Option<PathBuf>,
+        lock: File,
+    ) -> Result<RunFolder> {
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
@@ -52,6 +70,13 @@ impl RunFolder {
             write_atomically(pointer, id.as_bytes())?;
         }
         Ok(RunFolder { id, path, journal, recorded: Vec::new(), pointer, _lock: lock })
+    }
+
+    /// The journal of this task's unfinished run, when there is one on this machine.
+    pub fn unfinished_journal(world: &World, task: &Task) -> Option<PathBuf> {
+        let pointer = world.state.join("unfinished").join(key(task, None));
+        let (_, path) = unfinished(world, Some(&pointer), None)?;
+        Some(path.join(journal::FILE))
     }
 
     /// Writes a file of the run, whole or not at all, with mode 0600.
@@ -82,6 +107,9 @@ fn key(task: &Task, at: Option<&Path>) -> String {
         (TaskKind::Review { repository, number, .. }, _) => format!("review-{repository}-{number}"),
         (TaskKind::Respond { repository, number, place, command, .. }, _) => {
             format!("respond-{repository}-{number}-{place:?}-{command:?}")
+        }
+        (TaskKind::Campaign { campaign, repository, base_sha, .. }, _) => {
+            format!("{campaign}-{repository}-{base_sha}")
         }
         (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
         (TaskKind::Exec { repository, base, prompt }, None) => {
@@ -167,6 +195,11 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
                 repository: b, number: n, head: other_head, full: other_full, ..
             },
         ) => a == b && m == n && head == other_head && full == other_full,
+        // What is not in the campaign's id does not decide about the work.
+        (
+            TaskKind::Campaign { campaign: a, repository: m, base_sha: base, .. },
+            TaskKind::Campaign { campaign: b, repository: n, base_sha: other, .. },
+        ) => a == b && m == n && base == other,
         (a, b) => a == b,
     }
 }

@@ -4,7 +4,9 @@
 
 pub mod admit;
 pub mod agent_phase;
+pub mod branch;
 pub mod brief;
+pub mod campaign;
 pub mod checks;
 mod decide;
 pub mod demo;
@@ -17,6 +19,7 @@ pub mod publish;
 pub mod react;
 pub mod replay;
 pub mod respond;
+pub mod retention;
 pub mod review;
 pub mod run;
 pub mod salvage;
@@ -69,6 +72,22 @@ pub enum TaskKind {
         place: Option<CommentPlace>,
         command: Command,
         trigger: Option<Trigger>,
+    },
+    /// Follow a campaign's prompt in one repository. The change is not published here.
+    Campaign {
+        /// Id of the campaign: its name and the hash of what decides about the work.
+        campaign: String,
+        repository: RepositoryId,
+        base_branch: String,
+        /// The commit that is worked on, whatever happens to the branch meanwhile.
+        base_sha: String,
+        prompt: String,
+        /// Title of the commit; the model's own words when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// An answer is asked for; nothing is changed.
+        #[serde(default)]
+        answer: bool,
     },
     /// Follow a prompt on a local repository or URL; no forge.
     Exec { repository: String, base: Option<String>, prompt: String },

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::admit::{self, Admitted};
+use super::branch::Standing;
 use super::outcome::{Conclusion, Outcome};
 use super::respond::stop;
 use super::run::Run;
 use super::settle::Settled;
-use super::workspace::{Workspace, is_ours};
-use super::{Task, TaskKind};
+use super::workspace::Workspace;
+use super::{Task, TaskKind, branch, failures};
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
 use crate::forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
@@ -134,20 +135,27 @@ async fn choose_branch(
             return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
                 .hint("choose another name with `--branch`"));
         }
-        let tip = run
-            .world
-            .forge()?
-            .branch_tip(&admitted.repository.id, &branch)
-            .await
-            .map_err(Failure::from)?;
-        let Some(tip) = tip else { return Ok(Place { branch, tip: None, same: None }) };
-        let theirs = workspace.branch_commit(run.world, &admitted.repository, &branch, tip).await?;
-        if is_ours(&theirs, &run.config.identity.email) {
-            let tree = outcome.change.as_ref().map(|change| change.tree);
-            let same =
-                (Some(theirs.tree) == tree && theirs.parents == [workspace.base]).then_some(tip);
-            return Ok(Place { branch, tip: Some(tip), same });
-        }
+        let looked = branch::Place {
+            forge: run.world.forge()?.as_ref(),
+            repository: &admitted.repository,
+            repo: &workspace.repo,
+            base: workspace.base,
+            base_branch: &workspace.base_branch,
+            email: &run.config.identity.email,
+        };
+        let standing = looked.standing(&branch).await;
+        let standing = standing
+            .map_err(|error| failures::of_forge(format!("cannot look at `{branch}`"), error))?;
+        let tip = match standing {
+            Standing::Absent => return Ok(Place { branch, tip: None, same: None }),
+            Standing::Ours { tip, facts } => {
+                let tree = outcome.change.as_ref().map(|change| change.tree);
+                let same =
+                    (Some(facts.tree) == tree && facts.parents == [workspace.base]).then_some(tip);
+                return Ok(Place { branch, tip: Some(tip), same });
+            }
+            Standing::Theirs { tip, .. } => tip,
+        };
         run.around.ui.say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
         branch = format!("{wanted}-{}", &tip.to_string()[..7]);
     }
@@ -227,7 +235,7 @@ fn draft_of(
 }
 
 /// The repository's own pull request template, from the base commit.
-fn template_of(workspace: &Workspace) -> Option<String> {
+pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
     let paths = tree::paths_at(&workspace.repo, workspace.base, usize::MAX).ok()?;
     let path = template::find(paths.iter().map(String::as_str))?;
     Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())

@@ -97,7 +97,7 @@ impl Is {
             TaskKind::Issue { .. } => Is::Issue,
             TaskKind::Review { .. } => Is::Review,
             TaskKind::Respond { .. } => Is::Respond,
-            TaskKind::Exec { .. } => Is::Neither,
+            TaskKind::Exec { .. } | TaskKind::Campaign { .. } => Is::Neither,
         }
     }
 }

@@ -224,6 +224,7 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         TaskKind::Review { .. }
         | TaskKind::Issue { .. }
         | TaskKind::Respond { .. }
+        | TaskKind::Campaign { .. }
         | TaskKind::Exec { .. } => base,
     }
 }

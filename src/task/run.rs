@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{self, Admitted};
-use super::agent_phase::{self, Phase};
+use super::agent_phase::{self, Phase, Worked};
 use super::brief::Brief;
 use super::checks::Checks;
 use super::folder::RunFolder;
@@ -20,8 +20,9 @@ use super::outcome::{Conclusion, Outcome};
 use super::progress::Progress;
 use super::publish::{self, Published};
 use super::settle::Settled;
+use super::signals::Cause;
 use super::workspace::Workspace;
-use super::{Task, TaskKind, salvage};
+use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
@@ -42,8 +43,9 @@ pub struct Surroundings {
     pub out: Option<PathBuf>,
     /// Page of the workflow run.
     pub run_url: Option<String>,
-    /// Cancelled by SIGINT and SIGTERM.
+    /// Cancelled by SIGINT and SIGTERM, or for the reason that `why` has.
     pub cancel: CancellationToken,
+    pub why: signals::Why,
     /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
     pub asked: Option<String>,
 }
@@ -54,7 +56,8 @@ impl Surroundings {
             ui,
             out: None,
             run_url: env.run_url(),
-            cancel: super::signals::watch(),
+            cancel: signals::watch(),
+            why: signals::Why::default(),
             asked: None,
         }
     }
@@ -106,7 +109,10 @@ pub async fn run_task(
         TaskKind::Issue { repository, number, trigger } => {
             Some(admit::admit(world, &config, repository, *number, trigger.as_ref()).await?)
         }
-        TaskKind::Review { .. } | TaskKind::Respond { .. } | TaskKind::Exec { .. } => None,
+        TaskKind::Review { .. }
+        | TaskKind::Respond { .. }
+        | TaskKind::Exec { .. }
+        | TaskKind::Campaign { .. } => None,
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
@@ -114,7 +120,7 @@ pub async fn run_task(
     run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
-    let ended = match interrupted(&run.around.cancel) {
+    let ended = match interrupted(&run.around) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
@@ -140,42 +146,8 @@ async fn work(
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
-    let base_tar = Bytes::from(workspace.upload_tar().await?);
-    run.tighten(&workspace).await?;
-    let checks = Checks::find(&run.config, &workspace).await?;
-    progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(&workspace, &base_tar)).await?;
-    run.opened(&workspace, &image)?;
-    progress.phase("Running the repository's checks on the base");
-    let baseline = checks.run_fresh(run, &image, base_tar.clone(), "base").await?;
-    let brief = Brief::new(run, admitted, &workspace, &checks).await?;
-    progress.phase("Working on it");
-    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
-        worked
-    } else {
-        let phase = Phase {
-            run,
-            workspace: &workspace,
-            base_tar,
-            image: &image,
-            checks: &checks,
-            baseline: &baseline,
-            progress,
-        };
-        agent_phase::work(&phase, brief).await?
-    };
-    let settled = Settled::new(run, &workspace, &worked, &[])?;
-    let evidence = match &settled.commit {
-        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
-            progress.phase("Running the repository's checks on the change");
-            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
-            checks.evidence(run, &image, &baseline, tar).await?
-        }
-        _ => checks.without_change(&baseline),
-    };
-    let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
-    salvage::write(run, &workspace, &outcome, &settled)?;
-    salvage::write_report(run, &outcome, None);
+    let Made { workspace, worked, settled, outcome } =
+        make(run, admitted, workspace, progress).await?;
     let published = match (admitted, settled.commit) {
         (Some(admitted), Some(commit))
             if publish::is_publishable(&outcome) && !run.config.dry_run =>
@@ -196,6 +168,64 @@ async fn work(
         folder: run.folder.path.clone(),
         repo: workspace.repo,
     })
+}
+
+/// What a run came to, before anything is published.
+pub(super) struct Made {
+    pub workspace: Workspace,
+    pub worked: Worked,
+    pub settled: Settled,
+    pub outcome: Outcome,
+}
+
+/// Checks, agent, checks, judgement; the files of the run are written by then.
+pub(super) async fn make(
+    run: &mut Run<'_>,
+    admitted: Option<&Admitted>,
+    workspace: Workspace,
+    progress: &Progress,
+) -> Result<Made> {
+    let base_tar = Bytes::from(workspace.upload_tar().await?);
+    run.tighten(&workspace).await?;
+    let checks = Checks::find(&run.config, &workspace).await?;
+    progress.phase("Preparing the sandbox");
+    let image = run.unless_interrupted(run.prepare_image(&workspace, &base_tar)).await?;
+    run.opened(&workspace, &image)?;
+    let baseline = if run.wants_words_only() {
+        Vec::new()
+    } else {
+        progress.phase("Running the repository's checks on the base");
+        checks.run_fresh(run, &image, base_tar.clone(), "base").await?
+    };
+    let brief = Brief::new(run, admitted, &workspace, &checks).await?;
+    progress.phase("Working on it");
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let phase = Phase {
+            run,
+            workspace: &workspace,
+            base_tar: base_tar.into(),
+            image: &image,
+            checks: &checks,
+            baseline: &baseline,
+            progress,
+        };
+        agent_phase::work(&phase, brief).await?
+    };
+    let settled = Settled::new(run, &workspace, &worked, &[])?;
+    let evidence = match &settled.commit {
+        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
+            progress.phase("Running the repository's checks on the change");
+            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
+            checks.evidence(run, &image, &baseline, tar).await?
+        }
+        _ => checks.without_change(&baseline),
+    };
+    let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
+    salvage::write(run, &workspace, &outcome, &settled)?;
+    salvage::write_report(run, &outcome, None);
+    Ok(Made { workspace, worked, settled, outcome })
 }
 
 impl Run<'_> {
@@ -219,7 +249,13 @@ impl Run<'_> {
             | TaskKind::Review { repository, number, .. }
             | TaskKind::Respond { repository, number, .. } => format!("{repository}#{number}"),
             TaskKind::Exec { prompt, .. } => prompt.chars().take(60).collect(),
+            TaskKind::Campaign { campaign, repository, .. } => format!("{campaign}: {repository}"),
         }
+    }
+
+    /// Nothing is to be changed, so there is nothing to check.
+    fn wants_words_only(&self) -> bool {
+        matches!(self.task.kind, TaskKind::Campaign { answer: true, .. })
     }
 
     /// Time that is left of the wall-clock budget.
@@ -236,7 +272,7 @@ impl Run<'_> {
     /// are swept, and writes to the forge are looked up before they are repeated.
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let stopped = || {
-            interrupted(&self.around.cancel)
+            interrupted(&self.around)
                 .unwrap_or_else(|| Failure::internal("the run was cancelled without a signal"))
         };
         tokio::select! {
@@ -357,7 +393,10 @@ impl Run<'_> {
             (TaskKind::Issue { .. }, None) => {
                 return Err(Failure::internal("an issue task was not admitted"));
             }
-            (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {
+            (
+                TaskKind::Review { .. } | TaskKind::Respond { .. } | TaskKind::Campaign { .. },
+                _,
+            ) => {
                 return Err(Failure::internal("this task has a flow of its own"));
             }
         };
@@ -390,9 +429,16 @@ impl Run<'_> {
     }
 }
 
-/// SIGINT and SIGTERM end a run with this failure once its work is saved.
-pub fn interrupted(cancel: &CancellationToken) -> Option<Failure> {
-    let signal = super::signals::received(cancel)?;
+/// What ends a run from outside ends it with this failure once its work is saved.
+pub fn interrupted(around: &Surroundings) -> Option<Failure> {
+    match around.why.cause() {
+        Some(Cause::Lost) => return Some(Failure::refused("another worker has taken this job over")),
+        Some(Cause::Drained) => {
+            return Some(Failure::new(FailureKind::Signal(15), "the worker is ending"));
+        }
+        None => {}
+    }
+    let signal = signals::received(&around.cancel)?;
     Some(
         Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
             .hint("run the same command again to go on"),

@@ -3,6 +3,7 @@
 
 use std::iter;
 
+use super::TaskKind;
 use super::agent_phase::Worked;
 use super::run::Run;
 use super::workspace::{RUN_TRAILER, Workspace};
@@ -107,9 +108,18 @@ fn make_commit(
     worked: &Worked,
     trailers: &[String],
 ) -> Result<Oid> {
-    let issue_title = run.issue_title.as_deref();
-    let title = pr_body::title(&worked.stopped.final_message, issue_title);
-    let message = commit_message::commit_message(&title, &words_of(worked), &[]);
+    let fixed = match &run.task.kind {
+        TaskKind::Campaign { title: Some(title), .. } => Some(commit_message::subject(title)),
+        _ => None,
+    };
+    let (title, words) = match fixed {
+        Some(title) => (title, worked.stopped.final_message.clone()),
+        None => {
+            let issue_title = run.issue_title.as_deref();
+            (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
+        }
+    };
+    let message = commit_message::commit_message(&title, &words, &[]);
     let identity = commit::Identity {
         name: run.config.identity.name.clone(),
         email: run.config.identity.email.clone(),

@@ -1,7 +1,7 @@
-//! SIGINT and SIGTERM: the first one asks the run to stop and save its work, the second one ends the
-//! process at once.
+//! What ends a run from outside. SIGINT and SIGTERM: the first one asks the run to stop and save its
+//! work, the second one ends the process at once. In a fleet also a lost lease, and a worker that ends.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +31,31 @@ pub fn watch() -> CancellationToken {
             token
         })
         .clone()
+}
+
+/// Why a run was cancelled, when it was not by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its job was taken over: nothing more may be written, and what there is belongs to nobody.
+    Lost,
+    /// Its worker is ending: the work so far is kept, and the job goes back into the queue.
+    Drained,
+}
+
+/// Set before a run's token is cancelled for another reason than a signal.
+#[derive(Clone, Debug, Default)]
+pub struct Why(Arc<OnceLock<Cause>>);
+
+impl Why {
+    /// Cancels, and says why. The first cause stays.
+    pub fn cancel(&self, token: &CancellationToken, cause: Cause) {
+        let _ = self.0.set(cause);
+        token.cancel();
+    }
+
+    pub fn cause(&self) -> Option<Cause> {
+        self.0.get().copied()
+    }
 }
 
 /// The signal that stopped the run, when one did.

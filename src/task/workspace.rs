@@ -7,7 +7,7 @@ use crate::forge::Repository;
 use std::path::Path;
 
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
-use crate::git::commit::{self, Facts};
+use crate::git::commit::Facts;
 use crate::git::diff;
 use crate::git::transport::Remote;
 use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
@@ -234,26 +234,6 @@ impl Workspace {
     /// A file of the base commit as text.
     pub async fn text_file(&self, path: &str) -> Result<Option<String>> {
         Ok(self.file(path).await?.map(|content| String::from_utf8_lossy(&content).into_owned()))
-    }
-
-    /// The commit that somebody's branch points to, fetched.
-    pub async fn branch_commit(
-        &self,
-        world: &World,
-        repository: &Repository,
-        branch: &str,
-        tip: Oid,
-    ) -> Result<Facts> {
-        let refs = [branch.to_owned()];
-        world
-            .forge()?
-            .fetch(repository, self.repo.path(), &refs, 2)
-            .await
-            .map_err(|error| failures::of_forge(format!("cannot fetch `{branch}`"), error))?;
-        let repo = self.repo.clone();
-        blocking(move || commit::read(&repo, tip))
-            .await
-            .map_err(|error| failure(error, &format!("cannot read `{branch}`")))
     }
 
     /// The branch that `HEAD` is on in the sandbox.

@@ -39,8 +39,7 @@ pub(super) async fn a_lane_has_one_runner(db: &Db) {
 
 pub(super) async fn a_campaign_has_its_limits(db: &Db) {
     let store = db.open().await;
-    let limited =
-        CampaignRow { concurrency: Some(3), per_organization: Some(2), ..campaign() };
+    let limited = CampaignRow { concurrency: Some(3), per_organization: Some(2), ..campaign() };
     let all = ["acme/1", "acme/2", "ACME/3", "other/1", "other/2"];
     queued(&store, &limited, &all).await;
     let mut held = Vec::new();
@@ -89,7 +88,9 @@ pub(super) async fn what_is_paused_waits_and_priorities_count(db: &Db) {
     let target = target_of(&store, "acme/2").await;
     assert!(store.enqueue(&publish_job(&target)).await.unwrap());
     let paused = CampaignState::Paused;
-    assert!(store.set_campaign_state(&campaign.id, paused, Some("too many failures")).await.unwrap());
+    assert!(
+        store.set_campaign_state(&campaign.id, paused, Some("too many failures")).await.unwrap()
+    );
     assert!(!store.set_campaign_state(&campaign.id, paused, None).await.unwrap());
     assert_eq!(claim(&store, "w").await, None);
     let delivery = NewJob {
@@ -138,7 +139,8 @@ pub(super) async fn a_lost_lease_writes_nothing(db: &Db) {
     assert!(is_lost(&store.begin_target(&old, target, "run-1").await));
     assert!(is_lost(&store.mark_target(&old, target, TargetState::Publishing, None).await));
     assert!(is_lost(&store.end_job(&old, &JobEnd::Done).await));
-    let written = store.end_target(&old, target, &end, Some(&change), Some(&publish), &JobEnd::Done);
+    let written =
+        store.end_target(&old, target, &end, Some(&change), Some(&publish), &JobEnd::Done);
     assert!(is_lost(&written.await));
     // The same owner's name does not help, nor does the right epoch with another name.
     let mixed = patchwright::store::model::Lease { owner: "w1".to_owned(), ..new.clone() };

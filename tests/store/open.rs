@@ -142,7 +142,10 @@ async fn a_damaged_page_is_found_before_anything_is_written() {
     let store = Store::open(&url(&path)).await.unwrap();
     store.put_campaign(&campaign()).await.unwrap();
     for number in 0..200 {
-        store.record("tidy", None, "note", Some(&format!("{number} {}", "x".repeat(500)))).await.unwrap();
+        store
+            .record("tidy", None, "note", Some(&format!("{number} {}", "x".repeat(500))))
+            .await
+            .unwrap();
     }
     store.close().await;
     let mut bytes = fs_err::read(&path).unwrap();

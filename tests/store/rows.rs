@@ -100,10 +100,7 @@ pub(super) async fn a_targets_end_is_written_whole(db: &Db) {
     assert!(target.started_at.is_some());
     let (change, publish) = (changeset(&target), publish_job(&target));
     let end = TargetEnd { reason: Some("3 files\0".to_owned()), ..ended(TargetState::Ready) };
-    store
-        .end_target(&lease, id, &end, Some(&change), Some(&publish), &JobEnd::Done)
-        .await
-        .unwrap();
+    store.end_target(&lease, id, &end, Some(&change), Some(&publish), &JobEnd::Done).await.unwrap();
 
     let stored = store.changeset(id).await.unwrap().unwrap();
     assert_eq!(stored.pack, [0, 1, 2, 255]);
@@ -170,7 +167,11 @@ pub(super) async fn failed_targets_are_retried_by_class(db: &Db) {
         kinds.push(job.kind);
     }
     kinds.sort();
-    assert_eq!(kinds, [JobKind::Target, JobKind::Target, JobKind::Publish], "no model is asked twice");
+    assert_eq!(
+        kinds,
+        [JobKind::Target, JobKind::Target, JobKind::Publish],
+        "no model is asked twice"
+    );
 }
 
 pub(super) async fn held_changes_are_published_later(db: &Db) {
@@ -215,7 +216,7 @@ pub(super) async fn closing_cancels_what_is_queued(db: &Db) {
     let (running, lease) = claimed(&store, "w").await;
     assert_eq!(store.cancel_jobs(&id, "closed").await.unwrap(), 3);
     assert_eq!(claim(&store, "w").await, None);
-    let running = running.subject.parse().unwrap();
+    let running: i64 = running.subject.parse().unwrap();
     for target in store.view(&id).await.unwrap().targets {
         let superseded = target.state == TargetState::Superseded;
         assert_eq!(superseded, target.id != running, "{target:?}");
@@ -313,7 +314,7 @@ pub(super) async fn shards_come_together(db: &Db) {
             if target.repository != shard {
                 continue;
             }
-            other.begin_target(&lease, id, "run-9").await.unwrap();
+            other.begin_target(&lease, id, "run-1").await.unwrap();
             let state = if failed { TargetState::Failed } else { TargetState::Held };
             let end = TargetEnd { class: failed.then_some(ErrorClass::Checks), ..ended(state) };
             let change = changeset(&target);
@@ -330,7 +331,7 @@ pub(super) async fn shards_come_together(db: &Db) {
     let states: Vec<_> = targets.iter().map(|target| target.state).collect();
     assert_eq!(states, [TargetState::Open, TargetState::Held, TargetState::Failed]);
     assert_eq!(targets[2].class, Some(ErrorClass::Checks));
-    assert_eq!(targets[1].run.as_deref(), Some("run-9"));
+    assert_eq!((targets[1].run.as_deref(), targets[1].attempts), (Some("run-1"), 1));
     let change = store.changeset(targets[1].id).await.unwrap().unwrap();
     assert_eq!((change.target, change.pack.len()), (targets[1].id, 4));
     assert!((store.campaign(&campaign().id).await.unwrap().spent_usd - 1.5).abs() < 1e-9);

@@ -6,6 +6,9 @@ pub mod retry;
 pub mod run;
 pub mod status;
 
+use std::path::Path;
+
+use crate::batch::fleet::Fleet;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
@@ -38,6 +41,20 @@ impl Args {
             Command::Close(args) => &args.common,
         }
     }
+}
+
+/// The fleet, with the database file that the command line names in place of `DATABASE_URL`.
+pub(super) async fn fleet(
+    common: &Common,
+    database: Option<&Path>,
+    env: &Env,
+    ui: Ui,
+) -> Result<Fleet> {
+    let env = match database {
+        Some(file) => env.clone().with("DATABASE_URL", format!("sqlite:{}", file.display())),
+        None => env.clone(),
+    };
+    Fleet::open(common.resolve()?, common, &env, ui).await
 }
 
 /// The exit code says how it went: 0 all, 20 some failed.

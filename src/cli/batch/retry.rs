@@ -1,22 +1,76 @@
 //! `patchwright batch retry`.
 
+use std::path::PathBuf;
+
+use crate::batch::drive::{self, Options};
+use crate::batch::{campaign, publish, target};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::error::{Failure, Result};
+use crate::store::model::{CampaignState, ErrorClass, Target, TargetState};
 
 /// Queue failed repositories again
+///
+/// Where a change is stored already only the publishing is repeated, without asking the model.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Campaign file
     #[arg(value_name = "CAMPAIGN.yml")]
-    pub campaign: std::path::PathBuf,
+    pub campaign: PathBuf,
+
+    /// Only those that failed for this reason: `access`, `clone`, `sandbox`, `model`, `budget`, `policy`,
+    /// `checks`, `agent`, `publish`, `forge`, `conflict`, `configuration`, `machine`, `lost` or
+    /// `internal`; repeatable
+    #[arg(long = "class", value_name = "CLASS", value_parser = class)]
+    pub classes: Vec<ErrorClass>,
+
+    /// Work them off at once, as `patchwright batch run` would
+    #[arg(long)]
+    pub run: bool,
+
+    /// Database file, in place of `DATABASE_URL`
+    #[arg(long, value_name = "FILE")]
+    pub database: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
 }
 
+fn class(word: &str) -> Result<ErrorClass, String> {
+    ErrorClass::of(word).ok_or_else(|| {
+        let words: Vec<String> =
+            ErrorClass::ALL.iter().map(|class| format!("`{}`", class.word())).collect();
+        format!("the classes are {}", words.join(", "))
+    })
+}
+
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let asked = campaign::load(&args.campaign)?;
+    let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
+    let (stored, view) = drive::stored(&fleet, &asked).await?;
+    let id = &view.campaign.id;
+    if view.campaign.state == CampaignState::Closed {
+        return Err(Failure::nothing_to_do(format!("campaign `{}` was closed", asked.name)));
+    }
+    let job_of = |target: &Target| target::job(&fleet, &stored, target);
+    let publish_of = |target: &Target| publish::job(&fleet, target);
+    let count = fleet.store.retry_targets(id, &args.classes, &job_of, &publish_of).await?;
+    if count == 0 {
+        let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed);
+        return Err(Failure::nothing_to_do(match failed.count() {
+            0 => "nothing has failed".to_owned(),
+            others => format!("none of the {others} that failed is of this class"),
+        }));
+    }
+    ui.say(&format!("{count} queued again"));
+    if args.run {
+        return super::run::work_off(&fleet, asked, &Options::default()).await;
+    }
+    // A campaign that is over has something to do again; one that was stopped stays so until it is run.
+    if view.campaign.state == CampaignState::Done {
+        fleet.store.set_campaign_state(id, CampaignState::Running, None).await?;
+    }
+    ui.say("`patchwright batch run` works them off, or workers that are running do");
+    Ok(0)
 }

@@ -1,22 +1,214 @@
 //! `patchwright batch run`.
 
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::batch::campaign::{self, Campaign};
+use crate::batch::drive::{self, Ended, Options, Shard, Watch, Why};
+use crate::batch::fleet::Fleet;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::error::{Failure, Result};
+use crate::error::{Failure, FailureKind, Result};
+use crate::report;
+use crate::store::Store;
+use crate::store::model::{CampaignView, Event, TargetState};
+use crate::task::folder::write_atomically;
+use crate::task::signals;
 
 /// Work a campaign off: agent runs, stored changes, pull requests; goes on where it was
+///
+/// Run it again at any time: what is finished is not worked on again, what was interrupted goes on, and
+/// stored changes are published without asking the model. Repositories that failed are queued again by
+/// `patchwright batch retry`.
+///
+/// Needs `GITHUB_TOKEN` with `contents: write` and `pull-requests: write` for the repositories, and the
+/// key of the model's provider. The state is in `fleet.db` in the state folder, or in the database that
+/// `DATABASE_URL` names.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub struct Args {
     /// Campaign file
     #[arg(value_name = "CAMPAIGN.yml")]
-    pub campaign: std::path::PathBuf,
+    pub campaign: PathBuf,
+
+    /// Run the agents and store their changes, without publishing anything; a later run publishes them
+    #[arg(long, env = "PATCHWRIGHT_DRY_RUN", help_heading = "Campaign")]
+    pub dry_run: bool,
+
+    /// The same, for a part whose database is published from later
+    #[arg(long, help_heading = "Campaign", hide_short_help = true)]
+    pub hold: bool,
+
+    /// Queue the work and leave it to `patchwright worker`
+    #[arg(long, help_heading = "Campaign", conflicts_with = "publish_from")]
+    pub detach: bool,
+
+    /// Agent runs at once, in place of what the campaign says
+    #[arg(long, value_name = "N", help_heading = "Campaign")]
+    pub concurrency: Option<NonZeroUsize>,
+
+    /// Only this repository; repeatable
+    #[arg(long, value_name = "OWNER/REPO", help_heading = "Campaign")]
+    pub only: Vec<String>,
+
+    /// One of several parts of the repositories, such as `1/8`
+    #[arg(long, value_name = "PART", help_heading = "Campaign")]
+    pub shard: Option<Shard>,
+
+    /// Database file, in place of `DATABASE_URL`
+    #[arg(long, value_name = "FILE", help_heading = "Campaign")]
+    pub database: Option<PathBuf>,
+
+    /// Publish what the database files in this folder have stored, and run nothing
+    #[arg(long, value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
+    pub publish_from: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let campaign = campaign::load(&args.campaign)?;
+    let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
+    if let Some(folder) = &args.publish_from {
+        import(&fleet, folder).await?;
+    }
+    let options = Options {
+        hold: args.dry_run || args.hold,
+        detach: args.detach,
+        concurrency: args.concurrency,
+        only: args.only,
+        shard: args.shard,
+        publish_only: args.publish_from.is_some(),
+    };
+    work_off(&fleet, campaign, &options).await
+}
+
+/// Runs a campaign, with everything that people see of it; the exit code says how it went.
+pub(super) async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
+    let mut lines = Lines { ui: fleet.ui };
+    let ended = Box::pin(drive::run(fleet, campaign, options, &mut lines)).await?;
+    finish(fleet, &ended)
+}
+
+/// Takes over the databases of other machines.
+async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
+    let unreadable = |err: std::io::Error| {
+        Failure::usage(format!("cannot read the folder `{}`", folder.display())).caused_by(err)
+    };
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    // Downloaded artefacts come in a folder each.
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs_err::read_dir(&folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.is_dir() && depth < 2 {
+                folders.push((path, depth + 1));
+            } else if path.extension().is_some_and(|extension| extension == "db") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::nothing_to_do(format!("no database (`*.db`) in `{}`", folder.display()))
+            .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
+    }
+    for file in files {
+        let other = Store::open(&format!("sqlite:{}", file.display())).await?;
+        let count = fleet.store.import(&other).await?;
+        fleet.ui.say(&format!("{count} repositories from `{}`", file.display()));
+    }
+    Ok(())
+}
+
+/// What happens, a line each.
+struct Lines {
+    ui: Ui,
+}
+
+impl Watch for Lines {
+    fn say(&mut self, line: &str) {
+        self.ui.say(line);
+    }
+
+    fn look(&mut self, _view: &CampaignView, events: &[Event]) {
+        for event in events {
+            self.ui.event(&json!({ "is": "event", "event": event }));
+            let text = event.text.as_deref().filter(|text| !text.is_empty());
+            let first = text.and_then(|text| text.lines().next());
+            let words = first.map(|text| format!(": {text}")).unwrap_or_default();
+            let subject = event.repository.as_deref().unwrap_or(&event.campaign);
+            // A whole answer is for the page.
+            if event.kind != "answer" {
+                self.ui.say(&format!("{subject}: {}{words}", event.kind));
+            }
+        }
+    }
+}
+
+/// The page, the table, the last line, and the exit code.
+fn finish(fleet: &Fleet, ended: &Ended) -> Result<u8> {
+    let Ended { why, view, events } = ended;
+    let ui = fleet.ui;
+    let folder = fleet.state.join("campaigns");
+    let page = folder.join(format!("{}.html", view.campaign.id));
+    let html = fleet.redactor.redact(&report::campaign::page(view, events));
+    let written = fs_err::create_dir_all(&folder)
+        .map_err(|err| Failure::machine("the page cannot be written").caused_by(err))
+        .and_then(|()| write_atomically(&page, html.as_bytes()));
+    ui.data(report::campaign::table(view).trim_end());
+    match written {
+        Ok(()) => ui.say(&format!("page: {}", page.display())),
+        Err(failure) => ui.failure(&failure.to_string()),
+    }
+    let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed).count();
+    let (code, said) = outcome(fleet, why, failed);
+    if let Some(said) = said {
+        ui.failure(&said);
+    }
+    let mut states = std::collections::BTreeMap::new();
+    for target in &view.targets {
+        *states.entry(target.state.word()).or_insert(0_usize) += 1;
+    }
+    ui.event(&json!({
+        "is": "result",
+        "campaign": view.campaign.id,
+        "state": view.campaign.state,
+        "reason": view.campaign.reason,
+        "targets": states,
+        "cost_usd": view.campaign.spent_usd,
+        "page": page,
+        "exit_code": code,
+    }));
+    Ok(code)
+}
+
+/// The exit code, and what is said about it.
+fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
+    let partial = FailureKind::Partial.exit_code();
+    match why {
+        Why::Done if failed == 0 => (0, None),
+        Why::Done => {
+            let hint = "`patchwright batch retry` queues them again, all or by class";
+            (partial, Some(format!("{failed} failed\nhint: {hint}")))
+        }
+        Why::Paused(why) => (partial, Some(format!("the campaign has stopped: {why}"))),
+        Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
+        Why::Waiting(why) => (partial, Some(why.clone())),
+        Why::Detached => {
+            (0, Some("queued; `patchwright worker` works it off, `patchwright batch status` shows how far it is".to_owned()))
+        }
+        Why::Interrupted => {
+            let signal = signals::received(&fleet.drain).unwrap_or(15);
+            let hint = "run the same command again to go on";
+            (
+                FailureKind::Signal(signal).exit_code(),
+                Some(format!("interrupted; the work so far is kept\nhint: {hint}")),
+            )
+        }
+    }
 }

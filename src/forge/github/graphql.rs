@@ -31,6 +31,9 @@ pub(super) struct Problem {
     kind: String,
     #[serde(default, deserialize_with = "lenient")]
     message: String,
+    /// Names of fields and places in lists, from the root to what is missing.
+    #[serde(default, deserialize_with = "lenient")]
+    path: Vec<Value>,
     #[serde(default)]
     extensions: Option<Extensions>,
 }
@@ -46,6 +49,11 @@ impl Problem {
     pub(super) fn is_unknown_field(&self) -> bool {
         let code = self.extensions.as_ref().and_then(|extensions| extensions.code.as_deref());
         code == Some("undefinedField") || self.message.contains("doesn't exist on type")
+    }
+
+    /// It is about a field of the question's root, or about something in it.
+    pub(super) fn is_below(&self, field: &str) -> bool {
+        self.path.first().and_then(Value::as_str) == Some(field)
     }
 
     pub(super) fn is_refusal(&self) -> bool {

@@ -13,15 +13,18 @@ mod check_runs;
 mod checks;
 mod comments;
 mod deliveries;
+mod discovery;
 mod drafts;
 mod gate;
 mod graphql;
+mod housekeeping;
 mod http;
 mod issues;
 mod limits;
 mod lookups;
 mod pages;
 mod people;
+mod preflight;
 mod pulls;
 mod refusal;
 mod review_refusal;
@@ -43,7 +46,9 @@ use url::Url;
 
 pub use self::app::Key as AppKey;
 pub use self::deliveries::{HookDelivery, HookSource};
+pub use self::discovery::{Facts, Listed, PullFacts, Wanted};
 pub use self::gate::Gate;
+pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
@@ -357,9 +362,9 @@ impl Forge for GitHubForge {
         // the pack goes out takes no time, except for another attempt.
         let permit = move |attempt: u32| -> BoxFuture<'static, Result<(), ForgeError>> {
             let gate = gate.clone();
-            Box::pin(async move {
-                if attempt == 1 { gate.check().await } else { gate.ask().await }
-            })
+            Box::pin(
+                async move { if attempt == 1 { gate.check().await } else { gate.ask().await } },
+            )
         };
         let pushed = transfer::push(remote, from, commit, branch, expected, permit).await;
         Limiter::written(turn);

@@ -1,18 +1,23 @@
-//! Pages, tables and issues about a campaign.
+//! Pages, tables and issues about a campaign. All are made of a [`CampaignView`], and the page also of
+//! its events.
 
-use crate::store::model::{CampaignView, Event};
+mod figures;
+mod issue;
+mod live;
+mod page;
+mod status;
+mod table;
 
-/// The page of a campaign: self-contained HTML, with filters and a burn-down.
-pub fn page(_view: &CampaignView, _events: &[Event]) -> String {
-    String::new()
-}
+use crate::store::model::CampaignView;
 
-/// The body of its tracking issue, with `marker` as a line of it.
-pub fn issue_body(_view: &CampaignView, _marker: &str) -> String {
-    String::new()
-}
+pub use figures::{Eta, Figures, dollars, duration, moment};
+pub use issue::{issue_body, ticked};
+pub use live::{Waiting, changes, frame};
+pub use page::page;
+pub use status::{Status, status};
+pub use table::{list, table};
 
-/// `batch status`: a table for a terminal.
-pub fn table(_view: &CampaignView) -> String {
-    String::new()
+/// How far a campaign is, in a line.
+pub fn progress(view: &CampaignView) -> String {
+    live::summary(view, &Figures::of(view))
 }

@@ -91,7 +91,7 @@ pub async fn respond(
         answer::greet(&run, &admitted).await;
         Box::pin(carry_out(&mut run, &admitted)).await
     };
-    let ended = match run::interrupted(&run.around.cancel) {
+    let ended = match run::interrupted(&run.around) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };

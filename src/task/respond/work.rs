@@ -122,7 +122,7 @@ pub(super) async fn work(
         let phase = Phase {
             run,
             workspace,
-            base_tar: tar,
+            base_tar: tar.into(),
             image: &image,
             checks: &checks,
             baseline: &baseline,

@@ -121,7 +121,7 @@ pub(super) struct Found<'a> {
     /// The commit that findings are placed on, when that is not the one that was read.
     pub(super) placed_at: Option<&'a str>,
     /// The path that a file has now.
-    pub(super) now_at: &'a dyn Fn(&str) -> String,
+    pub(super) now_at: &'a (dyn Fn(&str) -> String + Sync),
     pub(super) origin: Origin,
 }
 

@@ -93,7 +93,7 @@ pub async fn review(
     run.journal_start()?;
     let progress = Progress::start(&run, None).await?;
     let ended = Box::pin(work(&mut run, &admitted, &progress)).await;
-    let ended = match interrupted(&run.around.cancel) {
+    let ended = match interrupted(&run.around) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
@@ -143,7 +143,7 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         let phase = Phase {
             run,
             workspace: &head,
-            base_tar: head_tar,
+            base_tar: head_tar.into(),
             image,
             checks,
             baseline: &baseline,

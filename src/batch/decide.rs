@@ -1,0 +1,205 @@
+//! What is done with one repository, or with one pull request. Pure.
+
+use super::campaign::{Campaign, CampaignMode, Repeat};
+use super::select::{Candidate, CandidatePull};
+use crate::store::model::{Target, TargetState};
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Verdict {
+    /// The commit to work on; empty for what is skipped, so that the same commit can be worked on once
+    /// the reason has gone.
+    pub(super) base_sha: String,
+    pub(super) skipped: Option<String>,
+    pub(super) finished: Option<String>,
+}
+
+impl Verdict {
+    pub(super) fn skip(why: String) -> Verdict {
+        Verdict { skipped: Some(why), ..Verdict::default() }
+    }
+
+    fn work(base_sha: &str) -> Verdict {
+        Verdict { base_sha: base_sha.to_owned(), ..Verdict::default() }
+    }
+
+    fn finished(base_sha: &str, how: String) -> Verdict {
+        Verdict { base_sha: base_sha.to_owned(), skipped: None, finished: Some(how) }
+    }
+}
+
+/// One repository. `previous` is its target under this specification, `history` all its targets of
+/// campaigns of this name.
+pub(super) fn decide(
+    campaign: &Campaign,
+    candidate: &Candidate,
+    previous: Option<&Target>,
+    history: &[Target],
+) -> Verdict {
+    let tip = candidate.base_sha.as_deref();
+    let previous = previous.filter(|target| target.state != TargetState::Skipped);
+    if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
+        return verdict;
+    }
+    if let Some(why) = refused(campaign, candidate) {
+        return Verdict::skip(why);
+    }
+    // Said by `refused`.
+    let Some(tip) = tip else { return Verdict::skip("it is empty".to_owned()) };
+    if campaign.mode == CampaignMode::Pr
+        && let Some(verdict) = by_pulls(campaign, candidate, tip, previous, history)
+    {
+        return verdict;
+    }
+    Verdict::work(tip)
+}
+
+/// What the store says, when that decides.
+fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Verdict> {
+    let same = tip.is_none_or(|tip| tip == target.base_sha);
+    let finished = |how: String| Some(Verdict::finished(&target.base_sha, how));
+    match target.state {
+        // The run has begun, or a change waits to be published: that goes on.
+        TargetState::Running | TargetState::Ready | TargetState::Publishing => {
+            Some(Verdict::work(&target.base_sha))
+        }
+        TargetState::Waiting | TargetState::Queued => None,
+        TargetState::Failed if same => {
+            let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
+            finished(format!("failed: {why}; `patchwright batch retry` starts it again"))
+        }
+        TargetState::Superseded if same => {
+            finished(target.reason.clone().unwrap_or_else(|| "was taken back".to_owned()))
+        }
+        TargetState::Failed | TargetState::Superseded | TargetState::Skipped => None,
+        TargetState::Closed => finished(ended(target)),
+        state if state.is_settled() && (same || campaign.repeats() == Repeat::Never) => {
+            finished(ended(target))
+        }
+        _ => None,
+    }
+}
+
+/// How a target ended, in words.
+fn ended(target: &Target) -> String {
+    let pull = target.pull_request.map(|number| format!("pull request #{number}"));
+    let pull = pull.unwrap_or_else(|| "its pull request".to_owned());
+    match target.state {
+        TargetState::Open => format!("{pull} is open"),
+        TargetState::Draft => format!("{pull} is open as a draft"),
+        TargetState::Merged => format!("{pull} was merged"),
+        TargetState::Closed => format!("{pull} was closed unmerged"),
+        TargetState::Held => "a change is stored, to be published by hand".to_owned(),
+        TargetState::Unchanged => "nothing was to be changed".to_owned(),
+        TargetState::Reported => "the answer is there".to_owned(),
+        state => state.word().to_owned(),
+    }
+}
+
+/// Why a repository is not worked on, whatever was done before.
+pub(super) fn refused(campaign: &Campaign, candidate: &Candidate) -> Option<String> {
+    if let Some(trouble) = &candidate.trouble {
+        return Some(trouble.clone());
+    }
+    if let Some(glob) = campaign.excluded_by(&candidate.repository) {
+        return Some(format!("excluded by `{glob}`"));
+    }
+    let select = &campaign.select;
+    let is_listed = candidate.listed.is_some();
+    if candidate.archived {
+        return Some("it is archived".to_owned());
+    }
+    if candidate.fork && !select.forks && !is_listed {
+        return Some("it is a fork, and `select.forks` is not set".to_owned());
+    }
+    if candidate.template && !select.templates && !is_listed {
+        return Some("it is a template, and `select.templates` is not set".to_owned());
+    }
+    if candidate.base_sha.is_none() {
+        return Some(match &campaign.publish.base {
+            Some(base) => format!("it has no branch `{base}`"),
+            None => "it is empty".to_owned(),
+        });
+    }
+    if !candidate.missing_files.is_empty() {
+        let files = candidate.missing_files.iter().map(|file| format!("`{file}`"));
+        return Some(format!("it has no {}", files.collect::<Vec<_>>().join(", no ")));
+    }
+    (campaign.mode == CampaignMode::Pr && !candidate.can_push)
+        .then(|| "the token may not push to it".to_owned())
+}
+
+/// What the pull requests from the campaign's branch say.
+fn by_pulls(
+    campaign: &Campaign,
+    candidate: &Candidate,
+    tip: &str,
+    previous: Option<&Target>,
+    history: &[Target],
+) -> Option<Verdict> {
+    // Open ones first, then the newest.
+    let pull = candidate.pull_requests.iter().find(|pull| pull.open || pull.ours)?;
+    let number = pull.number;
+    if !pull.ours {
+        let branch = campaign.branch();
+        return Some(Verdict::skip(format!(
+            "pull request #{number} from `{branch}` is not ours; close it, or choose another \
+             `publish.branch`"
+        )));
+    }
+    let id = campaign.id();
+    let of_pull = |target: &&Target| target.pull_request == i64::try_from(number).ok();
+    // Another task, which was given up for this one.
+    if history.iter().find(of_pull).is_some_and(|target| target.campaign != id) {
+        return None;
+    }
+    if !pull.open && !pull.merged {
+        return Some(Verdict::skip(format!("it was rejected: #{number} was closed unmerged")));
+    }
+    if previous.is_some() {
+        return None;
+    }
+    // The store knows nothing of it, but we did it.
+    match (pull.open, campaign.repeats()) {
+        (true, Repeat::Never) => {
+            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+        }
+        (true, Repeat::WhenMoved) if pull.base_sha == tip => {
+            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+        }
+        (false, Repeat::Never) => {
+            Some(Verdict::finished(tip, format!("pull request #{number} was merged")))
+        }
+        (_, Repeat::WhenMoved) => None,
+    }
+}
+
+/// One open pull request, which is reviewed once for each head.
+pub(super) fn decide_pull(
+    pull: &CandidatePull,
+    drafts: bool,
+    previous: Option<&Target>,
+) -> Verdict {
+    let head = pull.head_sha.as_str();
+    let previous = previous.filter(|target| target.state != TargetState::Skipped);
+    if let Some(target) = previous.filter(|target| target.base_sha == head) {
+        return match target.state {
+            TargetState::Failed => {
+                let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
+                let how = format!("failed: {why}; `patchwright batch retry` starts it again");
+                Verdict::finished(head, how)
+            }
+            state if state.is_settled() => {
+                Verdict::finished(head, "it has been reviewed at its head".to_owned())
+            }
+            _ => Verdict::work(head),
+        };
+    }
+    if pull.draft && !drafts {
+        return Verdict::skip("it is a draft".to_owned());
+    }
+    if head.is_empty() {
+        return Verdict::skip("its head is not known".to_owned());
+    }
+    Verdict::work(head)
+}

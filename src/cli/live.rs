@@ -1,0 +1,165 @@
+//! The live table of `batch run`: on stderr, redrawn in place while a campaign runs. Without a terminal,
+//! under GitHub Actions and with a log, each result is a line instead; with `--quiet` there is nothing.
+//!
+//! While it stands, [`super::ui::Ui`] writes through [`above`], so that no line is garbled.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::ui::{Ui, Verbosity};
+use crate::report::campaign::{self, Waiting};
+use crate::store::model::{CampaignView, Millis};
+
+/// Without a terminal, how often to say how far it is when nothing else happens.
+const REMINDER: Millis = 60_000;
+
+/// What other lines are written above of, while a table stands.
+static STANDING: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// A campaign that is being watched. Cheap to clone; [`Live::finish`] takes the table away for all.
+#[derive(Clone)]
+pub struct Live {
+    ui: Ui,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// `None`: plain lines.
+    screen: Option<ProgressBar>,
+    last: CampaignView,
+    waiting: Option<Waiting>,
+    /// When the last line was said.
+    said_at: Millis,
+    finished: bool,
+}
+
+impl Live {
+    /// Begins to show a campaign.
+    pub fn start(ui: Ui, view: &CampaignView) -> Live {
+        // The log writes to stderr by itself.
+        let logs = tracing::level_filters::LevelFilter::current()
+            > tracing::level_filters::LevelFilter::OFF;
+        let talks = ui.verbosity == Verbosity::Normal && !ui.actions && !logs;
+        let screen = (talks && std::io::stderr().is_terminal()).then(open);
+        if let Some(screen) = &screen {
+            *standing() = Some(screen.clone());
+            outlive_the_terminal();
+        }
+        let plain = screen.is_none();
+        let state =
+            State { screen, last: view.clone(), waiting: None, said_at: view.now, finished: false };
+        let live = Live { ui, state: Arc::new(Mutex::new(state)) };
+        if plain {
+            ui.say(&campaign::progress(view));
+        }
+        live.update(view);
+        live
+    }
+
+    /// Shows how the campaign stands now. Call it about once a second: ages move on, too.
+    pub fn update(&self, view: &CampaignView) {
+        let lines = {
+            let mut state = self.state();
+            if state.finished {
+                return;
+            }
+            let mut lines = campaign::changes(&state.last, view);
+            let quiet_for = view.now.saturating_sub(state.said_at);
+            if state.screen.is_none() && lines.is_empty() && quiet_for >= REMINDER {
+                lines.push(campaign::progress(view));
+            }
+            // A clock that was set back must not silence it.
+            if !lines.is_empty() || quiet_for < 0 {
+                state.said_at = view.now;
+            }
+            state.last = view.clone();
+            lines
+        };
+        for line in lines {
+            self.ui.say(&line);
+        }
+        self.draw();
+    }
+
+    /// A wait that is going on, or none any more: GitHub's limits, a window, a gate.
+    pub fn wait(&self, waiting: Option<Waiting>) {
+        let said = {
+            let mut state = self.state();
+            let new = waiting.as_ref().map(|waiting| &waiting.why)
+                != state.waiting.as_ref().map(|waiting| &waiting.why);
+            let said = waiting.as_ref().filter(|_| new && state.screen.is_none()).cloned();
+            state.waiting = waiting;
+            said
+        };
+        if let Some(waiting) = said {
+            self.ui.say(&format!("waiting: {}", waiting.why));
+        }
+        self.draw();
+    }
+
+    /// A line of talk, above the table.
+    pub fn say(&self, line: &str) {
+        self.ui.say(line);
+    }
+
+    /// Takes the table away. Nothing is shown afterwards.
+    pub fn finish(&self) {
+        let mut state = self.state();
+        state.finished = true;
+        if let Some(screen) = state.screen.take() {
+            *standing() = None;
+            screen.finish_and_clear();
+        }
+    }
+
+    fn draw(&self) {
+        let state = self.state();
+        let Some(screen) = &state.screen else { return };
+        let (width, height) = size();
+        let frame = campaign::frame(&state.last, state.waiting.as_ref(), width, height);
+        screen.set_message(self.ui.clean(&frame.join("\n")));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+    match ProgressStyle::with_template("{msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Writes something to the terminal with the table out of the way.
+pub(super) fn above<T>(write: impl FnOnce() -> T) -> T {
+    match &*standing() {
+        Some(screen) => screen.suspend(write),
+        None => write(),
+    }
+}
+
+fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
+    STANDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Columns and lines of the terminal on stderr, as it is now.
+fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    let size = size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    // The last column stays free: terminals differ in what a full line does.
+    size.map_or((79, 24), |size| (usize::from(size.ws_col) - 1, usize::from(size.ws_row)))
+}
+
+/// The work goes on when the terminal is closed: with a listener, a hang-up no longer ends the process.
+fn outlive_the_terminal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    if tokio::runtime::Handle::try_current().is_ok() {
+        // It stays for the life of the process, also when nobody listens any more.
+        let _ = signal(SignalKind::hangup());
+    }
+}

@@ -1,0 +1,46 @@
+//! What of a run's cost the store knows already. A run may be tried several times, and a process may die
+//! right before or after it recorded a result; each dollar is counted once all the same.
+
+use serde::{Deserialize, Serialize};
+
+use crate::task::folder::RunFolder;
+use crate::task::outcome::Spending;
+
+const FILE: &str = "accounted.json";
+
+/// What was told to the store last, and how to see whether it has heard it.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Book {
+    /// Known before that.
+    before: Used,
+    /// Known after it.
+    after: Used,
+    /// Tokens that the store has for the target once it knows.
+    target_tokens: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Used {
+    cost_usd: f64,
+    tokens: i64,
+}
+
+/// The part of `spending` that the store, which has `known` tokens for the target, was not told of.
+pub(super) fn unaccounted(folder: &RunFolder, spending: &Spending, known: i64) -> (f64, i64) {
+    let book: Book = fs_err::read(folder.path.join(FILE))
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    let before = if known >= book.target_tokens { book.after } else { book.before };
+    let tokens = i64::try_from(spending.usage.total()).unwrap_or(i64::MAX);
+    let after = Used { cost_usd: spending.cost_usd, tokens };
+    let cost_usd = (after.cost_usd - before.cost_usd).max(0.0);
+    let tokens = (after.tokens - before.tokens).max(0);
+    let book = Book { before, after, target_tokens: known.saturating_add(tokens) };
+    if let Ok(text) = serde_json::to_vec(&book)
+        && let Err(failure) = folder.write(FILE, &text)
+    {
+        tracing::warn!(%failure, "what was accounted for could not be written down");
+    }
+    (cost_usd, tokens)
+}
