@@ -14,6 +14,8 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
+mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings

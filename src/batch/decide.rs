@@ -37,7 +37,10 @@ pub(super) fn decide(
     history: &[Target],
 ) -> Verdict {
     let tip = candidate.base_sha.as_deref();
-    let previous = previous.filter(|target| target.state != TargetState::Skipped);
+    // One that was skipped after it was worked on (the same change is open elsewhere) is finished.
+    let is_finished =
+        |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
+    let previous = previous.filter(is_finished);
     if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
         return verdict;
     }
@@ -71,7 +74,8 @@ fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Ve
         TargetState::Superseded if same => {
             finished(target.reason.clone().unwrap_or_else(|| "was taken back".to_owned()))
         }
-        TargetState::Failed | TargetState::Superseded | TargetState::Skipped => None,
+        TargetState::Failed | TargetState::Superseded => None,
+        TargetState::Skipped if target.run.is_none() => None,
         TargetState::Closed => finished(ended(target)),
         state if state.is_settled() && (same || campaign.repeats() == Repeat::Never) => {
             finished(ended(target))
@@ -92,6 +96,7 @@ fn ended(target: &Target) -> String {
         TargetState::Held => "a change is stored, to be published by hand".to_owned(),
         TargetState::Unchanged => "nothing was to be changed".to_owned(),
         TargetState::Reported => "the answer is there".to_owned(),
+        TargetState::Skipped => target.reason.clone().unwrap_or_else(|| "was skipped".to_owned()),
         state => state.word().to_owned(),
     }
 }

@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::begin::{Shard, stored};
 
-use super::campaign::{Campaign, CampaignMode};
+use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
 use super::{target, window};
 use crate::error::{Failure, Result};
+use crate::report::campaign::Waiting;
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
@@ -53,6 +54,8 @@ pub struct Options {
 pub trait Watch: Send {
     /// A remark about the campaign as a whole.
     fn say(&mut self, line: &str);
+    /// What nothing can be done about but to wait for it; nothing when that has passed.
+    fn wait(&mut self, waiting: Option<Waiting>);
     /// What happened since it was last called, and how things stand.
     fn look(&mut self, view: &CampaignView, events: &[Event]);
 }
@@ -90,7 +93,7 @@ pub async fn run(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
-    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, said: None };
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0 };
     // Only what happens from now on is shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
@@ -251,8 +254,6 @@ struct Drive<'a> {
     id: String,
     /// The last event that was shown.
     seen: i64,
-    /// The last remark about waiting.
-    said: Option<String>,
 }
 
 impl Drive<'_> {
@@ -271,7 +272,7 @@ impl Drive<'_> {
             if let Some(why) = self.reason_to_end(&view, &step) {
                 return Ok(why);
             }
-            self.remark(&view, &step, watch);
+            watch.wait(self.waiting(&view, &step));
             if worker.handle.is_finished() {
                 return Err(Failure::internal("the worker of this command has ended"));
             }
@@ -329,9 +330,8 @@ impl Drive<'_> {
     /// Stored changes that wait for people to merge or close others.
     fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
         let most = self.campaign.limits.max_open_pull_requests?;
-        let is_open = |target: &&Target| {
-            matches!(target.state, TargetState::Open | TargetState::Draft)
-        };
+        let is_open =
+            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
         let open = view.targets.iter().filter(is_open).count();
         (open >= most as usize).then(|| {
             Why::Waiting(format!(
@@ -341,25 +341,28 @@ impl Drive<'_> {
         })
     }
 
-    /// Says what is waited for, once.
-    fn remark(&mut self, view: &CampaignView, step: &Stepped, watch: &mut dyn Watch) {
-        let ready = view.targets.iter().filter(|target| target.state == TargetState::Ready).count();
-        let closed = window::closed_until(&self.campaign.windows, self.fleet.clock.now());
-        let said = match (closed, step) {
-            (Some(until), _) if ready > 0 && self.campaign.mode == CampaignMode::Pr => {
-                let until = until.format("%a %H:%M UTC");
-                Some(format!("nothing is published before {until}, when the next window opens"))
-            }
-            (_, Stepped::Waits(why)) if ready == 0 && self.soaks() => Some(why.clone()),
-            _ => None,
+    /// What is waited for while nothing runs.
+    fn waiting(&self, view: &CampaignView, step: &Stepped) -> Option<Waiting> {
+        let any = |states: &[TargetState]| {
+            view.targets.iter().any(|target| states.contains(&target.state))
         };
-        // A wait says how long it still takes; only another kind of wait is news.
-        let kind = |text: &str| text.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
-        if let Some(said) = said
-            && self.said.as_deref().and_then(kind) != kind(&said)
-        {
-            watch.say(&said);
-            self.said = Some(said);
+        if any(&[TargetState::Running, TargetState::Publishing, TargetState::Queued]) {
+            return None;
+        }
+        let ready = any(&[TargetState::Ready]);
+        let closed = window::closed_until(&self.campaign.windows, self.fleet.clock.now());
+        match (closed, step) {
+            (Some(until), _) if ready => Some(Waiting {
+                why: format!(
+                    "nothing is published before {}, when the next window opens",
+                    until.format("%a %H:%M UTC")
+                ),
+                until: Some(until.timestamp_millis()),
+            }),
+            (_, Stepped::Waits(why)) if !ready && self.soaks() => {
+                Some(Waiting { why: why.clone(), until: None })
+            }
+            _ => None,
         }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +17,12 @@ use crate::config::Config;
 use crate::config::env::Env;
 use crate::error::Result;
 use crate::forge::github::GitHubForge;
+use crate::provider::http;
 use crate::redact::Redactor;
 use crate::sandbox::Sandbox;
-use crate::store::Store;
+use crate::store::{self, Store};
+use crate::task::signals;
+use crate::world;
 
 /// The surroundings of batch and server work.
 #[derive(Clone)]
@@ -39,14 +45,92 @@ pub struct Fleet {
     pub token: String,
     /// Where all runs of this process work, once the first one has needed it.
     pub sandbox: Arc<OnceCell<Arc<dyn Sandbox>>>,
-    /// Cancelled by the first SIGINT or SIGTERM: no new job is taken.
+    /// Of the process: cancelled by the first SIGINT or SIGTERM, no new job is taken. As a job sees it:
+    /// cancelled when the job is to put its work back and end.
     pub drain: CancellationToken,
+    /// How long jobs may go on once no new one is taken; none by default.
+    pub drain_time: Duration,
 }
 
 impl Fleet {
-    /// Opens the store (`DATABASE_URL`, else `fleet.db` in the state folder) and GitHub.
+    /// Opens the store (`DATABASE_URL`, else `fleet.db` in the state folder) and GitHub. Neither GitHub
+    /// nor a model is asked anything yet.
+    ///
+    /// # Errors
+    /// When the state folder cannot be written, GitHub's address or token is missing, or the database
+    /// cannot be used.
     pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
-        let _ = (config, common, env, ui);
-        Err(crate::error::Failure::internal("not there yet"))
+        let state = world::state_dir(common, env)?;
+        let http = http::client()?;
+        let forge = world::github(env, &http)?;
+        let url = match env.database_url() {
+            Some(url) => url.to_owned(),
+            None => store::file_url(&state.join("fleet.db")),
+        };
+        Ok(Fleet {
+            store: Store::open(&url).await?,
+            forge: Arc::new(forge),
+            http,
+            config,
+            common: common.clone(),
+            env: env.clone(),
+            ui,
+            clock: Clock::new(env)?,
+            redactor: Arc::new(Redactor::new(env.secrets())),
+            state,
+            owner: owner(),
+            token: fingerprint(env),
+            sandbox: Arc::default(),
+            drain: signals::watch(),
+            drain_time: Duration::ZERO,
+        })
+    }
+}
+
+/// A name that no other process has, and that says to people which one it is.
+fn owner() -> String {
+    let host = fs_err::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-._".contains(*c);
+    let host: String = host.chars().filter(is_plain).take(64).collect();
+    format!("{host}:{}:{:08x}", std::process::id(), rand::random::<u32>())
+}
+
+/// The first 16 hex digits of a hash over the API's address and the token (or the App's number): the
+/// same for all processes that GitHub counts together.
+fn fingerprint(env: &Env) -> String {
+    let token = env.github_token();
+    let identity = match &token {
+        Some(token) => token.expose_secret(),
+        None => env.var("PATCHWRIGHT_APP_ID").unwrap_or_default(),
+    };
+    let mut hash = Sha256::new();
+    hash.update(env.github_api_url().as_bytes());
+    hash.update([0]);
+    hash.update(identity.as_bytes());
+    hash.finalize().iter().take(8).fold(String::new(), |mut hex, byte| {
+        hex.push_str(&format!("{byte:02x}"));
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fingerprint, owner};
+    use crate::config::env::Env;
+
+    #[test]
+    fn a_fingerprint_is_of_address_and_token_and_tells_neither() {
+        let of = |pairs: &[(&str, &str)]| fingerprint(&Env::from_pairs(pairs.iter().copied()));
+        let one = of(&[("GITHUB_TOKEN", "ghp_abc")]);
+        assert_eq!(one.len(), 16);
+        assert_eq!(one, of(&[("GH_TOKEN", "ghp_abc\n")]));
+        assert_ne!(one, of(&[("GITHUB_TOKEN", "ghp_abd")]));
+        assert_ne!(one, of(&[("GITHUB_TOKEN", "ghp_abc"), ("GITHUB_API_URL", "http://a")]));
+        assert_ne!(of(&[("PATCHWRIGHT_APP_ID", "1")]), of(&[("PATCHWRIGHT_APP_ID", "2")]));
+    }
+
+    #[test]
+    fn two_processes_of_one_machine_have_different_names() {
+        assert_ne!(owner(), owner());
     }
 }

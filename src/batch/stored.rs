@@ -43,11 +43,7 @@ fn failure(message: &str, err: GitError) -> Failure {
 }
 
 /// Everything that the publisher needs of a finished run.
-pub async fn changeset(
-    campaign: &Campaign,
-    target: &Target,
-    stored: &Stored,
-) -> Result<Changeset> {
+pub async fn changeset(campaign: &Campaign, target: &Target, stored: &Stored) -> Result<Changeset> {
     let workspace = stored.workspace.clone();
     let (commit, tree) = (stored.commit, stored.change.tree);
     let packed = blocking(move || {

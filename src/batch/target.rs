@@ -202,7 +202,9 @@ impl Work<'_> {
             }
             Err(failure) => {
                 let trouble = match watched.around.why.cause() {
-                    Some(Cause::Lost) => Trouble { class: ErrorClass::Lost, failure, fate: Fate::Lost },
+                    Some(Cause::Lost) => {
+                        Trouble { class: ErrorClass::Lost, failure, fate: Fate::Lost }
+                    }
                     Some(Cause::Drained) => {
                         Trouble { class: ErrorClass::Lost, failure, fate: Fate::Released }
                     }
@@ -212,7 +214,10 @@ impl Work<'_> {
                 // A run that is gone on with counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),
-                    JobEnd::Done | JobEnd::Retry { .. } | JobEnd::Released => (0.0, 0),
+                    JobEnd::Done
+                    | JobEnd::Retry { .. }
+                    | JobEnd::Later { .. }
+                    | JobEnd::Released => (0.0, 0),
                 };
                 (verdict, None, used)
             }
@@ -228,7 +233,8 @@ impl Work<'_> {
         run: Option<String>,
         (cost_usd, tokens): (f64, i64),
     ) -> std::result::Result<(), StoreError> {
-        let Verdict { state, class, reason, url, changeset, publish, job_end, pause, lost } = verdict;
+        let Verdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
+            verdict;
         let (store, lease) = (&self.fleet.store, &self.held.lease);
         if lost {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
@@ -266,11 +272,7 @@ async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
         if let Err(err) = sandbox.sweep(None).await {
             tracing::debug!(%err, "the sweep failed");
         }
-        tokio::spawn(retention::keep_small(
-            fleet.state.clone(),
-            fleet.clock,
-            fleet.drain.clone(),
-        ));
+        tokio::spawn(retention::keep_small(fleet.state.clone(), fleet.clock, fleet.drain.clone()));
         Ok::<_, Failure>(sandbox)
     });
     Ok(Shared {

@@ -1,18 +1,76 @@
 //! `patchwright worker`.
 
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crate::batch::fleet::Fleet;
+use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
+use crate::config::file::parse_duration;
 use crate::error::{Failure, Result};
+use crate::store::model::{JobKind, Millis};
+
+/// The shortest lease that leaves time to renew it.
+const SHORTEST: Duration = Duration::from_secs(2);
 
 /// Work off jobs of the shared database until told to stop
+///
+/// Takes what `batch run --detach`, `schedule` and `serve` have queued: agent runs, publishing,
+/// deliveries. Any number of workers on any number of machines share a PostgreSQL database that
+/// `DATABASE_URL` names; without it, workers of this machine share `fleet.db` in the state folder.
+///
+/// SIGTERM (or Ctrl-C) lets running jobs end and takes no new ones; a second one ends at once, and
+/// what was running is taken over when its lease has run out.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// How long a job stays this worker's without a sign of life
+    #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    pub lease: Duration,
+
+    /// Agent runs at once [default: by cores and memory]
+    #[arg(long, env = "PATCHWRIGHT_ROOM", value_name = "N")]
+    pub room: Option<NonZeroUsize>,
+
+    /// How long running jobs may go on after SIGTERM; then they are put back into the queue
+    #[arg(long, env = "PATCHWRIGHT_DRAIN", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub drain: Duration,
+
+    /// End when nothing is left to do
+    #[arg(long, env = "PATCHWRIGHT_UNTIL_IDLE")]
+    pub until_idle: bool,
+
     #[command(flatten)]
     pub common: Common,
 }
 
+/// Works until it is told to stop; 0 however that went, the jobs have outcomes of their own.
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    if args.lease < SHORTEST {
+        return Err(Failure::usage("`--lease` is too short to be renewed")
+            .hint("give at least `2s`; the usual `120s` survives short breaks of the network"));
+    }
+    let config = args.common.resolve()?;
+    let fleet = Fleet::open(config, &args.common, env, ui).await?;
+    let fleet = Fleet { drain_time: args.drain, ..fleet };
+    let room = args.room.unwrap_or_else(worker::room);
+    let runs = if room.get() == 1 { "1 run".to_owned() } else { format!("{room} runs") };
+    ui.say(&format!("worker {}: {runs} at once, jobs of {}", fleet.owner, fleet.store.name()));
+    if fleet.store.is_file() {
+        let said = if env.database_url().is_some() { "names" } else { "is not set: this is" };
+        ui.say(&format!(
+            "`DATABASE_URL` {said} an SQLite file, for workers of this machine only; several machines \
+             share a PostgreSQL, as in `postgres://USER:PASSWORD@HOST/NAME`"
+        ));
+    }
+    let options = WorkerOptions {
+        kinds: JobKind::ALL.to_vec(),
+        room,
+        lease: Millis::try_from(args.lease.as_millis()).unwrap_or(Millis::MAX),
+        until_idle: args.until_idle,
+    };
+    worker::run(&fleet, options).await?;
+    fleet.store.close().await;
+    Ok(0)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
+use url::Url;
 
 /// What the environment says, read once at start.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +93,30 @@ impl Env {
         self.github_token().is_some() || self.var("PATCHWRIGHT_APP_ID").is_some()
     }
 
+    /// `DATABASE_URL`: where the fleet's state is, when not in a file of the state folder.
+    pub fn database_url(&self) -> Option<&str> {
+        self.var("DATABASE_URL").map(str::trim)
+    }
+
+    /// The password in [`Env::database_url`], as it is written there and as it is meant.
+    fn database_passwords(&self) -> Vec<(String, SecretString)> {
+        let url = self.database_url().and_then(|url| Url::parse(url).ok());
+        let Some(url) = url else { return Vec::new() };
+        let asked = url.query_pairs().find(|(name, _)| name == "password");
+        let asked = asked.map(|(_, password)| password.into_owned());
+        let written = url.password().map(str::to_owned);
+        let meant = written.as_ref().map(|password| {
+            let whole = format!("password={}", password.replace('+', "%2B"));
+            let mut pairs = url::form_urlencoded::parse(whole.as_bytes());
+            pairs.next().map(|(_, password)| password.into_owned()).unwrap_or_default()
+        });
+        [written, meant, asked]
+            .into_iter()
+            .flatten()
+            .map(|password| ("DATABASE_URL".to_owned(), SecretString::from(password)))
+            .collect()
+    }
+
     /// The API's base URL without a final slash.
     pub fn github_api_url(&self) -> String {
         trim(self.var("GITHUB_API_URL").unwrap_or("https://api.github.com"))
@@ -157,6 +182,7 @@ impl Env {
             .copied()
             .chain(tools.map(String::as_str))
             .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
+            .chain(self.database_passwords())
             .collect()
     }
 }
@@ -168,6 +194,19 @@ fn trim(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::Env;
+
+    #[test]
+    fn the_password_of_the_database_is_a_secret_and_its_host_is_none() {
+        use secrecy::ExposeSecret;
+        let secrets = |url: &str| -> Vec<String> {
+            let secrets = Env::from_pairs([("DATABASE_URL", url)]).secrets();
+            secrets.iter().map(|(_, secret)| secret.expose_secret().to_owned()).collect()
+        };
+        assert!(secrets("postgres://fleet@db.example/fleet").is_empty());
+        assert!(secrets("sqlite:/var/lib/fleet.db").is_empty());
+        assert_eq!(secrets("postgres://fleet:a%40b+c@db/fleet"), ["a%40b+c", "a@b+c"]);
+        assert_eq!(secrets("postgres://db/fleet?password=quiet"), ["quiet"]);
+    }
 
     #[test]
     fn the_graphql_api_is_beside_the_api_unless_it_is_named() {

@@ -35,7 +35,8 @@ pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>, GitError> {
 /// [`GitError::Unacceptable`] when it is something else than `commit`; nothing is kept of it then.
 /// [`GitError::NotFound`] when the parent is not here.
 pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
-    let refused = |why: &str| GitError::Unacceptable(format!("the stored change is not valid: {why}"));
+    let refused =
+        |why: &str| GitError::Unacceptable(format!("the stored change is not valid: {why}"));
     if pack.len() > MAX_PACK {
         return Err(refused("it is too large"));
     }

@@ -59,7 +59,9 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<Mirror>) -> Result<(), GitE
         }
         let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(b".new-");
         let is_mirror = is_unfinished
-            || path.extension().is_some_and(|extension| extension == "git" || extension == "broken");
+            || path
+                .extension()
+                .is_some_and(|extension| extension == "git" || extension == "broken");
         if is_mirror {
             let lock = path.with_extension("lock");
             let time = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();

@@ -1,6 +1,8 @@
 //! What the holder of a job may do: renew, and write what belongs to the job. Each begins by locking
 //! the job's row and looking whether it is still ours.
 
+use std::time::Duration;
+
 use super::changesets::put_changeset;
 use super::claim::LIVE;
 use super::db::{Alone, Write, clean, get, word};
@@ -10,6 +12,15 @@ use super::{Store, StoreError, StoreResult};
 use crate::store::model::{
     Changeset, ErrorClass, Job, JobEnd, JobKind, Lease, Millis, NewJob, TargetEnd, TargetState,
 };
+
+/// How often the end of a job is written again, and the wait before the first time.
+const TRIES: u32 = 3;
+const AGAIN: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+struct Tries {
+    failed: u32,
+}
 
 /// Locks the job, or says that it is not ours.
 async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
@@ -113,7 +124,18 @@ impl Store {
 
     /// Ends a job that has nothing else to write. Its target follows where it has to: back into the
     /// queue with the job, failed when the job failed for good.
+    /// A database that does not answer is asked a few times: what was done is not to be lost.
     pub async fn end_job(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
+        let mut tries = Tries::default();
+        loop {
+            let ended = self.end_job_once(lease, end).await;
+            if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                return ended;
+            }
+        }
+    }
+
+    async fn end_job_once(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
         let mut write = self.write().await?;
         let job = fence(&mut write, lease).await?;
         let dead = finish(&mut write, &job, end).await?;
@@ -143,8 +165,57 @@ impl Store {
 
     /// A target's job ends, all in one transaction: state, cost (also of the campaign), changeset, the
     /// job that publishes it, an event, the job's end. When the job wants to be tried again and may
-    /// not, the target has failed.
+    /// not, the target has failed. A database that does not answer is asked a few times.
     pub async fn end_target(
+        &self,
+        lease: &Lease,
+        target: i64,
+        end: &TargetEnd,
+        changeset: Option<&Changeset>,
+        publish: Option<&NewJob>,
+        job_end: &JobEnd,
+    ) -> StoreResult<()> {
+        let mut tries = Tries::default();
+        loop {
+            let ended = self.end_target_once(lease, target, end, changeset, publish, job_end).await;
+            if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                return ended;
+            }
+        }
+    }
+
+    /// Whether an end is written; `None` to try once more, after a wait. An answer that was lost is
+    /// found in the job's row: the same epoch and owner, and it has ended.
+    async fn settle(
+        &self,
+        lease: &Lease,
+        ended: StoreResult<()>,
+        tries: &mut Tries,
+    ) -> Option<StoreResult<()>> {
+        match ended {
+            Err(err) if err.is_transient() && tries.failed < TRIES => {
+                tries.failed += 1;
+                tracing::warn!(job = lease.job, %err, "the end of a job is written again");
+                tokio::time::sleep(AGAIN * tries.failed).await;
+                None
+            }
+            Err(StoreError::LeaseLost { job }) if tries.failed > 0 => {
+                let ours = sqlx::query(
+                    "SELECT 1 AS one FROM jobs
+                     WHERE id = $1 AND epoch = $2 AND owner = $3 AND state <> 'running'",
+                );
+                let ours = ours.bind(lease.job).bind(lease.epoch).bind(lease.owner.as_str());
+                let ours = ours.fetch_optional(&self.inner.pool).await;
+                Some(match ours {
+                    Ok(Some(_)) => Ok(()),
+                    _ => Err(StoreError::LeaseLost { job }),
+                })
+            }
+            ended => Some(ended),
+        }
+    }
+
+    async fn end_target_once(
         &self,
         lease: &Lease,
         target: i64,

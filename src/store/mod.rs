@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 pub use jobs::Outlook;
 pub use migrate::VERSION;
+pub use open::file_url;
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

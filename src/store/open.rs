@@ -90,6 +90,11 @@ fn encode(path: &str) -> String {
     })
 }
 
+/// The address of an SQLite file, for [`Store::open`].
+pub fn file_url(path: &Path) -> String {
+    format!("sqlite:{}", encode(&path.to_string_lossy()))
+}
+
 impl Store {
     /// Opens `sqlite:PATH` (made when absent) or `postgres://…`, and brings the schema up to date (of an
     /// SQLite file, after a copy of it). Waits at most ten seconds for a lock.

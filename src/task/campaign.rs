@@ -28,8 +28,8 @@ use crate::agent::state::State;
 use crate::config::{Config, Mode};
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::{ForgeError, Repository, RepositoryId};
-use crate::git::clone::mirror;
 use crate::git::blocking;
+use crate::git::clone::mirror;
 use crate::store::model::ErrorClass;
 use crate::world::World;
 
@@ -119,7 +119,8 @@ impl Begun<'_> {
 
 /// The repository at the base commit of the target.
 async fn open(run: &Run<'_>) -> std::result::Result<Workspace, Trouble> {
-    let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind else {
+    let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind
+    else {
         return Err(Failure::internal("this is not a campaign's task").into());
     };
     let found = look_up(run, repository, *answer).await?;
@@ -147,8 +148,9 @@ async fn look_up(
     let found = run.world.forge()?.repository(id).await;
     let found = found.map_err(|err| trouble::of_lookup(id, err))?;
     if found.archived && !answer {
-        let failure = Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", found.id))
-            .hint("unarchive it, or leave it out with `select.exclude`");
+        let failure =
+            Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", found.id))
+                .hint("unarchive it, or leave it out with `select.exclude`");
         return Err(Trouble { class: ErrorClass::Access, failure, fate: Fate::Final });
     }
     if found.id != *id {
@@ -175,7 +177,8 @@ async fn lost_base(run: &Run<'_>, repository: &Repository) -> Trouble {
         Ok(None) => format!("branch `{base_branch}` of `{}` is gone", repository.id),
         Err(err) => return trouble::of_fetch(&repository.id, err),
     };
-    let failure = Failure::forge(message).hint("run the campaign again: it looks at the branch anew");
+    let failure =
+        Failure::forge(message).hint("run the campaign again: it looks at the branch anew");
     Trouble { class: ErrorClass::Clone, failure, fate: Fate::Final }
 }
 
@@ -190,7 +193,8 @@ fn stopped(run: &Run<'_>) -> Option<Trouble> {
 }
 
 fn cancelled(run: &Run<'_>) -> Trouble {
-    stopped(run).unwrap_or_else(|| Failure::internal("the run was cancelled without a cause").into())
+    stopped(run)
+        .unwrap_or_else(|| Failure::internal("the run was cancelled without a cause").into())
 }
 
 /// What a journal says was used, whichever attempt used it.
@@ -231,7 +235,10 @@ impl Attempt {
     pub fn close(self) -> Result<()> {
         let passing = matches!(
             &self.ended,
-            Err(Trouble { fate: Fate::Again(_) | Fate::Everywhere | Fate::Released | Fate::Lost, .. })
+            Err(Trouble {
+                fate: Fate::Again(_) | Fate::Everywhere | Fate::Released | Fate::Lost,
+                ..
+            })
         );
         let Some(outcome) = self.outcome.filter(|_| !passing) else { return Ok(()) };
         self.folder.journal.append(&Entry::RunEnded { outcome: Box::new(outcome) })?;

@@ -76,9 +76,7 @@ pub fn sweep(state: &Path, now: SystemTime, kept: Kept) -> std::io::Result<usize
     for folder in folders {
         let is_old = match folder.is_unfinished {
             true => folder.age >= kept.unfinished,
-            false => {
-                folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY)
-            }
+            false => folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY),
         };
         if is_old {
             fs::remove_dir_all(&folder.path)?;

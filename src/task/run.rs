@@ -393,10 +393,7 @@ impl Run<'_> {
             (TaskKind::Issue { .. }, None) => {
                 return Err(Failure::internal("an issue task was not admitted"));
             }
-            (
-                TaskKind::Review { .. } | TaskKind::Respond { .. } | TaskKind::Campaign { .. },
-                _,
-            ) => {
+            (TaskKind::Review { .. } | TaskKind::Respond { .. } | TaskKind::Campaign { .. }, _) => {
                 return Err(Failure::internal("this task has a flow of its own"));
             }
         };
@@ -432,7 +429,9 @@ impl Run<'_> {
 /// What ends a run from outside ends it with this failure once its work is saved.
 pub fn interrupted(around: &Surroundings) -> Option<Failure> {
     match around.why.cause() {
-        Some(Cause::Lost) => return Some(Failure::refused("another worker has taken this job over")),
+        Some(Cause::Lost) => {
+            return Some(Failure::refused("another worker has taken this job over"));
+        }
         Some(Cause::Drained) => {
             return Some(Failure::new(FailureKind::Signal(15), "the worker is ending"));
         }

@@ -1,8 +1,8 @@
 //! What ends a run from outside. SIGINT and SIGTERM: the first one asks the run to stop and save its
 //! work, the second one ends the process at once. In a fleet also a lost lease, and a worker that ends.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

@@ -33,7 +33,7 @@ async fn raw(path: &Path, statements: &[&str]) {
 async fn a_new_file_is_private_and_may_have_any_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b#c%41.db");
-    let address = format!("sqlite:{}", path.display().to_string().replace("%41", "%2541"));
+    let address = patchwright::store::file_url(&path);
     let store = Store::open(&address).await.unwrap();
     store.put_campaign(&campaign()).await.unwrap();
     for file in fs_err::read_dir(folder.path()).unwrap() {

@@ -84,8 +84,13 @@ pub(crate) struct Output {
 impl TestWorld {
     /// A world in which commands run in the local sandbox.
     pub(crate) fn new(github: GitHub, turns: impl IntoIterator<Item = Turn>) -> TestWorld {
+        TestWorld::asking(github, ModelServer::start(turns))
+    }
+
+    /// The same with a model of its own.
+    pub(crate) fn asking(github: GitHub, model: ModelServer) -> TestWorld {
         let folder = tempfile::tempdir().unwrap();
-        let (github, model) = (github.start(), ModelServer::start(turns));
+        let github = github.start();
         let state = folder.path().join("state").display().to_string();
         let home = folder.path().join("home");
         fs_err::create_dir(&home).unwrap();

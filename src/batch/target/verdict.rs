@@ -8,9 +8,7 @@ use crate::batch::{publish, stored};
 use crate::error::Failure;
 use crate::report::text;
 use crate::store::StoreError;
-use crate::store::model::{
-    Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
-};
+use crate::store::model::{Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState};
 use crate::task::campaign::{Ended, Fate, Stored, Trouble};
 use crate::task::outcome::Conclusion;
 use crate::task::review;
@@ -136,7 +134,7 @@ impl Work<'_> {
             Err(failure) => return Ok(self.failed(failure.into())),
         };
         if let Some(why) = self.same_elsewhere(&changeset).await? {
-            return Ok(Verdict::settled(TargetState::Unchanged, why));
+            return Ok(Verdict::settled(TargetState::Skipped, why));
         }
         let (state, publish) = match self.campaign.published(&target.repository) {
             PublishAs::Held => (TargetState::Held, None),

@@ -9,10 +9,12 @@ use crate::batch::campaign::{self, Campaign};
 use crate::batch::drive::{self, Ended, Options, Shard, Watch, Why};
 use crate::batch::fleet::Fleet;
 use crate::cli::common::Common;
+use crate::cli::live::Live;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::report;
+use crate::report::campaign::Waiting;
 use crate::store::Store;
 use crate::store::model::{CampaignView, Event, TargetState};
 use crate::task::folder::write_atomically;
@@ -89,9 +91,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
 pub(super) async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
-    let mut lines = Lines { ui: fleet.ui };
-    let ended = Box::pin(drive::run(fleet, campaign, options, &mut lines)).await?;
-    finish(fleet, &ended)
+    let mut shown = Shown { ui: fleet.ui, live: None };
+    let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
+    if let Some(live) = shown.live {
+        live.finish();
+    }
+    finish(fleet, &ended?)
 }
 
 /// Takes over the databases of other machines.
@@ -114,8 +119,11 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(Failure::nothing_to_do(format!("no database (`*.db`) in `{}`", folder.display()))
-            .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
+        return Err(Failure::nothing_to_do(format!(
+            "no database (`*.db`) in `{}`",
+            folder.display()
+        ))
+        .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
     }
     for file in files {
         let other = Store::open(&format!("sqlite:{}", file.display())).await?;
@@ -125,27 +133,30 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What happens, a line each.
-struct Lines {
+/// A table that is redrawn, or a line for each result; every event as JSON when that is asked for.
+struct Shown {
     ui: Ui,
+    live: Option<Live>,
 }
 
-impl Watch for Lines {
+impl Watch for Shown {
     fn say(&mut self, line: &str) {
         self.ui.say(line);
     }
 
-    fn look(&mut self, _view: &CampaignView, events: &[Event]) {
+    fn wait(&mut self, why: Option<Waiting>) {
+        if let Some(live) = &self.live {
+            live.wait(why);
+        }
+    }
+
+    fn look(&mut self, view: &CampaignView, events: &[Event]) {
         for event in events {
             self.ui.event(&json!({ "is": "event", "event": event }));
-            let text = event.text.as_deref().filter(|text| !text.is_empty());
-            let first = text.and_then(|text| text.lines().next());
-            let words = first.map(|text| format!(": {text}")).unwrap_or_default();
-            let subject = event.repository.as_deref().unwrap_or(&event.campaign);
-            // A whole answer is for the page.
-            if event.kind != "answer" {
-                self.ui.say(&format!("{subject}: {}{words}", event.kind));
-            }
+        }
+        match &self.live {
+            Some(live) => live.update(view),
+            None => self.live = Some(Live::start(self.ui, view)),
         }
     }
 }

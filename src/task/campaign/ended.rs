@@ -3,8 +3,8 @@
 use super::trouble::{self, Fate, Trouble};
 use crate::agent::StopKind;
 use crate::error::Failure;
-use crate::git::tree::Change;
 use crate::git::Oid;
+use crate::git::tree::Change;
 use crate::report::pr_body;
 use crate::store::model::ErrorClass;
 use crate::task::TaskKind;
@@ -66,7 +66,10 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
         Conclusion::Refused => return final_trouble(ErrorClass::Policy, Failure::refused(reason)),
         Conclusion::NothingToDo => return Ok(Ended::Unchanged(run.world.redactor.redact(&words))),
         Conclusion::Done | Conclusion::Partial => {}
-        Conclusion::NeedsInput | Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
+        Conclusion::NeedsInput
+        | Conclusion::Budget
+        | Conclusion::Provider
+        | Conclusion::Sandbox => {
             return final_trouble(ErrorClass::Agent, Failure::nothing_to_do(reason));
         }
     }
