@@ -188,6 +188,39 @@ fn the_latest_moment_of_a_stretch_is_found_however_far_back() {
 }
 
 #[test]
+fn what_was_missed_is_due_once_and_nothing_when_the_clock_goes_back() {
+    let daily = crontab("0 2 * * *", "Europe/Berlin");
+    let due = |now: &str, last: Option<&str>| {
+        daily.due(utc(now) - Duration::hours(24 * 7), utc(now), last).map(|(_, name)| name)
+    };
+    let tenth = "2026-11-10T02:00 Europe/Berlin";
+    assert_eq!(due("2026-11-10 12:00", None).as_deref(), Some(tenth));
+    assert_eq!(due("2026-11-10 12:00", Some(tenth)), None, "it has been");
+    assert_eq!(due("2026-11-11 00:59", Some(tenth)), None);
+    let thirteenth = "2026-11-13T02:00 Europe/Berlin";
+    assert_eq!(
+        due("2026-11-13 12:00", Some(tenth)).as_deref(),
+        Some(thirteenth),
+        "not for each night"
+    );
+    assert_eq!(
+        due("2026-11-10 00:30", Some(tenth)),
+        None,
+        "the clock went back an hour and a half"
+    );
+    let wrong = "2031-01-01T02:00 Europe/Berlin";
+    assert_eq!(
+        due("2026-11-13 12:00", Some(wrong)).as_deref(),
+        Some(thirteenth),
+        "it was wrong then"
+    );
+    assert_eq!(due("2026-11-13 12:00", Some("2026-11-13T12:00 UTC")).as_deref(), Some(thirteenth));
+    assert_eq!(due("2026-11-13 12:00", Some("nonsense")).as_deref(), Some(thirteenth));
+    let bounded = daily.due(utc("2026-11-13 10:00"), utc("2026-11-13 12:00"), None);
+    assert_eq!(bounded, None, "too long ago");
+}
+
+#[test]
 fn lines_far_ahead_come_to_an_end() {
     let leap = crontab("0 0 29 2 *", "UTC");
     assert_eq!(

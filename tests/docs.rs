@@ -65,9 +65,19 @@ fn the_command_line_reference_is_the_help_of_the_program() {
     };
     section("patchwright", &mut command);
     for sub in command.get_subcommands_mut() {
-        section(&format!("patchwright {}", sub.get_name()), sub);
+        let name = format!("patchwright {}", sub.get_name());
+        section(&name, sub);
+        for inner in sub.get_subcommands_mut() {
+            section(&format!("{name} {}", inner.get_name()), inner);
+        }
     }
     generated("docs/cli.md", &text);
+}
+
+#[test]
+fn the_schema_of_campaigns_is_that_of_the_program() {
+    let schema = serde_json::to_string_pretty(&patchwright::batch::campaign::schema()).unwrap();
+    generated("docs/campaign.schema.json", &format!("{schema}\n"));
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod bad_input; // everything that can be wrong before work starts: one message, 
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
+mod campaign; // campaign files, waves, windows, prompts
+mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds

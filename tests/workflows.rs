@@ -14,6 +14,7 @@ const WORKFLOWS: &[&str] = &[
     "workflows/pr-review.yml",
     "workflows/pr-review-forks.yml",
     "workflows/mention.yml",
+    "workflows/nightly-batch.yml",
     ".github/workflows/ci.yml",
 ];
 
@@ -381,4 +382,22 @@ fn inputs_reach_the_program_and_never_the_shell() {
     let said = runner.run();
     assert!(said.contains(&format!("setup: {hostile}\nverify: make test\n")), "{said}");
     assert!(!folder.join("pwned").exists());
+}
+
+#[test]
+fn only_the_last_job_of_a_night_can_write() {
+    let workflow = yaml("workflows/nightly-batch.yml");
+    assert_eq!(workflow["permissions"], serde_json::json!({}));
+    for name in ["plan", "run"] {
+        let job = &workflow["jobs"][name];
+        assert_eq!(job["permissions"], serde_json::json!({"contents": "read"}), "{name}");
+        assert!(!job.to_string().contains("WRITE_TOKEN"), "{name}");
+        assert!(job["timeout-minutes"].as_u64().is_some_and(|minutes| minutes <= 360));
+    }
+    let publish = &workflow["jobs"]["publish"];
+    assert!(!publish.to_string().contains("OPENAI_API_KEY"), "the publisher asks no model");
+    assert_eq!(publish["needs"], serde_json::json!(["plan", "run"]));
+    assert_eq!(publish["concurrency"]["cancel-in-progress"], Value::Bool(false));
+    let matrix = workflow["jobs"]["run"]["strategy"]["matrix"].as_str().unwrap();
+    assert_eq!(matrix, "${{ fromJSON(needs.plan.outputs.matrix) }}");
 }

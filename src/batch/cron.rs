@@ -177,6 +177,26 @@ impl Crontab {
         None
     }
 
+    /// The last moment after `since` and not after `now` that is still to be fired when `last` (a name of a
+    /// moment, as [`Crontab::next_after`] gives it) was the last one that has been. However many were
+    /// missed, only one is due; and none when the clock has gone back behind `last`, unless `last` is so
+    /// far ahead that the clock must have been wrong when it fired.
+    pub fn due(
+        &self,
+        since: DateTime<Utc>,
+        now: DateTime<Utc>,
+        last: Option<&str>,
+    ) -> Option<(DateTime<Utc>, String)> {
+        let (moment, name) = self.latest(since, now)?;
+        let tomorrow = self.name(now.checked_add_signed(Duration::hours(25))?);
+        // Names of one zone are in the order of time; one of another zone says nothing.
+        let in_zone =
+            |last: &&str| last.split_once(' ').is_some_and(|(_, zone)| zone == self.zone.name());
+        let has_been =
+            last.filter(in_zone).is_some_and(|last| *name <= *last && *last <= *tomorrow);
+        (!has_been).then_some((moment, name))
+    }
+
     /// The zone's name.
     pub fn zone(&self) -> &'static str {
         self.zone.name()

@@ -93,7 +93,7 @@ fn ended(target: &Target) -> String {
         TargetState::Draft => format!("{pull} is open as a draft"),
         TargetState::Merged => format!("{pull} was merged"),
         TargetState::Closed => format!("{pull} was closed unmerged"),
-        TargetState::Held => "a change is stored, to be published by hand".to_owned(),
+        TargetState::Held => "a change is stored, not published yet".to_owned(),
         TargetState::Unchanged => "nothing was to be changed".to_owned(),
         TargetState::Reported => "the answer is there".to_owned(),
         TargetState::Skipped => target.reason.clone().unwrap_or_else(|| "was skipped".to_owned()),

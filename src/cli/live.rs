@@ -42,9 +42,8 @@ impl Live {
         let logs = tracing::level_filters::LevelFilter::current()
             > tracing::level_filters::LevelFilter::OFF;
         let talks = ui.verbosity == Verbosity::Normal && !ui.actions && !logs;
-        let screen = (talks && std::io::stderr().is_terminal()).then(open);
-        if let Some(screen) = &screen {
-            *standing() = Some(screen.clone());
+        let screen = (talks && std::io::stderr().is_terminal()).then(stand).flatten();
+        if screen.is_some() {
             outlive_the_terminal();
         }
         let plain = screen.is_none();
@@ -127,12 +126,19 @@ impl Live {
     }
 }
 
-fn open() -> ProgressBar {
+/// Takes the screen, unless another campaign of this process has it.
+fn stand() -> Option<ProgressBar> {
+    let mut standing = standing();
+    if standing.is_some() {
+        return None;
+    }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
-    match ProgressStyle::with_template("{msg}") {
+    let bar = match ProgressStyle::with_template("{msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
-    }
+    };
+    *standing = Some(bar.clone());
+    Some(bar)
 }
 
 /// Writes something to the terminal with the table out of the way.

@@ -1,22 +1,382 @@
-//! `patchwright schedule`.
+//! `patchwright schedule`: a daemon that runs campaigns at their times.
+//!
+//! What has fired is in the store, so that several machines with the same files fire once, a clock that
+//! is set back fires nothing again, and what was missed while nobody looked is made up for once.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::task::JoinHandle;
+
+use crate::batch::campaign::{self, Campaign};
+use crate::batch::cron::Crontab;
+use crate::batch::drive::Options;
+use crate::batch::fleet::Fleet;
+use crate::cli::batch::run::work_off;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
+use crate::config::file::parse_duration;
 use crate::error::{Failure, Result};
+use crate::store::model::Millis;
+
+/// Between two looks at the clock: it may be set, and a machine may sleep.
+const LOOK: Duration = Duration::from_secs(20);
+
+/// A run that has given no sign of life for so long, in milliseconds, was broken off.
+const SILENCE: Millis = 120_000;
+
+/// What is this late, in milliseconds, is said to be made up for.
+const LATE: Millis = 120_000;
 
 /// Run campaigns when their schedules say so
+///
+/// Stays and starts what `patchwright batch run` would, at the times of `schedule` in each campaign file.
+/// A campaign whose last run still goes on is not started a second time. Several machines with the same
+/// database (`DATABASE_URL`) share the work: each time fires on one of them. Files are read again before
+/// each run. SIGTERM (or Ctrl-C) puts what runs back, to go on at the next start.
+///
+/// The times of `cron` are local to `timezone`: one that daylight saving skips comes when the gap ends,
+/// one that it repeats comes once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Campaign files
     #[arg(value_name = "CAMPAIGN.yml", required = true)]
-    pub campaigns: Vec<std::path::PathBuf>,
+    pub campaigns: Vec<PathBuf>,
+
+    /// Run what is due now, and end
+    #[arg(long)]
+    pub once: bool,
+
+    /// Make up for a time that was missed, if it is not longer ago; for several, once
+    #[arg(long, env = "PATCHWRIGHT_CATCH_UP_FOR", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub catch_up_for: Duration,
 
     #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let mut entries = Vec::new();
+    for path in &args.campaigns {
+        let entry = Entry::read(path.clone())?;
+        if let Some(other) = entries.iter().find(|other: &&Entry| other.name == entry.name) {
+            return Err(Failure::usage(format!(
+                "`{}` and `{}` are both campaign `{}`",
+                other.path.display(),
+                entry.path.display(),
+                entry.name
+            ))
+            .hint("give each campaign its own name"));
+        }
+        entries.push(entry);
+    }
+    let config = args.common.resolve()?;
+    let fleet = Fleet::open(config, &args.common, env, ui).await?;
+    let reach = TimeDelta::from_std(args.catch_up_for).unwrap_or(TimeDelta::days(36_500));
+    let mut schedule = Schedule { fleet, entries, reach, once: args.once };
+    if args.once { schedule.once().await } else { schedule.stay().await }
+}
+
+struct Schedule {
+    fleet: Fleet,
+    entries: Vec<Entry>,
+    /// How far back something that was missed is looked for.
+    reach: TimeDelta,
+    once: bool,
+}
+
+/// A campaign file, and its run when one goes on.
+struct Entry {
+    path: PathBuf,
+    name: String,
+    crontab: Crontab,
+    /// The line and zone that `crontab` was read from.
+    line: String,
+    run: Option<JoinHandle<Result<u8>>>,
+    /// The last complaint about the file or the database: it is made once.
+    complaint: Option<String>,
+}
+
+/// Why a campaign is to be started now.
+enum Due {
+    /// The moment's name, and how late it is in milliseconds.
+    Time(String, Millis),
+    /// The sign of life that its last run left.
+    Interrupted(String),
+}
+
+impl Entry {
+    fn read(path: PathBuf) -> Result<Entry> {
+        let campaign = campaign::load(&path)?;
+        let (crontab, line) = times(&campaign).map_err(|mut failure| {
+            failure.message = format!("`{}`: {}", path.display(), failure.message);
+            failure
+        })?;
+        Ok(Entry { name: campaign.name, path, crontab, line, run: None, complaint: None })
+    }
+
+    /// Takes over what the file says now.
+    fn refresh(&mut self, ui: Ui) -> Result<Campaign> {
+        let campaign = campaign::load(&self.path)?;
+        let (crontab, line) = times(&campaign)?;
+        if line != self.line || campaign.name != self.name {
+            (self.crontab, self.line, self.name) = (crontab, line, campaign.name.clone());
+            ui.say(&format!("{}: the schedule was changed", self.name));
+        }
+        self.complaint = None;
+        Ok(campaign)
+    }
+
+    /// Says what is wrong, unless it was said already.
+    fn complain(&mut self, ui: Ui, failure: &Failure) {
+        let text = format!("{}: {failure}", self.name);
+        if self.complaint.as_ref() != Some(&text) {
+            ui.failure(&text);
+            self.complaint = Some(text);
+        }
+    }
+
+    /// Names it in the store.
+    fn key(&self) -> String {
+        format!("campaign:{}", self.name)
+    }
+
+    fn running(&self) -> String {
+        format!("schedule-running:{}", self.name)
+    }
+}
+
+/// The times of a campaign, and a text that differs when they do.
+fn times(campaign: &Campaign) -> Result<(Crontab, String)> {
+    let Some(schedule) = &campaign.schedule else {
+        return Err(Failure::usage(format!("campaign `{}` has no `schedule`", campaign.name))
+            .hint("write for example `schedule: { cron: \"0 2 * * mon-fri\", timezone: Europe/Berlin }`"));
+    };
+    let crontab = Crontab::parse(&schedule.cron, schedule.timezone.as_deref())?;
+    let line = format!("{} {}", schedule.cron.trim(), crontab.zone());
+    Ok((crontab, line))
+}
+
+impl Schedule {
+    /// Runs what is due; the exit code is the worst of its runs.
+    async fn once(&mut self) -> Result<u8> {
+        self.look().await;
+        let mut worst = 0;
+        let mut ran = false;
+        for entry in &mut self.entries {
+            if let Some(run) = entry.run.take() {
+                worst = worst.max(said(&self.fleet, &entry.name, run.await));
+                ran = true;
+                let _ = settle(&self.fleet, entry).await;
+            }
+            if entry.complaint.is_some() {
+                worst = worst.max(crate::error::FailureKind::Usage.exit_code());
+            }
+        }
+        if !ran {
+            self.announce();
+        }
+        self.fleet.store.close().await;
+        Ok(worst)
+    }
+
+    /// Stays until a signal; what runs is put back by it.
+    async fn stay(&mut self) -> Result<u8> {
+        self.announce();
+        let drain = self.fleet.drain.clone();
+        while !drain.is_cancelled() {
+            self.look().await;
+            let wait = self.wait();
+            tokio::select! {
+                () = drain.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        self.fleet.ui.say("ending; what runs is put back, and goes on at the next start");
+        for entry in &mut self.entries {
+            if let Some(run) = entry.run.take() {
+                said(&self.fleet, &entry.name, run.await);
+                // A time long ago: the next one that looks goes on with it.
+                let sign = format!("{} 0", self.fleet.owner);
+                let _ = self.fleet.store.set_value(&entry.running(), &sign).await;
+            }
+        }
+        self.fleet.store.close().await;
+        Ok(0)
+    }
+
+    /// Says when each campaign fires next.
+    fn announce(&self) {
+        let now = self.fleet.clock.now();
+        for entry in &self.entries {
+            let next = entry.crontab.next_after(now).map(|(moment, _)| entry.crontab.local(moment));
+            let next = next.unwrap_or_else(|| "never".to_owned());
+            self.fleet.ui.say(&format!("{}: next {next} ({})", entry.name, entry.line));
+        }
+    }
+
+    /// Until the next moment, but not longer than the clock may be trusted.
+    fn wait(&self) -> Duration {
+        let now = self.fleet.clock.now();
+        let next = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.crontab.next_after(now))
+            .map(|(at, _)| at)
+            .min();
+        let until = next.and_then(|next| (next - now).to_std().ok()).unwrap_or(LOOK);
+        until.min(LOOK.mul_f64(self.fleet.env.time_scale())).max(Duration::from_millis(20))
+    }
+
+    /// One look at everything; trouble with one campaign is no matter for the others.
+    async fn look(&mut self) {
+        for at in 0..self.entries.len() {
+            let Some(entry) = self.entries.get_mut(at) else { continue };
+            if let Err(failure) = look_at(&self.fleet, entry, self.reach, self.once).await {
+                entry.complain(self.fleet.ui, &failure);
+            }
+        }
+    }
+}
+
+async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool) -> Result<()> {
+    let (store, ui) = (&fleet.store, fleet.ui);
+    if entry.run.as_ref().is_some_and(JoinHandle::is_finished)
+        && let Some(run) = entry.run.take()
+    {
+        said(fleet, &entry.name, run.await);
+        settle(fleet, entry).await?;
+        let next = entry.crontab.next_after(fleet.clock.now());
+        let next =
+            next.map_or_else(|| "never".to_owned(), |(moment, _)| entry.crontab.local(moment));
+        ui.say(&format!("{}: next {next}", entry.name));
+    }
+    if entry.run.is_some() {
+        sign(fleet, entry).await?;
+    }
+    let campaign = entry.refresh(ui)?;
+    let now = fleet.clock.now();
+    let Some(due) = due(fleet, entry, now, reach, once).await? else { return Ok(()) };
+    let elsewhere = match &due {
+        Due::Time(..) => runs_elsewhere(fleet, entry).await?,
+        Due::Interrupted(_) => false,
+    };
+    let is_ours = match &due {
+        Due::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
+        Due::Interrupted(sign) => {
+            store.fire_once(&entry.running(), &format!("after {sign}")).await?
+        }
+    };
+    if !is_ours {
+        return Ok(());
+    }
+    if entry.run.is_some() || elsewhere {
+        let place = if elsewhere { " on another machine" } else { "" };
+        ui.say(&format!("{}: skipped, as its last run still goes on{place}", entry.name));
+        return Ok(());
+    }
+    match &due {
+        Due::Time(moment, late) if *late > LATE => {
+            let moment = moment.split(' ').next().unwrap_or_default().replace('T', " ");
+            ui.say(&format!("{}: starting, for {moment}, which was missed", entry.name));
+        }
+        Due::Time(..) => ui.say(&format!("{}: starting", entry.name)),
+        Due::Interrupted(_) => {
+            ui.say(&format!("{}: going on with a run that was broken off", entry.name))
+        }
+    }
+    sign(fleet, entry).await?;
+    let fleet = fleet.clone();
+    let options = Options::default();
+    entry.run = Some(tokio::spawn(async move { work_off(&fleet, campaign, &options).await }));
+    Ok(())
+}
+
+/// What there is to start now.
+async fn due(
+    fleet: &Fleet,
+    entry: &Entry,
+    now: DateTime<Utc>,
+    reach: TimeDelta,
+    once: bool,
+) -> Result<Option<Due>> {
+    let store = &fleet.store;
+    let floor = now.checked_sub_signed(reach).unwrap_or(DateTime::UNIX_EPOCH);
+    let since = known_since(fleet, entry, now).await?;
+    // Asked to run what is due, it does so for a schedule that it sees for the first time, too.
+    let since = if once { floor } else { since.max(floor) };
+    let last = store.last_fired(&entry.key()).await?;
+    if let Some((moment, name)) = entry.crontab.due(since, now, last.as_deref()) {
+        let late = (now - moment).num_milliseconds();
+        return Ok(Some(Due::Time(name, late)));
+    }
+    if entry.run.is_some() {
+        return Ok(None);
+    }
+    let sign = store.value(&entry.running()).await?.filter(|sign| !sign.is_empty());
+    Ok(sign.filter(|sign| !is_alive(sign, now)).map(Due::Interrupted))
+}
+
+/// Since when this schedule is known as it is now: what it would have fired before is nobody's miss.
+async fn known_since(fleet: &Fleet, entry: &Entry, now: DateTime<Utc>) -> Result<DateTime<Utc>> {
+    let name = format!("schedule:{}", entry.name);
+    let known = fleet.store.value(&name).await?;
+    let since = known.as_deref().and_then(|known| {
+        let (at, line) = known.split_once(' ')?;
+        DateTime::from_timestamp_millis(at.parse().ok()?).filter(|_| line == entry.line)
+    });
+    if let Some(since) = since {
+        return Ok(since.min(now));
+    }
+    fleet.store.set_value(&name, &format!("{} {}", now.timestamp_millis(), entry.line)).await?;
+    Ok(now)
+}
+
+/// Leaves a sign of life of the run that goes on here.
+async fn sign(fleet: &Fleet, entry: &Entry) -> Result<()> {
+    let sign = format!("{} {}", fleet.owner, fleet.clock.now().timestamp_millis());
+    Ok(fleet.store.set_value(&entry.running(), &sign).await?)
+}
+
+/// The run has come to its end.
+async fn settle(fleet: &Fleet, entry: &Entry) -> Result<()> {
+    let interrupted = fleet.drain.is_cancelled();
+    let sign = if interrupted { format!("{} 0", fleet.owner) } else { String::new() };
+    Ok(fleet.store.set_value(&entry.running(), &sign).await?)
+}
+
+async fn runs_elsewhere(fleet: &Fleet, entry: &Entry) -> Result<bool> {
+    let sign = fleet.store.value(&entry.running()).await?.filter(|sign| !sign.is_empty());
+    let ours = |sign: &String| sign.rsplit_once(' ').is_some_and(|(owner, _)| owner == fleet.owner);
+    Ok(sign.is_some_and(|sign| !ours(&sign) && is_alive(&sign, fleet.clock.now())))
+}
+
+/// A sign of life that is not old, nor of a time that is still to come.
+fn is_alive(sign: &str, now: DateTime<Utc>) -> bool {
+    let at: Option<Millis> = sign.rsplit_once(' ').and_then(|(_, at)| at.parse().ok());
+    at.is_some_and(|at| now.timestamp_millis().abs_diff(at) < SILENCE.unsigned_abs())
+}
+
+/// Says how a run ended, and its exit code.
+fn said(
+    fleet: &Fleet,
+    name: &str,
+    ended: std::result::Result<Result<u8>, tokio::task::JoinError>,
+) -> u8 {
+    match ended {
+        Ok(Ok(code)) => {
+            fleet.ui.say(&format!("{name}: ended with {code}"));
+            code
+        }
+        Ok(Err(failure)) => {
+            fleet.ui.failure(&format!("{name}: {failure}"));
+            failure.kind.exit_code()
+        }
+        Err(err) => {
+            fleet.ui.failure(&format!("{name}: the run broke off: {err}"));
+            1
+        }
+    }
 }

@@ -135,13 +135,40 @@ impl Store {
         job_of: &(dyn Fn(&Target) -> NewJob + Sync),
         publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
     ) -> StoreResult<usize> {
-        let mut write = self.write().await?;
-        let of_class = match classes {
+        let which = match classes {
             [] => String::new(),
             some => format!(" AND class IN ({})", quoted(some.iter().map(|class| class.word()))),
         };
+        self.retry(campaign, &which, job_of, publish_of).await
+    }
+
+    /// The same for these targets, as far as they are the campaign's and have failed.
+    pub async fn retry_these(
+        &self,
+        campaign: &str,
+        targets: &[i64],
+        job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+        publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
+        if targets.is_empty() {
+            return Ok(0);
+        }
+        let ids: Vec<String> = targets.iter().map(i64::to_string).collect();
+        let which = format!(" AND id IN ({})", ids.join(", "));
+        self.retry(campaign, &which, job_of, publish_of).await
+    }
+
+    /// `which` is made of our own words and numbers.
+    async fn retry(
+        &self,
+        campaign: &str,
+        which: &str,
+        job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+        publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
+        let mut write = self.write().await?;
         let select = format!(
-            "SELECT {COLUMNS} FROM targets WHERE campaign = $1 AND state = 'failed'{of_class}
+            "SELECT {COLUMNS} FROM targets WHERE campaign = $1 AND state = 'failed'{which}
              AND NOT EXISTS (SELECT 1 FROM targets n WHERE n.campaign = targets.campaign
                 AND lower(n.repository) = lower(targets.repository)
                 AND COALESCE(n.number, 0) = COALESCE(targets.number, 0) AND n.id > targets.id)

@@ -165,6 +165,11 @@ impl Publisher<'_> {
 
     async fn earlier(&self, pull: PullRequest, known: &HashMap<u64, &Target>) -> Tried<Earlier> {
         let target = known.get(&pull.number);
+        let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
+        if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
+            // Closed by `batch close`, not by somebody who did not want it.
+            return Ok(Earlier { number, url, merged, same_task: false, same_change: false });
+        }
         let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
         let mut same_change = pull.head_sha == self.changeset.commit;
         if let Some(target) = target.filter(|_| !same_change)
@@ -172,7 +177,6 @@ impl Publisher<'_> {
         {
             same_change = stored.change_id == self.changeset.change_id;
         }
-        let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
         Ok(Earlier { number, url, merged, same_task, same_change })
     }
 }

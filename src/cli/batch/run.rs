@@ -90,7 +90,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
-pub(super) async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
+pub(in crate::cli) async fn work_off(
+    fleet: &Fleet,
+    campaign: Campaign,
+    options: &Options,
+) -> Result<u8> {
     let mut shown = Shown { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {

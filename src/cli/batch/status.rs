@@ -1,22 +1,172 @@
 //! `patchwright batch status`.
 
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::batch::fleet::Fleet;
+use crate::batch::{campaign, drive, refresh};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::error::{Failure, Result};
+use crate::error::{Failure, FailureKind, Result};
+use crate::redact::Redactor;
+use crate::report::campaign as report;
+use crate::store::Store;
+use crate::store::model::{CampaignRow, CampaignState, CampaignView, TargetState};
+use crate::world;
 
 /// Say where each repository of a campaign stands
+///
+/// Reads the database and needs neither a token nor a model; `--refresh` asks GitHub how the open pull
+/// requests stand. With `--json`, a line on stdout is the campaign as one JSON object. The exit code is 0
+/// when nothing has failed, 20 when something has or the campaign is paused, 10 when there is no such
+/// campaign.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Campaign file
-    #[arg(value_name = "CAMPAIGN.yml")]
-    pub campaign: std::path::PathBuf,
+    /// Campaign file, or the name or id of a campaign; all campaigns are listed when absent
+    #[arg(value_name = "CAMPAIGN")]
+    pub campaign: Option<String>,
+
+    /// Write the campaign's page to this file
+    #[arg(long, value_name = "FILE", requires = "campaign")]
+    pub html: Option<PathBuf>,
+
+    /// Ask GitHub first which pull requests were merged or closed
+    #[arg(long, requires = "campaign")]
+    pub refresh: bool,
+
+    /// Database file, in place of `DATABASE_URL`
+    #[arg(long, value_name = "FILE")]
+    pub database: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    let Some(wanted) = &args.campaign else { return list(&args, env, ui).await };
+    let wanted = Wanted::of(wanted)?;
+    let (store, id) = if args.refresh {
+        let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
+        let row = wanted.find(&fleet.store, ui).await?;
+        refreshed(&fleet, &row.id, ui).await?;
+        (fleet.store, row.id)
+    } else {
+        let store = existing(&args, env).await?;
+        let row = wanted.find(&store, ui).await?;
+        (store, row.id)
+    };
+    let view = store.view(&id).await?;
+    if let Some(file) = &args.html {
+        let events = drive::all_events(&store, &id).await?;
+        let html = Redactor::new(env.secrets()).redact(&report::page(&view, &events));
+        fs_err::write(file, html).map_err(|err| {
+            Failure::usage(format!("cannot write the page to `{}`", file.display())).caused_by(err)
+        })?;
+        ui.say(&format!("page: {}", file.display()));
+    }
+    ui.event(&report::status(&view));
+    ui.data(report::table(&view).trim_end());
+    Ok(code(&view))
+}
+
+/// 0, or 20 when somebody should look.
+fn code(view: &CampaignView) -> u8 {
+    let failed = view.targets.iter().any(|target| target.state == TargetState::Failed);
+    let is_bad = failed || view.campaign.state == CampaignState::Paused;
+    if is_bad { FailureKind::Partial.exit_code() } else { 0 }
+}
+
+async fn refreshed(fleet: &Fleet, id: &str, ui: Ui) -> Result<()> {
+    let changed = refresh::refresh(fleet, id).await?;
+    let pulls = if changed == 1 { "pull request has" } else { "pull requests have" };
+    ui.say(&format!("{changed} {pulls} changed on GitHub"));
+    Ok(())
+}
+
+async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
+    let rows = existing(args, env).await?.campaigns(None).await?;
+    if rows.is_empty() {
+        return Err(unknown("no campaign was run yet"));
+    }
+    for row in &rows {
+        ui.event(&json!({
+            "is": "campaign",
+            "id": row.id,
+            "name": row.name,
+            "state": row.state.word(),
+            "reason": row.reason,
+            "cost_usd": row.spent_usd,
+            "budget_usd": row.budget_usd,
+            "tracking_issue": row.tracking_issue,
+        }));
+    }
+    ui.data(report::list(&rows).trim_end());
+    Ok(0)
+}
+
+/// The database, when there is one: asking does not make one.
+async fn existing(args: &Args, env: &Env) -> Result<Store> {
+    let file = match (&args.database, env.var("DATABASE_URL").filter(|url| !url.is_empty())) {
+        (Some(file), _) => file.clone(),
+        (None, Some(url)) => {
+            match url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) {
+                Some(path) => PathBuf::from(path.split('?').next().unwrap_or_default()),
+                None => return Ok(Store::open(url).await?),
+            }
+        }
+        (None, None) => world::state_dir(&args.common, env)?.join("fleet.db"),
+    };
+    if !file.exists() {
+        return Err(unknown(format!("there is no database at `{}`", file.display())));
+    }
+    Ok(Store::open(&format!("sqlite:{}", file.display())).await?)
+}
+
+/// A campaign as the command line names it.
+enum Wanted {
+    File { name: String, id: String },
+    Name(String),
+}
+
+impl Wanted {
+    fn of(text: &str) -> Result<Wanted> {
+        let path = Path::new(text);
+        let is_file =
+            path.is_file() || path.extension().is_some_and(|end| end == "yml" || end == "yaml");
+        if !is_file {
+            return Ok(Wanted::Name(text.to_owned()));
+        }
+        let campaign = campaign::load(path)?;
+        Ok(Wanted::File { id: campaign.id(), name: campaign.name })
+    }
+
+    /// The campaign of the file as it is now, else the last one of its name.
+    async fn find(&self, store: &Store, ui: Ui) -> Result<CampaignRow> {
+        let (name, id) = match self {
+            Wanted::File { name, id } => (name, id),
+            Wanted::Name(name) => (name, name),
+        };
+        let mut rows = store.campaigns(Some(name)).await?;
+        if let Some(at) = rows.iter().position(|row| row.id == *id) {
+            return Ok(rows.swap_remove(at));
+        }
+        if rows.is_empty()
+            && let Some(row) = store.campaigns(None).await?.into_iter().find(|row| row.id == *id)
+        {
+            return Ok(row);
+        }
+        let Some(row) = rows.into_iter().next() else {
+            return Err(unknown(format!("no campaign `{name}` was run yet")));
+        };
+        if let Wanted::File { .. } = self {
+            ui.say(&format!("the file has changed since its last run; this is `{}`", row.id));
+        }
+        Ok(row)
+    }
+}
+
+fn unknown(message: impl Into<String>) -> Failure {
+    Failure::nothing_to_do(message).hint("`patchwright batch run FILE` begins a campaign")
 }

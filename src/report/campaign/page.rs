@@ -54,10 +54,9 @@ pub fn page(view: &CampaignView, events: &[Event]) -> String {
                     (cards(view, &figures, &spec))
                     div class="columns" {
                         (burndown::chart(view, events))
-                        (waves(view, &spec))
-                        (classes(view, &figures))
+                        div { (waves(view, &spec)) (classes(&figures)) }
                     }
-                    (rows::section(view, &figures, &spec))
+                    (rows::section(view, events, &figures, &spec))
                     (last_events(events))
                 }
                 footer {
@@ -272,17 +271,19 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
 }
 
 /// Why targets failed, and how to have them tried again.
-fn classes(view: &CampaignView, figures: &Figures) -> Markup {
+fn classes(figures: &Figures) -> Markup {
     if figures.by_class.is_empty() {
         return html! {};
     }
+    let mut classes: Vec<_> = figures.by_class.iter().collect();
+    classes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     html! {
         section aria-labelledby="errors" {
             h2 id="errors" { "Failures" }
             table class="small" {
                 thead { tr { th scope="col" { "Error class" } th scope="col" class="number" { "Count" } th scope="col" { "Means" } } }
                 tbody {
-                    @for (class, count) in &figures.by_class {
+                    @for (class, count) in classes {
                         @let word = class.map_or("none", ErrorClass::word);
                         tr {
                             th scope="row" { a href={ "#state=failed&class=" (word) } { (word) } }
@@ -294,7 +295,7 @@ fn classes(view: &CampaignView, figures: &Figures) -> Markup {
             }
             p class="meta" {
                 "Try again: " code { "patchwright batch retry FILE" } ", or only one class with "
-                code { "--class NAME" } ". Campaign " (text::line(&view.campaign.name)) "."
+                code { "--class NAME" } "."
             }
         }
     }
@@ -336,7 +337,7 @@ fn last_events(events: &[Event]) -> Markup {
                             @if let Some(repository) = &event.repository { bdi class="name" { (text::line(repository)) } " " }
                             @let tone = TargetState::of(&event.kind).map_or("idle", tone);
                             span class={ "badge " (tone) } { (text::cut(&text::line(&event.kind), 40)) }
-                            @if let Some(text) = &event.text { " " (text::line(text)) }
+                            @if let Some(text) = &event.text { " " bdi { (text::line(text.lines().next().unwrap_or_default())) } }
                         }
                     }
                 }

@@ -1,6 +1,7 @@
 //! The burn-down of a campaign as SVG: how many targets were not settled yet, and how many had failed.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
@@ -13,6 +14,9 @@ const LEFT: f64 = 44.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 26.0;
+
+/// Ten years in milliseconds.
+const MAX_LENGTH: Millis = 315_360_000_000;
 
 /// Steps that are drawn at most.
 const MAX_STEPS: usize = 600;
@@ -29,7 +33,9 @@ struct Point {
 pub(super) fn chart(view: &CampaignView, events: &[Event]) -> Markup {
     let points = points(view, events);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return html! {} };
-    if points.len() < 2 || last.at <= first.at {
+    // A clock may have been anywhere.
+    let length = last.at.checked_sub(first.at).filter(|length| (1..MAX_LENGTH).contains(length));
+    if points.len() < 2 || length.is_none() {
         return html! {};
     }
     let words = format!(
@@ -144,11 +150,10 @@ impl Scale {
         let mut path = String::new();
         for point in points {
             let (x, y) = (px(self.x(point.at)), px(self.y(value(point))));
-            path.push_str(&if path.is_empty() {
-                format!("M{x} {y}")
-            } else {
-                format!(" H{x} V{y}")
-            });
+            let _ = match path.is_empty() {
+                true => write!(path, "M{x} {y}"),
+                false => write!(path, " H{x} V{y}"),
+            };
         }
         path
     }

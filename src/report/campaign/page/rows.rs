@@ -1,11 +1,13 @@
 //! The table of the page: a row for each repository, and the form that filters it.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::super::figures::{self, Figures, Spec, dollars, duration};
 use super::tone;
 use crate::report::text;
-use crate::store::model::{CampaignView, ErrorClass, Target, TargetState};
+use crate::store::model::{CampaignView, ErrorClass, Event, Target, TargetState};
 
 /// Bytes of one reason or answer that are shown.
 const MAX_REASON: usize = 16 << 10;
@@ -13,7 +15,18 @@ const MAX_REASON: usize = 16 << 10;
 /// Characters of a reason that stand in the table; longer ones unfold.
 const SHORT: usize = 160;
 
-pub(super) fn section(view: &CampaignView, figures: &Figures, spec: &Spec) -> Markup {
+pub(super) fn section(
+    view: &CampaignView,
+    events: &[Event],
+    figures: &Figures,
+    spec: &Spec,
+) -> Markup {
+    // What was answered in mode `report` is kept as an event; the last one counts.
+    let answers: BTreeMap<i64, &str> = events
+        .iter()
+        .filter(|event| event.kind == "answer")
+        .filter_map(|event| Some((event.target?, event.text.as_deref()?)))
+        .collect();
     let has_waves = spec.waves().len() > 1;
     let column = |key: &str, name: &str, number: bool| {
         html! { th scope="col" data-key=(key) class=[number.then_some("number")] { (name) } }
@@ -35,7 +48,7 @@ pub(super) fn section(view: &CampaignView, figures: &Figures, spec: &Spec) -> Ma
                             (column("class", "Error class", false))
                             (column("reason", if spec.mode == "report" { "Answer" } else { "Reason" }, false))
                         } }
-                        tbody { @for target in &view.targets { (row(target, view, has_waves)) } }
+                        tbody { @for target in &view.targets { (row(target, view, answers.get(&target.id).copied(), has_waves)) } }
                     }
                 }
                 p id="none" hidden { "No repository is like that. " a href="#repositories" { "Show all" } }
@@ -70,7 +83,7 @@ fn filters(figures: &Figures) -> Markup {
     }
 }
 
-fn row(target: &Target, view: &CampaignView, has_waves: bool) -> Markup {
+fn row(target: &Target, view: &CampaignView, answer: Option<&str>, has_waves: bool) -> Markup {
     let failed = target.state == TargetState::Failed;
     let class = failed.then(|| target.class.map_or("none", ErrorClass::word));
     let lasted = figures::lasted(target, view.now);
@@ -87,7 +100,7 @@ fn row(target: &Target, view: &CampaignView, has_waves: bool) -> Markup {
             }
             @if has_waves { td class="number" { (target.wave.saturating_add(1)) } }
             td { @if let Some(class) = class { code { (class) } } }
-            td class="reason" { (reason(target)) }
+            td class="reason" { (reason(answer.or(target.reason.as_deref()))) }
         }
     }
 }
@@ -129,9 +142,9 @@ fn pull_request(target: &Target, number: Option<i64>) -> Markup {
     }
 }
 
-fn reason(target: &Target) -> Markup {
-    let Some(reason) = target.reason.as_deref().map(str::trim).filter(|text| !text.is_empty())
-    else {
+/// A sentence, or more behind its first line.
+fn reason(reason: Option<&str>) -> Markup {
+    let Some(reason) = reason.map(str::trim).filter(|text| !text.is_empty()) else {
         return html! {};
     };
     let whole = text::visible(&text::without_ansi(&text::head(reason, MAX_REASON)));

@@ -1,0 +1,529 @@
+//! Campaign files: what they may say, what is said about wrong ones, and the pure decisions that are made
+//! of them: waves, windows, prompts, the configuration of one repository.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use expect_test::{Expect, expect};
+use patchwright::batch::campaign::{self, Campaign, PublishAs, Window};
+use patchwright::batch::plan::shard_of;
+use patchwright::batch::waves::{self, Step};
+use patchwright::batch::window::closed_until;
+use patchwright::cli::common::Common;
+use patchwright::config::{Source, merge};
+use patchwright::store::model::{
+    CampaignRow, CampaignState, CampaignView, ErrorClass, Target, TargetState,
+};
+use serde_json::Value;
+
+/// The least that a campaign can be.
+const LEAST: &str = "name: x\nselect:\n  repositories: [acme/app]\ntask:\n  prompt: Fix it.\n";
+
+fn read(text: &str) -> Campaign {
+    campaign::parse("c.yml", text, None).unwrap_or_else(|failure| panic!("{text}\n{failure}"))
+}
+
+/// The least campaign with more in it.
+fn with(more: &str) -> Campaign {
+    read(&format!("{LEAST}{more}"))
+}
+
+#[track_caller]
+fn refused(text: &str, expected: &Expect) {
+    let failure = campaign::parse("c.yml", text, None).expect_err(text);
+    assert_eq!(failure.kind.exit_code(), 2);
+    let said = failure.to_string();
+    let said = said.strip_prefix("error: campaign `c.yml` is not valid\n").unwrap_or(&said);
+    let said = said.replace("\nhint: every key is described in `docs/campaigns.md`", "");
+    expected.assert_eq(said.trim_end());
+}
+
+#[test]
+fn the_least_campaign_has_the_documented_defaults() {
+    let campaign = read(LEAST);
+    assert_eq!(campaign.branch(), "patchwright/x");
+    assert_eq!(campaign.published("acme/app"), PublishAs::Ready);
+    assert_eq!(campaign.prompt_for("acme/app", "main").unwrap(), "Fix it.");
+    assert_eq!(campaign.id(), format!("x-{}", &campaign.spec_hash()[..12]));
+    assert_eq!(campaign.title_for("acme/app", "main").unwrap(), None);
+    assert_eq!(campaign.spec_hash().len(), 64);
+}
+
+#[test]
+fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
+    refused("", &expect!["  cause: it is empty; a campaign has `name`, `select` and `task`"]);
+    refused(&format!("{LEAST}wave: []\n"), &expect![[""]]);
+    refused(&format!("{LEAST}limits:\n  creations-per-hours: 5\n"), &expect![[""]]);
+    refused(&format!("{LEAST}mode: prs\n"), &expect![[""]]);
+    refused(&format!("{LEAST}verify: make\n"), &expect![[""]]);
+    refused(&format!("{LEAST}waves:\n  - size: many\n"), &expect![[""]]);
+    refused(&format!("{LEAST}waves:\n  - size: 0\n"), &expect![[""]]);
+    refused(&format!("{LEAST}waves:\n  - min-success: 1\n"), &expect![[""]]);
+    refused(&format!("{LEAST}limits:\n  concurrency: -1\n"), &expect![[""]]);
+    refused("name: x\n", &expect![[""]]);
+    refused("name: [x\n", &expect![[""]]);
+    refused("- name: x\n", &expect![[""]]);
+    refused(&format!("{LEAST}name: y\n"), &expect![[""]]);
+}
+
+#[test]
+fn mistakes_of_meaning_are_told_all_at_once() {
+    refused(
+        r#"name: Big_Change
+select:
+  repositories: [acme/app, acme]
+  organizations: ["a b"]
+  topics: [Rust]
+  files: [/etc/passwd, ../x]
+  exclude: ["acme/[", "acme"]
+task:
+  prompt: "{{ repository }} {{ verison }}"
+  prompt-file: x.md
+  variables:
+    version: "4"
+    name: taken
+agent:
+  max-turns: 0
+  max-cost-usd: -1
+  timeout: soon
+"#,
+        &expect![[""]],
+    );
+    refused(
+        &format!(
+            r#"{LEAST}environment:
+  image: ""
+verify: [make, " "]
+publish:
+  branch: "a..b"
+  base: "x y"
+  title: "{{{{ titel }}}}"
+  labels: [""]
+  reviewers: ["a b"]
+  published:
+    - repositories: "acme"
+      as: draft
+waves:
+  - size: 5
+  - size: 3
+  - size: all
+    soak: 2d
+  - size: 50%
+    min-success: 80
+"#
+        ),
+        &expect![[""]],
+    );
+    refused(
+        &format!(
+            r#"{LEAST}limits:
+  concurrency: 0
+  per-repository: 2
+  creations-per-hour: 501
+  budget-usd: .nan
+  max-failure-rate: 30
+  max-attempts: 0
+windows:
+  - from: "25:00"
+    to: "6"
+    timezone: Berlin
+schedule:
+  cron: "0 2 * *"
+  timezone: Mars/Olympus
+tracking-issue: acme
+"#
+        ),
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn a_prompt_is_given_once_and_uses_what_is_defined() {
+    let head = "name: x\nselect:\n  repositories: [acme/app]\n";
+    refused(&format!("{head}task: {{}}\n"), &expect![[""]]);
+    refused(head, &expect![[""]]);
+    refused(&format!("{head}task:\n  prompt: \" \"\n"), &expect![[""]]);
+    refused(&format!("{head}task:\n  prompt: \"{{% if x\"\n"), &expect![[""]]);
+    refused(&format!("{head}task:\n  prompt: \"{{{{ name | shout }}}}\"\n"), &expect![[""]]);
+    refused(&format!("{head}task:\n  prompt-file: /no/such/file.md\n"), &expect![[""]]);
+    refused("name: x\nselect: {}\ntask:\n  prompt: y\n", &expect![[""]]);
+    // A review needs none.
+    assert_eq!(read(&format!("{head}mode: review\n")).prompt_for("a/b", "main").unwrap(), "");
+}
+
+#[test]
+fn a_prompt_file_is_read_beside_the_campaign_and_anywhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs_err::create_dir(&inner).unwrap();
+    fs_err::write(folder.path().join("p.md"), "Work on {{ repository }}@{{ base_branch }}.\n")
+        .unwrap();
+    let text = "name: x\nselect:\n  repositories: [a/b]\ntask:\n  prompt-file: ../p.md\n";
+    fs_err::write(inner.join("c.yml"), text).unwrap();
+    let campaign = campaign::load(&inner.join("c.yml")).unwrap();
+    assert_eq!(campaign.prompt_for("a/b", "dev").unwrap(), "Work on a/b@dev.");
+    assert_eq!(campaign.task.prompt_file, None, "the stored form needs no file");
+    let again: Campaign = serde_json::from_value(serde_json::to_value(&campaign).unwrap()).unwrap();
+    assert_eq!((again.id(), &again), (campaign.id(), &campaign));
+
+    fs_err::write(folder.path().join("p.md"), "One\n{{ two }}\n").unwrap();
+    let failure = campaign::load(&inner.join("c.yml")).unwrap_err().to_string();
+    assert!(failure.contains("uses `two`, which is not defined"), "{failure}");
+    assert!(failure.contains("line 5: `task.prompt-file`"), "{failure}");
+    assert!(failure.contains("(line 2 of it)"), "{failure}");
+    fs_err::write(folder.path().join("p.md"), b"\xff\xfe").unwrap();
+    assert!(campaign::load(&inner.join("c.yml")).is_err());
+    let failure = campaign::load(Path::new("/no/such.yml")).unwrap_err().to_string();
+    assert!(failure.contains("cannot read the campaign `/no/such.yml`"), "{failure}");
+}
+
+#[test]
+fn the_specification_is_what_decides_about_the_work() {
+    let plain = read(LEAST).spec_hash();
+    for same in [
+        "waves:\n  - size: 1\n",
+        "limits:\n  budget-usd: 5\n",
+        "windows:\n  - {from: \"20:00\", to: \"22:00\"}\n",
+        "publish:\n  labels: [x]\n  title: y\n",
+        "description: z\n",
+    ] {
+        assert_eq!(with(same).spec_hash(), plain, "{same}");
+    }
+    for other in [
+        "agent:\n  model: y\n",
+        "mode: report\n",
+        "verify: [make]\n",
+        "environment:\n  image: y\n",
+        "publish:\n  base: dev\n",
+    ] {
+        assert_ne!(with(other).spec_hash(), plain, "{other}");
+    }
+    assert_ne!(read(&LEAST.replace("Fix it", "Break it")).spec_hash(), plain);
+}
+
+#[test]
+fn the_first_rule_that_matches_decides_how_a_pull_request_is_opened() {
+    let campaign = with(
+        "publish:\n  published:\n    - {repositories: acme/pay-*, as: draft}\n    \
+         - {repositories: \"*/secret\", as: held}\n    - {repositories: acme/*, as: ready}\n",
+    );
+    for (repository, how) in [
+        ("acme/pay-in", PublishAs::Draft),
+        ("ACME/Pay-out", PublishAs::Draft),
+        ("acme/secret", PublishAs::Held),
+        ("other/secret", PublishAs::Held),
+        ("acme/app", PublishAs::Ready),
+        ("other/app", PublishAs::Ready),
+    ] {
+        assert_eq!(campaign.published(repository), how, "{repository}");
+    }
+}
+
+#[test]
+fn flags_win_over_the_campaign_and_the_campaign_over_the_operators_file() {
+    let campaign = with(
+        "agent: {model: from-campaign, max-turns: 7, timeout: 90s}\nverify: [make check]\n\
+         environment: {image: img, setup: [prepare]}\n\
+         publish: {labels: [l], reviewers: [\"@rita\"], published: [{repositories: a/*, as: draft}]}\n",
+    );
+    let file = "model: from-file\nimage: other\nlimits: {max-tokens: 9, max-turns: 3}\n";
+    let flags = Common { max_turns: Some(2), ..Common::default() };
+    let config = merge::resolve(Some(("f.yml", file)), &flags).unwrap();
+    let ours = campaign.overlay(config.clone(), "a/b", "main").unwrap();
+    assert_eq!((ours.model.as_str(), ours.limits.max_turns), ("from-campaign", 2));
+    assert_eq!((ours.limits.max_tokens, ours.limits.timeout.as_secs()), (9, 90));
+    assert_eq!((ours.image.as_deref(), ours.setup), (Some("img"), vec!["prepare".to_owned()]));
+    assert_eq!(ours.verify, ["make check"]);
+    assert_eq!(ours.publish.branch.as_deref(), Some("patchwright/x"));
+    assert_eq!((ours.publish.draft, ours.publish.reviewers), (true, vec!["rita".to_owned()]));
+    assert_eq!(ours.sources["model"], Source::Campaign);
+    assert_eq!(ours.sources["limits.max-turns"], Source::Flag);
+    assert!(!campaign.overlay(config, "other/b", "main").unwrap().publish.draft);
+    let review = read(
+        "name: x\nselect: {repositories: [a/b]}\nmode: review\ntask: {prompt: \"See {{ name }}.\"}\n",
+    );
+    let config = review.overlay(merge::defaults().unwrap(), "a/b", "main").unwrap();
+    assert_eq!(config.review.instructions_for(&["src/x.rs"]), ["See b."]);
+}
+
+/// The examples of the documentation.
+fn examples() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/campaigns.md");
+    let text = fs_err::read_to_string(path).unwrap();
+    let blocks = text.split("```yaml\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_documented_examples_are_valid_for_parser_and_schema() {
+    let schema = campaign::schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::create_dir(folder.path().join("prompts")).unwrap();
+    fs_err::write(folder.path().join("prompts/drop-python-38.md"), "Drop it.").unwrap();
+    let examples = examples();
+    assert!(examples.len() >= 4, "{}", examples.len());
+    for text in examples.iter().map(String::as_str).chain([LEAST]) {
+        let campaign = campaign::parse("example.yml", text, Some(folder.path()));
+        campaign.unwrap_or_else(|failure| panic!("{text}\n{failure}"));
+        let value: Value = serde_saphyr::from_str(text).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|err| err.to_string()).collect();
+        assert!(errors.is_empty(), "{text}\n{errors:?}");
+    }
+}
+
+#[test]
+fn the_schema_knows_most_mistakes() {
+    let validator = jsonschema::validator_for(&campaign::schema()).unwrap();
+    for wrong in [
+        "wave: []",
+        "mode: prs",
+        "limits: {creations-per-hour: 501}",
+        "limits: {creations-per-hour: 0}",
+        "limits: {per-repository: 2}",
+        "limits: {max-failure-rate: 30}",
+        "limits: {budget-usd: -1}",
+        "limits: {concurrence: 3}",
+        "waves: [{size: many}]",
+        "waves: [{size: 0}]",
+        "waves: [{size: 5, min-success: 80}]",
+        "waves: [{soak: 2h}]",
+        "windows: [{from: \"25:00\", to: \"06:00\"}]",
+        "windows: [{from: \"22:00\", to: \"06:00\", days: [monday]}]",
+        "agent: {timeout: soon}",
+        "agent: {max-turns: 0}",
+        "tracking-issue: acme",
+        "publish: {published: [{repositories: a/*, as: open}]}",
+        "verify: make",
+        "schedule: {timezone: Europe/Berlin}",
+    ] {
+        let text = format!("{LEAST}{wrong}\n");
+        let value: Value = serde_saphyr::from_str(&text).unwrap();
+        assert!(!validator.is_valid(&value), "{wrong}");
+        assert!(campaign::parse("c.yml", &text, None).is_err(), "{wrong}");
+    }
+    let value: Value = serde_saphyr::from_str(&LEAST.replace("name: x", "name: Big X")).unwrap();
+    assert!(!validator.is_valid(&value));
+}
+
+fn at(text: &str) -> DateTime<Utc> {
+    DateTime::parse_from_rfc3339(text).unwrap().to_utc()
+}
+
+fn windows(text: &str) -> Vec<Window> {
+    with(&format!("windows: {text}\n")).windows
+}
+
+#[test]
+fn windows_are_open_when_their_local_clock_says_so() {
+    let night = "[{days: [mon, fri], from: \"22:00\", to: \"06:00\", timezone: Europe/Berlin}]";
+    let day = "[{from: \"09:00\", to: \"17:00\"}, {days: [sun], from: \"00:00\", to: \"24:00\"}]";
+    let gap = "[{from: \"02:30\", to: \"04:00\", timezone: Europe/Berlin}]";
+    let whole = "[{days: [tue], from: \"06:00\", to: \"06:00\"}]";
+    for (windows_text, now, expected) in [
+        ("[]", "2026-06-01T12:00:00Z", None),
+        // Friday evening in Berlin is 20:00 UTC in summer; it lasts into Saturday.
+        (night, "2026-06-05T19:59:59Z", Some("2026-06-05T20:00:00Z")),
+        (night, "2026-06-05T20:00:00Z", None),
+        (night, "2026-06-06T03:59:59Z", None),
+        (night, "2026-06-06T04:00:00Z", Some("2026-06-08T20:00:00Z")),
+        // Winter: one hour later in UTC.
+        (night, "2026-12-04T20:30:00Z", Some("2026-12-04T21:00:00Z")),
+        // The night in which clocks go back lasts an hour longer; forward, one shorter.
+        (night, "2026-10-24T03:30:00Z", None),
+        (day, "2026-06-03T08:59:00Z", Some("2026-06-03T09:00:00Z")),
+        (day, "2026-06-03T16:59:59Z", None),
+        (day, "2026-06-03T17:00:00Z", Some("2026-06-04T09:00:00Z")),
+        (day, "2026-06-06T23:00:00Z", Some("2026-06-07T00:00:00Z")),
+        (day, "2026-06-07T23:59:59Z", None),
+        // 02:30 does not exist on 29 March 2026 in Berlin; the gap ends at 01:00 UTC.
+        (gap, "2026-03-29T00:59:00Z", Some("2026-03-29T01:00:00Z")),
+        (gap, "2026-03-29T01:00:00Z", None),
+        (gap, "2026-03-29T02:00:00Z", Some("2026-03-30T00:30:00Z")),
+        // 02:30 comes twice on 25 October 2026; the first counts, and 04:00 once.
+        (gap, "2026-10-25T00:29:00Z", Some("2026-10-25T00:30:00Z")),
+        (gap, "2026-10-25T01:30:00Z", None),
+        (gap, "2026-10-25T02:59:59Z", None),
+        (gap, "2026-10-25T03:00:00Z", Some("2026-10-26T01:30:00Z")),
+        // From one moment to the same: a whole day.
+        (whole, "2026-06-02T05:00:00Z", Some("2026-06-02T06:00:00Z")),
+        (whole, "2026-06-03T05:59:59Z", None),
+        (whole, "2026-06-03T06:00:00Z", Some("2026-06-09T06:00:00Z")),
+    ] {
+        let until = closed_until(&windows(windows_text), at(now));
+        assert_eq!(until, expected.map(at), "{windows_text} at {now}");
+    }
+}
+
+#[test]
+fn waves_take_their_share_and_what_is_left_comes_last() {
+    let sizes = |text: &str, count: usize| -> String {
+        let waves = waves::assign(&with(&format!("waves: [{text}]\n")), count);
+        let mut counts = Vec::new();
+        for wave in waves {
+            let wave = usize::try_from(wave).unwrap();
+            counts.resize(counts.len().max(wave + 1), 0);
+            counts[wave] += 1;
+        }
+        counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let usual = "{size: 1}, {size: 5%}, {size: 25%}, {size: all}";
+    assert_eq!(sizes(usual, 200), "1 9 40 150");
+    assert_eq!(sizes(usual, 20), "1 0 4 15");
+    assert_eq!(sizes(usual, 3), "1 0 0 2");
+    assert_eq!(sizes(usual, 1), "1");
+    assert_eq!(sizes(usual, 0), "");
+    assert_eq!(sizes("{size: 2}, {size: 10%}", 50), "2 3 45");
+    assert_eq!(sizes("{size: 500}", 5), "5");
+    assert_eq!(sizes("{size: 0.1%}, {size: all}", 10), "1 9");
+    assert_eq!(waves::assign(&read(LEAST), 3), [0, 0, 0]);
+}
+
+fn target(number: i64, wave: i64, state: TargetState) -> Target {
+    Target {
+        id: number,
+        campaign: "x-1".to_owned(),
+        repository: format!("acme/app-{number}"),
+        number: None,
+        base_branch: "main".to_owned(),
+        base_sha: "a".repeat(40),
+        wave,
+        state,
+        class: None,
+        reason: None,
+        run: None,
+        attempts: 1,
+        cost_usd: 1.0,
+        tokens: 1,
+        pull_request: None,
+        url: None,
+        created_at: 0,
+        updated_at: 0,
+        started_at: Some(0),
+        ended_at: state.is_settled().then_some(600_000),
+    }
+}
+
+/// How a campaign stands: the open wave, what was spent, and targets as `wave state × count`.
+fn view(open: i64, spent_usd: f64, parts: &[(i64, TargetState, i64)]) -> CampaignView {
+    let mut targets = Vec::new();
+    for (wave, state, count) in parts {
+        for _ in 0..*count {
+            let number = i64::try_from(targets.len()).unwrap();
+            targets.push(target(number, *wave, *state));
+        }
+    }
+    let campaign = CampaignRow {
+        id: "x-1".to_owned(),
+        name: "x".to_owned(),
+        spec_hash: String::new(),
+        spec: String::new(),
+        state: CampaignState::Running,
+        reason: None,
+        wave: open,
+        concurrency: None,
+        per_organization: None,
+        budget_usd: None,
+        spent_usd,
+        tracking_issue: None,
+        created_at: 0,
+        updated_at: 0,
+    };
+    CampaignView { campaign, targets, now: 660_000 }
+}
+
+#[test]
+fn the_next_wave_opens_when_its_gate_lets_it() {
+    use TargetState::{
+        Draft, Failed, Merged, Open, Publishing, Queued, Ready, Running, Skipped, Unchanged,
+        Waiting,
+    };
+    let two = with("waves: [{size: 2}, {size: all}]\n");
+    let check = |campaign: &Campaign, view: &CampaignView, expected: &str| {
+        let said = match waves::next(campaign, view) {
+            Step::Open(wave) => format!("open {wave}"),
+            Step::Wait(why) => format!("wait {why}"),
+            Step::Pause(why) => format!("pause {why}"),
+            Step::Done => "done".to_owned(),
+        };
+        assert!(said.starts_with(expected), "{said}\nis not {expected}");
+    };
+    check(&two, &view(0, 0.0, &[(0, Waiting, 2), (1, Waiting, 5)]), "open 0");
+    check(&two, &view(0, 0.0, &[(0, Running, 1), (0, Open, 1), (1, Waiting, 5)]), "wait wave 1: 1");
+    check(&two, &view(0, 0.0, &[(0, Ready, 2), (1, Waiting, 5)]), "wait wave 1: 2 targets to go");
+    check(&two, &view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]), "open 1");
+    check(&two, &view(0, 0.0, &[(0, Unchanged, 1), (0, Merged, 1), (1, Waiting, 5)]), "open 1");
+    // Skipped ones neither succeed nor fail.
+    check(&two, &view(0, 0.0, &[(0, Skipped, 5), (0, Open, 2), (1, Waiting, 5)]), "open 1");
+    check(&two, &view(0, 0.0, &[(0, Skipped, 2), (1, Waiting, 5)]), "open 1");
+    check(
+        &two,
+        &view(0, 0.0, &[(0, Failed, 1), (0, Open, 1), (1, Waiting, 5)]),
+        "pause wave 1: 1 of 2 targets succeeded, and the next wave takes 80 %",
+    );
+    // One that came late joins its wave at once.
+    check(&two, &view(1, 0.0, &[(0, Open, 2), (0, Waiting, 1), (1, Running, 5)]), "open 0");
+    check(&two, &view(1, 0.0, &[(0, Open, 2), (1, Publishing, 1)]), "wait 1 target to go");
+    check(&two, &view(1, 0.0, &[(0, Open, 2), (1, Failed, 5)]), "done");
+    // Taken over from another database, whose waves were open.
+    check(&two, &view(0, 0.0, &[(0, Open, 2), (1, Ready, 5)]), "wait 5 targets to go");
+    check(&two, &view(0, 0.0, &[]), "done");
+
+    let soak = with("waves: [{size: 2, soak: 10m}, {size: all}]\n");
+    // Ended a minute ago.
+    check(
+        &soak,
+        &view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]),
+        "wait wave 1 has ended; the next one opens in 9 minutes",
+    );
+    let mut jumped = view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]);
+    jumped.targets[0].ended_at = Some(i64::MAX / 2);
+    check(&soak, &jumped, "wait wave 1 has ended; the next one opens in 10 minutes");
+
+    let few = with("waves: [{size: 3, max-open-pull-requests: 2}, {size: all}]\n");
+    check(
+        &few,
+        &view(0, 0.0, &[(0, Open, 2), (0, Draft, 1), (1, Waiting, 5)]),
+        "wait 3 pull requests are open",
+    );
+    check(&few, &view(0, 0.0, &[(0, Open, 2), (0, Merged, 1), (1, Waiting, 5)]), "open 1");
+
+    let rate = with("limits: {max-failure-rate: 0.3}\n");
+    check(&rate, &view(0, 0.0, &[(0, Failed, 3), (0, Open, 6), (0, Queued, 5)]), "wait");
+    check(
+        &rate,
+        &view(0, 0.0, &[(0, Failed, 3), (0, Open, 7), (0, Queued, 5)]),
+        "pause 3 of 10 targets failed, and `limits.max-failure-rate` is 30 %",
+    );
+    check(&rate, &view(0, 0.0, &[(0, Failed, 10)]), "done");
+    let plain = read(LEAST);
+    let mut wrong = view(0, 0.0, &[(0, Failed, 1), (0, Queued, 5)]);
+    wrong.targets[0].class = Some(ErrorClass::Configuration);
+    wrong.targets[0].reason = Some("no key".to_owned());
+    check(&plain, &wrong, "pause acme/app-0: no key; it would fail everywhere");
+
+    let money = with("limits: {budget-usd: 10}\nagent: {max-cost-usd: 2}\n");
+    check(&money, &view(0, 8.0, &[(0, Open, 4), (0, Queued, 1)]), "wait");
+    check(&money, &view(0, 8.5, &[(0, Open, 4), (0, Running, 1), (0, Queued, 1)]), "wait");
+    check(
+        &money,
+        &view(0, 8.5, &[(0, Open, 4), (0, Queued, 1)]),
+        "pause $8.50 of the budget of $10.00",
+    );
+    check(&money, &view(0, 12.0, &[(0, Open, 4)]), "done");
+}
+
+#[test]
+fn a_repository_is_always_in_the_same_shard() {
+    let mut counts = [0; 8];
+    for number in 0..800 {
+        let name = format!("acme/app-{number}");
+        let shard = shard_of(&name, 8);
+        assert_eq!(shard, shard_of(&name.to_uppercase(), 8));
+        counts[shard - 1] += 1;
+    }
+    assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
+    assert_eq!(shard_of("acme/app", 1), 1);
+    assert_eq!(shard_of("acme/app", 0), 1);
+}

@@ -1,0 +1,337 @@
+//! Repositories found and looked at on GitHub, and what a campaign would do with each.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::routing::get;
+use chrono::{DateTime, NaiveDate, Utc};
+use patchwright::forge::github::{Facts, GitHubForge, GitHubOptions, Pace, Wanted};
+use patchwright::forge::{ForgeError, RepositoryId, Role};
+use serde_json::{Value, json};
+
+use crate::forge::{client, connect};
+
+use crate::support::github::{Fault, GitHub, Kind, Server, fleet_name};
+
+const OURS: &str = "Done.\n\n<!-- patchwright:pull-request run=r1 v=1 -->";
+const BRANCH: &str = "patchwright/x";
+
+fn ids(names: &[&str]) -> Vec<RepositoryId> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+fn wanted() -> Wanted {
+    Wanted { head_branch: BRANCH.to_owned(), ..Wanted::default() }
+}
+
+/// A fact for each repository, one line.
+fn lines(all: &[Facts]) -> String {
+    let line = |facts: &Facts| {
+        let mut words = vec![facts.repository.clone()];
+        if facts.asked != facts.repository {
+            words.push(format!("was {}", facts.asked));
+        }
+        if let Some(trouble) = &facts.trouble {
+            words.push(format!("trouble: {trouble}"));
+            return words.join(" ");
+        }
+        words.push(facts.base_branch.clone());
+        words.push(if facts.base_sha.is_some() { "tip" } else { "no-tip" }.to_owned());
+        for (is, word) in [
+            (facts.archived, "archived"),
+            (facts.disabled, "disabled"),
+            (facts.fork, "fork"),
+            (facts.template, "template"),
+            (facts.private, "private"),
+            (facts.can_push == Some(true), "push"),
+        ] {
+            if is {
+                words.push(word.to_owned());
+            }
+        }
+        words.extend(facts.topics.iter().map(|topic| format!("topic:{topic}")));
+        words.extend(facts.missing_files.iter().map(|file| format!("no:{file}")));
+        for pull in &facts.pulls {
+            let state = match (pull.open, pull.merged) {
+                (true, _) => "open",
+                (false, true) => "merged",
+                (false, false) => "closed",
+            };
+            let ours = if pull.ours { "ours" } else { "theirs" };
+            let draft = if pull.draft { "/draft" } else { "" };
+            assert!(pull.head_sha.len() == 40 && pull.base_sha.len() == 40, "{pull:?}");
+            words.push(format!("#{}/{state}/{ours}{draft}", pull.number));
+        }
+        words.join(" ")
+    };
+    all.iter().map(|facts| line(facts) + "\n").collect()
+}
+
+fn many() -> GitHub {
+    GitHub::new()
+        .repository("acme/plain", &[("Cargo.toml", ""), ("src/a b.rs", "")])
+        .topics(&["cli", "rust"])
+        .repository("acme/old", &[("a", "a")])
+        .archived()
+        .repository("acme/mould", &[("a", "a")])
+        .template()
+        .repository("acme/empty", &[])
+        .repository("acme/read", &[("a", "a")])
+        .our_role(Role::Read)
+        .repository("acme/secret", &[("a", "a")])
+        .private()
+        .our_role(Role::None)
+        .repository("acme/ours", &[("a", "a")])
+        .private()
+        .repository("acme/now", &[("a", "a")])
+        .renamed_from("acme/then")
+        .repository("acme/pulls", &[("a", "a")])
+        .fork("mallory/pulls")
+        .pull(1, "rejected", BRANCH, &[("b", "b")])
+        .body(OURS)
+        .closed()
+        .pull(2, "again", BRANCH, &[("c", "c")])
+        .body(OURS)
+        .draft()
+        .pull(3, "foreign", "mallory:patchwright/x", &[("d", "d")])
+        .body(OURS)
+        .pull(4, "else", "feature", &[("e", "e")])
+}
+
+const MANY: &[&str] = &[
+    "acme/plain",
+    "acme/old",
+    "acme/mould",
+    "acme/empty",
+    "acme/read",
+    "acme/secret",
+    "acme/ours",
+    "acme/then",
+    "acme/now",
+    "acme/gone",
+    "acme/pulls",
+];
+
+const LOOKED_AT: &str = "\
+acme/plain main tip push topic:cli topic:rust
+acme/old main tip archived push
+acme/mould main tip template push
+acme/empty main no-tip push
+acme/read main tip
+acme/secret trouble: repository `acme/secret` (or the token may not see it) was not found
+acme/ours main tip private push
+acme/now was acme/then main tip push
+acme/gone trouble: repository `acme/gone` (or the token may not see it) was not found
+acme/pulls main tip push #2/open/ours/draft #1/closed/ours
+";
+
+fn questions(github: &Server) -> usize {
+    github.requests().iter().filter(|request| request.path.contains("graphql")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_question_tells_about_many_and_one_that_is_gone_does_not_take_the_rest_with_it() {
+    let github = many().start();
+    let found = connect(&github).look_at(&ids(MANY), &wanted()).await.unwrap();
+    // An empty repository has no branch to tell the name of.
+    assert_eq!(lines(&found), LOOKED_AT.replace("empty main", "empty "));
+    assert_eq!(questions(&github), 1);
+    assert!(github.writes().iter().all(|write| write.contains("graphql")), "reads only");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_graphql_every_repository_is_asked_by_itself_with_the_same_result() {
+    let refusal = json!({"message": "Resource not accessible by integration"});
+    let github = many().fault(Fault::once("POST", "graphql", Kind::Answer(403, refusal))).start();
+    let found = connect(&github).look_at(&ids(MANY), &wanted()).await.unwrap();
+    assert_eq!(lines(&found), LOOKED_AT.replace(" archived push", " archived push"));
+    assert_eq!(questions(&github), 1, "it is not asked again");
+
+    let old = many().without_graphql_field("Repository.isDisabled").start();
+    let found = connect(&old).look_at(&ids(MANY), &wanted()).await.unwrap();
+    assert_eq!(lines(&found), LOOKED_AT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_looked_for_on_the_branch_that_is_worked_on() {
+    let files = ["Cargo.toml", "src/a b.rs", "src", "no.rs"].map(str::to_owned).to_vec();
+    let github = many()
+        .at("acme/plain")
+        .branch("dev/next", &[("no.rs", "now")])
+        .fault(Fault::once("GET", "nothing", Kind::ErrorBefore(500)))
+        .start();
+    let forge = connect(&github);
+    let names = ids(&["acme/plain", "acme/read"]);
+    let on_default = Wanted { files: files.clone(), ..wanted() };
+    let on_dev = Wanted { base: Some("dev/next".to_owned()), files, ..wanted() };
+    let expected_default = "acme/plain main tip push topic:cli topic:rust no:no.rs\n\
+        acme/read main tip no:Cargo.toml no:src/a b.rs no:src no:no.rs\n";
+    let expected_dev =
+        "acme/plain dev/next tip push topic:cli topic:rust\nacme/read dev/next no-tip\n";
+    for (wanted, expected) in [(&on_default, expected_default), (&on_dev, expected_dev)] {
+        assert_eq!(lines(&forge.look_at(&names, wanted).await.unwrap()), expected);
+    }
+    let refusal = json!({"message": "no"});
+    for (wanted, expected) in [(&on_default, expected_default), (&on_dev, expected_dev)] {
+        github.fault(Fault::once("POST", "graphql", Kind::Answer(403, refusal.clone())));
+        assert_eq!(lines(&forge.look_at(&names, wanted).await.unwrap()), expected, "over REST");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_repositories_are_one_question_and_names_of_one_repository_are_one() {
+    let github = GitHub::new().repositories(120, |_| [("a", "a")]).start();
+    let mut names: Vec<RepositoryId> =
+        (1..=120).map(|number| fleet_name(number).parse().unwrap()).collect();
+    names.push("ACME/App-007".parse().unwrap());
+    let found = connect(&github).look_at(&names, &wanted()).await.unwrap();
+    assert_eq!(found.len(), 120);
+    assert!(found.iter().all(|facts| facts.trouble.is_none() && facts.base_sha.is_some()));
+    assert_eq!(questions(&github), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_open_pull_request_is_told_for_reviews() {
+    let mut github =
+        GitHub::new().repository("acme/busy", &[("a", "a")]).repository("acme/app", &[("a", "a")]);
+    github =
+        github.pull(1, "one", "one", &[("b", "b")]).pull(2, "two", "two", &[("c", "c")]).draft();
+    github = github.pull(3, "three", "three", &[("d", "d")]).closed().at("acme/busy");
+    for number in 1..=53 {
+        github = github.pull(number, "more", &format!("branch-{number}"), &[]);
+    }
+    let github = github.start();
+    let wanted = Wanted { open_pulls: true, ..wanted() };
+    let found = connect(&github).look_at(&ids(&["acme/app", "acme/busy"]), &wanted).await.unwrap();
+    let numbers: Vec<(u64, bool)> =
+        found[0].pulls.iter().map(|one| (one.number, one.draft)).collect();
+    assert_eq!(numbers, [(2, true), (1, false)]);
+    assert_eq!(found[1].pulls.len(), 53);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trouble_for_all_is_an_error_and_trouble_for_one_is_not() {
+    let github = many().start();
+    let forge = connect(&github);
+    let refusal = json!({"message": "Bad credentials"});
+    github.fault(Fault::once("POST", "graphql", Kind::Answer(401, refusal)));
+    let err = forge.look_at(&ids(MANY), &wanted()).await.unwrap_err();
+    assert!(matches!(err, ForgeError::Authentication { .. }), "{err}");
+    // A server that is broken for one repository.
+    let nothing = json!({"errors": [{"message": "no"}]});
+    github.fault(Fault::once("POST", "graphql", Kind::Answer(200, nothing)));
+    github.fault(Fault::once("GET", "repos/acme/old", Kind::ErrorBefore(502)).times(5));
+    let found = forge.look_at(&ids(MANY), &wanted()).await.unwrap();
+    let broken = found.iter().filter(|facts| facts.repository == "acme/old");
+    let trouble: Vec<_> = broken.filter_map(|facts| facts.trouble.as_deref()).collect();
+    assert!(trouble.len() == 1 && trouble[0].contains("502"), "{trouble:?}");
+    assert_eq!(lines(&found).lines().count(), LOOKED_AT.lines().count());
+    // And one that is broken for all.
+    github.fault(Fault::once("", "", Kind::ErrorBefore(502)).times(1000));
+    github.fault(Fault::once("GET", "repos/", Kind::ErrorBefore(502)).times(1000));
+    github.fault(Fault::once("POST", "graphql", Kind::ErrorBefore(502)).times(1000));
+    let err = forge.look_at(&ids(MANY), &wanted()).await.unwrap_err();
+    assert!(matches!(err, ForgeError::Unavailable { .. }), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_are_listed_to_the_end_whether_organisation_or_person() {
+    let github = GitHub::new()
+        .repositories(230, |_| [("a", "a")])
+        .repository("rita/two", &[])
+        .person("rita")
+        .start();
+    let forge = connect(&github);
+    assert_eq!(forge.repositories_of("acme").await.unwrap().len(), 230);
+    assert_eq!(forge.repositories_of("rita").await.unwrap(), ids(&["rita/two"]));
+    let err = forge.repositories_of("nobody").await.unwrap_err();
+    assert!(matches!(err, ForgeError::NotFound { .. }), "{err}");
+    assert_eq!(forge.installed_for().await.unwrap(), None, "the token is a person's");
+    // A part of a list is never taken for the whole.
+    github.fault(Fault::once("GET", "page=2", Kind::ErrorBefore(500)).times(5));
+    assert!(forge.repositories_of("acme").await.is_err());
+
+    let app = GitHub::new()
+        .repository("acme/in", &[("a", "a")])
+        .token_of("fixer[bot]")
+        .repository("acme/out", &[("a", "a")])
+        .start();
+    let installed = connect(&app).installed_for().await.unwrap();
+    assert!(installed.is_some_and(|names| names.contains(&"acme/in".parse().unwrap())));
+}
+
+/// A search over repositories that were created on known days, with GitHub's cap.
+struct Searched {
+    days: Vec<NaiveDate>,
+    queries: Mutex<Vec<String>>,
+}
+
+async fn search(
+    State(all): State<Arc<Searched>>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> axum::Json<Value> {
+    let value = |name: &str| query.iter().find(|(key, _)| key == name).unwrap().1.clone();
+    let (q, page): (String, usize) = (value("q"), value("page").parse().unwrap());
+    all.queries.lock().unwrap().push(q.clone());
+    let span = q.split("created:").nth(1).map(|span| {
+        let (from, to) = span.trim().split_once("..").unwrap();
+        (from.parse::<NaiveDate>().unwrap(), to.parse::<NaiveDate>().unwrap())
+    });
+    let fits = |day: &NaiveDate| span.is_none_or(|(from, to)| from <= *day && *day <= to);
+    let found: Vec<usize> = (0..all.days.len()).filter(|at| fits(&all.days[*at])).collect();
+    let items: Vec<Value> = found
+        .iter()
+        .take(1000)
+        .skip((page - 1) * 100)
+        .take(100)
+        .map(|number| json!({"full_name": format!("acme/r{number}"), "node_id": format!("R_{number}")}))
+        .collect();
+    axum::Json(json!({"total_count": found.len(), "incomplete_results": false, "items": items}))
+}
+
+async fn searched(days: Vec<NaiveDate>) -> (GitHubForge, Arc<Searched>) {
+    let all = Arc::new(Searched { days, queries: Mutex::new(Vec::new()) });
+    let app = Router::new().route("/search/repositories", get(search)).with_state(Arc::clone(&all));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let options = GitHubOptions {
+        api_url: url.parse().unwrap(),
+        graphql_url: format!("{url}/graphql").parse().unwrap(),
+        server_url: url.parse().unwrap(),
+        token: "t".to_owned().into(),
+        http: client(),
+        pace: Pace::default(),
+    };
+    (GitHubForge::new(options).unwrap(), all)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_with_more_results_than_github_gives_is_asked_in_parts() {
+    let now: DateTime<Utc> = "2026-06-01T12:00:00Z".parse().unwrap();
+    let first = NaiveDate::from_ymd_opt(2015, 1, 1).unwrap();
+    let days: Vec<NaiveDate> = first.iter_days().take(2500).collect();
+    let (forge, all) = searched(days.clone()).await;
+    let found = forge.search_repositories("org:acme", now).await.unwrap();
+    assert_eq!((found.repositories.len(), found.notes.len()), (2500, 0));
+    let queries = all.queries.lock().unwrap().clone();
+    assert_eq!(queries[0], "org:acme");
+    assert!(queries.len() < 60, "{}", queries.len());
+
+    // Few results are one question.
+    let (forge, all) = searched(days[..40].to_vec()).await;
+    assert_eq!(forge.search_repositories("x", now).await.unwrap().repositories.len(), 40);
+    assert_eq!(all.queries.lock().unwrap().len(), 1);
+
+    // What cannot be split is said.
+    let (forge, _) = searched(vec![first; 1300]).await;
+    let found = forge.search_repositories("x", now).await.unwrap();
+    assert_eq!(found.repositories.len(), 1000);
+    assert!(found.notes[0].contains("300 results more than GitHub gives"), "{:?}", found.notes);
+    let (forge, all) = searched(days).await;
+    let found = forge.search_repositories("x created:2010-01-01..2030-01-01", now).await.unwrap();
+    assert_eq!(found.repositories.len(), 1000);
+    assert!(found.notes[0].contains("1500 results more"), "{:?}", found.notes);
+    assert_eq!(all.queries.lock().unwrap().len(), 10);
+}
