@@ -94,19 +94,6 @@ impl World {
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
     }
 
-    /// The world of work on a forge that is there already: one that belongs to a job.
-    pub async fn on_forge(
-        forge: Arc<dyn Forge>,
-        config: &Config,
-        common: &Common,
-        env: &Env,
-        http: &reqwest::Client,
-    ) -> Result<World> {
-        let model = model(config)?;
-        let provider = endpoint::open(config, &model, env, http)?;
-        World::around(Some(forge), provider, model, config, common, env, http.clone()).await
-    }
-
     /// The world of `exec`: no forge.
     pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
         let http = http::client()?;

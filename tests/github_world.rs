@@ -6,8 +6,11 @@ mod checks;
 mod events;
 mod fleet;
 mod graphql;
+mod housekeeping;
+mod pace;
 mod reviews;
 mod search;
+mod troubles;
 
 use reqwest::Method;
 use serde_json::Value;

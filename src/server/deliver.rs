@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use tokio_util::sync::CancellationToken;
 
 use super::{metrics, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::Held;
-use crate::cli::ui::{Ui, Verbosity};
+use crate::batch::target::{Watched, shared};
 use crate::config::file::parse_duration;
 use crate::error::{Failure, FailureKind, Result};
 use crate::event::payload::{self, ActionEnv};
@@ -21,7 +20,6 @@ use crate::forge::{Forge, RepositoryId};
 use crate::store::model::{Delivery, JobEnd, JobKind, Millis, NewJob};
 use crate::task::outcome::Conclusion;
 use crate::task::react::{self, Reacted};
-use crate::task::run::Surroundings;
 use crate::task::TaskKind;
 use crate::world::World;
 
@@ -140,14 +138,9 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
         return Ok(Became::ignored(why));
     }
     let started = fleet.store.now().await?;
-    let world = World::on_forge(forge, &config, &fleet.common, &fleet.env, &fleet.http).await?;
-    let around = Surroundings {
-        ui: quieter(fleet.ui),
-        out: None,
-        run_url: None,
-        cancel: held.lost(),
-        asked: None,
-    };
+    let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let watched = Watched::new(fleet, held);
+    let around = watched.around.clone();
     let reacted = react::react(&world, config, decision, around).await?;
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
         fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
@@ -239,23 +232,9 @@ fn failed(fleet: &Fleet, held: &Held, failure: Failure) -> Became {
         | FailureKind::Forge
         | FailureKind::Sandbox
         | FailureKind::Machine
-        | FailureKind::Internal
-            if is_draining(fleet, &held.lost()) =>
-        {
-            JobEnd::Released
-        }
-        FailureKind::Provider
-        | FailureKind::Forge
-        | FailureKind::Sandbox
-        | FailureKind::Machine
         | FailureKind::Internal => again(fleet, held, &text),
     };
     Became { end, text, conclusion, run: None, cost_usd: 0.0 }
-}
-
-/// The run was stopped because this process ends.
-fn is_draining(fleet: &Fleet, lost: &CancellationToken) -> bool {
-    fleet.drain.is_cancelled() && lost.is_cancelled()
 }
 
 fn again(fleet: &Fleet, held: &Held, why: &str) -> JobEnd {
@@ -263,15 +242,6 @@ fn again(fleet: &Fleet, held: &Held, why: &str) -> JobEnd {
     let wait = FIRST_WAIT.saturating_mul(1 << doubled).mul_f64(fleet.env.time_scale());
     let after = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
     JobEnd::Retry { after, why: short(why) }
-}
-
-/// Runs side by side would talk over each other.
-fn quieter(ui: Ui) -> Ui {
-    let verbosity = match ui.verbosity {
-        Verbosity::Verbose => Verbosity::Verbose,
-        Verbosity::Normal | Verbosity::Quiet => Verbosity::Quiet,
-    };
-    Ui { verbosity, json: false, ..ui }
 }
 
 fn name(delivery: &Delivery) -> String {

@@ -83,7 +83,8 @@ pub(crate) struct GitState {
     renamed: Mutex<BTreeMap<String, String>>,
     /// Answers to everything that is asked about a repository.
     closed: Mutex<BTreeMap<String, (u16, String)>>,
-    faults: Mutex<Vec<(Step, Fault)>>,
+    /// With the repository that they are for, if it is not any.
+    faults: Mutex<Vec<(Option<String>, Step, Fault)>>,
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
 }
@@ -154,7 +155,12 @@ impl GitState {
 
     /// The next request of this kind fails so; faults queue up.
     pub(crate) fn fault(&self, step: Step, fault: Fault) {
-        self.faults.lock().unwrap().push((step, fault));
+        self.faults.lock().unwrap().push((None, step, fault));
+    }
+
+    /// The same for one repository.
+    pub(crate) fn fault_in(&self, repository: &str, step: Step, fault: Fault) {
+        self.faults.lock().unwrap().push((Some(repository.to_owned()), step, fault));
     }
 
     pub(crate) fn requests(&self) -> Vec<Logged> {
@@ -225,10 +231,12 @@ impl GitState {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn take_fault(&self, step: Step) -> Option<Fault> {
+    fn take_fault(&self, repository: &str, step: Step) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
-        let at = faults.iter().position(|(when, _)| *when == step)?;
-        Some(faults.remove(at).1)
+        let at = faults.iter().position(|(place, when, _)| {
+            *when == step && place.as_deref().is_none_or(|place| place == repository)
+        })?;
+        Some(faults.remove(at).2)
     }
 
     /// Like GitHub: a bad token is never welcome, strangers may read what is public.
@@ -303,7 +311,7 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => Step::Push,
     };
 
-    let fault = state.take_fault(step);
+    let fault = state.take_fault(&repository, step);
     match &fault {
         Some(Fault::Status(status)) => {
             return StatusCode::from_u16(*status).unwrap().into_response();

@@ -12,6 +12,7 @@ pub(crate) mod history;
 pub(crate) mod leaks;
 pub mod model;
 pub(crate) mod postgres;
+pub(crate) mod process;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::json;
 
@@ -164,15 +164,15 @@ impl TestWorld {
     }
 
     pub(crate) fn wait(&self, child: Child) -> Output {
-        use std::os::unix::process::ExitStatusExt;
         let output = child.wait_with_output().unwrap();
-        let status = output.status;
-        Output {
-            code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            names: self.names(),
-        }
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        self.output(output.status, stdout, String::from_utf8(output.stderr).unwrap())
+    }
+
+    pub(super) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
+        use std::os::unix::process::ExitStatusExt;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+        Output { code, stdout, stderr, names: self.names() }
     }
 
     /// The folders of all runs, oldest first by id.

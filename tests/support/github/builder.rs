@@ -6,6 +6,7 @@ use patchwright::forge::Role;
 
 use super::fault::Fault;
 use super::git;
+use super::pace::Pace;
 use super::server::Server;
 use super::world::{Issue, Limits, Repository, Token, User, World, entries};
 use crate::support::git_http::GitState;
@@ -30,6 +31,9 @@ impl GitHub {
             tokens: BTreeMap::new(),
             repositories: Vec::new(),
             faults: Vec::new(),
+            faults_in: Vec::new(),
+            troubled: BTreeMap::new(),
+            pace: Pace::new(),
             requests: Vec::new(),
             violations: Vec::new(),
             limited_until: None,
@@ -119,6 +123,7 @@ impl GitHub {
             private: false,
             archived: false,
             disabled: false,
+            blocked: None,
             template: false,
             topics: Vec::new(),
             language: None,

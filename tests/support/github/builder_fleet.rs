@@ -3,6 +3,7 @@
 use patchwright::forge::Role;
 
 use super::builder::GitHub;
+use super::pace::Ceiling;
 use super::world::User;
 use crate::support::git_quick;
 
@@ -101,6 +102,18 @@ impl GitHub {
     pub(crate) fn renamed_from(self, old: &str) -> GitHub {
         self.world.git.redirect(old, &self.current);
         self.with(|here| here.former_names.push(old.to_owned()))
+    }
+
+    /// One of GitHub's seconds takes so many real ones, for the pace of writes.
+    pub(crate) fn time_scale(mut self, scale: f64) -> GitHub {
+        self.world.pace.scale = scale;
+        self
+    }
+
+    /// Too many writes meet the secondary limit.
+    pub(crate) fn enforce(mut self, ceiling: Ceiling) -> GitHub {
+        self.world.pace.ceiling = Some(ceiling);
+        self
     }
 
     /// The role that the account of the token in use has in the current repository. `None` takes it

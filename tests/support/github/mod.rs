@@ -26,7 +26,9 @@ mod diff;
 mod events;
 mod fault;
 mod git;
+mod of;
 mod openapi;
+mod pace;
 mod people;
 mod routes;
 mod seen;
@@ -34,6 +36,7 @@ mod seen_reviews;
 mod server;
 mod shape;
 mod shape_review;
+mod troubles;
 mod world;
 
 pub(crate) use builder::{GitHub, TOKEN};
@@ -50,4 +53,10 @@ pub(crate) use {
     events::Event,
     openapi::webhooks,
     seen_reviews::{ReviewCommentSeen, ReviewSeen, ThreadSeen},
+};
+#[allow(unused_imports, reason = "what tests may name")]
+pub(crate) use {
+    of::Of,
+    pace::{Ceiling, Report as PaceReport},
+    troubles::Trouble,
 };

@@ -100,7 +100,9 @@ impl Description {
             .map(|parameter| self.resolve(parameter))
             .filter(|parameter| parameter["in"] == "query")
             .collect();
-        for (name, text) in query {
+        // The links of this list have a cursor, which the description leaves out.
+        let has_cursor = operation.name == "get /repos/{owner}/{repo}/issues";
+        for (name, text) in query.iter().filter(|(name, _)| !has_cursor || name != "after") {
             let parameter = parameters
                 .iter()
                 .find(|parameter| parameter["name"] == **name)

@@ -281,6 +281,9 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
     if !lists::is_seen(repository, request) {
         return Answer::problem(404, "Not Found");
     }
+    if let Some(blocked) = repository.blocked {
+        return blocked.answer();
+    }
     if repository.disabled {
         let mut answer = Answer::problem(403, "Repository access blocked");
         answer.body["block"] = json!({"reason": "tos", "created_at": shape::time(0)});

@@ -64,31 +64,9 @@ impl Server {
     }
 
     pub(crate) fn pulls(&self) -> Vec<PullSeen> {
-        self.world().sync_pulls();
-        self.change(|repository| {
-            let name = repository.full_name();
-            let seen = repository.pulls.iter().map(|(number, pull)| {
-                let issue = &repository.issues[number];
-                PullSeen {
-                    number: *number,
-                    title: issue.title.clone(),
-                    body: issue.body.clone().unwrap_or_default(),
-                    head: pull.head.clone(),
-                    base: pull.base.clone(),
-                    head_sha: if pull.head_repository == name {
-                        git::tip(&repository.path, &pull.head).unwrap_or_default()
-                    } else {
-                        pull.last_head.clone()
-                    },
-                    draft: pull.draft,
-                    open: issue.open,
-                    author: issue.author.clone().unwrap_or_default(),
-                    labels: issue.labels.clone(),
-                    reviewers: pull.reviewers.clone(),
-                }
-            });
-            seen.collect()
-        })
+        let mut world = self.world();
+        world.sync_pulls();
+        world.pulls_seen(0)
     }
 
     pub(crate) fn comments(&self, issue: u64) -> Vec<CommentSeen> {

@@ -127,6 +127,9 @@ async fn follow_branches(
     request: HttpRequest,
     next: axum::middleware::Next,
 ) -> Response<Body> {
+    if request.method() == "POST" && request.uri().path().ends_with("/git-receive-pack") {
+        lock(&world).pace.pushed();
+    }
     lock(&world).sync_pulls();
     let answer = next.run(request).await;
     lock(&world).sync_pulls();
@@ -156,6 +159,7 @@ async fn serve(
     State((world, address)): State<(Shared, SocketAddr)>,
     request: HttpRequest,
 ) -> Response<Body> {
+    let arrived = Instant::now();
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 30).await.unwrap_or_default();
     let path = parts.uri.path().to_owned();
@@ -171,7 +175,7 @@ async fn serve(
         tokio::time::sleep(delay).await;
     }
     let mut world = lock(&world);
-    let (answer, cut) = api(&mut world, address, &parts, &body);
+    let (answer, cut) = api(&mut world, (address, arrived), &parts, &body);
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     world.requests.push(Recorded {
         method: parts.method.to_string(),
@@ -228,7 +232,7 @@ fn respond(asked: &axum::http::HeaderMap, answer: Answer) -> Response<Body> {
 /// The answer, and whether the connection breaks instead of giving it.
 fn api(
     world: &mut World,
-    address: SocketAddr,
+    (address, arrived): (SocketAddr, Instant),
     parts: &axum::http::request::Parts,
     body: &Bytes,
 ) -> (Answer, bool) {
@@ -264,6 +268,9 @@ fn api(
             Err(_) => return (Answer::problem(400, "Problems parsing JSON"), false),
         }
     };
+    if let Some(answer) = world.pace.arrive(arrived, &token.login, &method, &path, body.as_ref()) {
+        return (answer, false);
+    }
     let query = pairs(parts.uri.query().unwrap_or_default());
     let accept = parts.headers.get("accept").and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default().to_owned();
@@ -302,10 +309,12 @@ fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool
         }
         Some(Kind::Primary { reset_in, window }) => {
             world.limited_until = Some(Instant::now() + *window);
+            world.pace.told(&request.login, *reset_in);
             return (Answer::primary(*reset_in), false);
         }
         Some(Kind::Secondary { retry_after, window }) => {
             world.limited_until = Some(Instant::now() + *window);
+            world.pace.told(&request.login, retry_after.unwrap_or(60));
             return (Answer::secondary(*retry_after), false);
         }
         _ => {
@@ -333,6 +342,9 @@ fn take_fault(
     path: &str,
     which: impl Fn(&Fault) -> bool,
 ) -> Option<Kind> {
+    if let Some(kind) = world.take_fault_in(method, path, &which) {
+        return Some(kind);
+    }
     let place = world.faults.iter().position(|fault| {
         fault.method == method && path.contains(fault.path) && fault.times > 0 && which(fault)
     })?;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::fault::Fault;
+use super::pace::Pace;
 use super::server::Recorded;
+use super::troubles::{Blocked, Trouble};
 use crate::support::git_http::{Access, Entry, GitState, file};
 
 /// Who a token belongs to, and what it may.
@@ -73,6 +75,10 @@ pub(crate) struct World {
     pub(crate) tokens: BTreeMap<String, Token>,
     pub(crate) repositories: Vec<Repository>,
     pub(crate) faults: Vec<Fault>,
+    /// Those of one repository.
+    pub(crate) faults_in: Vec<(String, Fault)>,
+    pub(crate) troubled: BTreeMap<String, Trouble>,
+    pub(crate) pace: Pace,
     pub(crate) requests: Vec<Recorded>,
     pub(crate) violations: Vec<String>,
     /// Requests before this are mistakes.
@@ -132,6 +138,8 @@ pub(crate) struct Repository {
     pub(crate) archived: bool,
     /// Taken down by GitHub.
     pub(crate) disabled: bool,
+    /// All of it is refused to us.
+    pub(crate) blocked: Option<Blocked>,
     pub(crate) template: bool,
     pub(crate) topics: Vec<String>,
     pub(crate) language: Option<String>,

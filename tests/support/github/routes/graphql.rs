@@ -118,10 +118,14 @@ impl Run<'_> {
     }
 
     fn fail(&mut self, path: &[Value], why: &Trouble) {
-        self.errors.push(json!({
+        let mut error = json!({
             "type": why.kind, "path": path, "message": why.message,
             "locations": [{"line": 1, "column": 1}],
-        }));
+        });
+        if why.message.contains("SAML") {
+            error["extensions"] = json!({"saml_failure": true});
+        }
+        self.errors.push(error);
     }
 
     fn arguments(&self, field: &Field) -> Value {

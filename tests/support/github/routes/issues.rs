@@ -2,6 +2,8 @@
 
 use super::{Answer, Issue, Reaction, Request, Value, World, json, shape, too_long};
 
+mod listed;
+
 pub(super) fn answer(
     world: &mut World,
     request: &Request,
@@ -24,7 +26,8 @@ pub(super) fn answer(
                 world.repositories[place].labels.iter().find(|l| l.eq_ignore_ascii_case(name))?;
             Answer::new(200, shape::label(found))
         }
-        ("GET", ["issues"]) => list(world, request, place),
+        ("GET", ["issues"]) => listed::list(world, request, place),
+        ("POST", ["issues"]) => listed::create(world, request, place),
         ("GET", ["issues", "comments", id]) => {
             let (repository, id): (_, u64) = (&world.repositories[place], id.parse().ok()?);
             let comment = repository.comments.iter().find(|comment| comment.id == id)?;
@@ -45,21 +48,6 @@ pub(super) fn answer(
         }
         _ => return None,
     })
-}
-
-fn list(world: &World, request: &Request, place: usize) -> Answer {
-    let repository = &world.repositories[place];
-    let wanted = request.query("state").unwrap_or("open");
-    let mut shown: Vec<&Issue> = repository
-        .issues
-        .values()
-        .filter(|issue| !issue.deleted && issue.transferred_to.is_none())
-        .filter(|issue| wanted == "all" || issue.open == (wanted == "open"))
-        .collect();
-    shown.reverse();
-    let items =
-        shown.into_iter().map(|issue| shape::issue(world, &request.base, repository, issue));
-    request.page(Some(repository), items.collect())
 }
 
 fn one(
@@ -117,7 +105,18 @@ fn one(
 }
 
 fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    if let Some(answer) = listed::refusal(request) {
+        return Some(answer);
+    }
+    let issue = world.repositories[place].issues.get(&number)?;
+    let mine = issue.author.as_deref() == Some(&request.login);
+    if !mine && !world.repositories[place].writable(&request.token) {
+        return Some(Answer::not_accessible(&request.token));
+    }
     let now = world.tick();
+    if let Some(labels) = listed::labels(request) {
+        listed::set_labels(&mut world.repositories[place], number, &labels);
+    }
     let issue = world.repositories[place].issues.get_mut(&number)?;
     if let Some(title) = request.field("title").as_str() {
         title.clone_into(&mut issue.title);

@@ -1,5 +1,7 @@
 //! Lists of repositories: of an organisation, of a user, of an installation.
 
+use crate::support::github::troubles::Blocked;
+
 use super::{Answer, Repository, Request, TokenKind, Value, World, json, shape};
 
 pub(super) fn answer(world: &World, request: &Request, parts: &[&str]) -> Option<Answer> {
@@ -112,5 +114,5 @@ fn of_installation(world: &World, request: &Request) -> Answer {
 
 /// Whether the one who asks knows that it exists.
 pub(super) fn is_seen(repository: &Repository, request: &Request) -> bool {
-    repository.role(&request.token) != "none"
+    repository.role(&request.token) != "none" && repository.blocked != Some(Blocked::Gone)
 }

@@ -180,6 +180,10 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
 }
 
 fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Option<Answer> {
+    let mine = world.repositories[place].issues.get(&number)?.author.as_deref();
+    if mine != Some(&request.login) && !world.repositories[place].writable(&request.token) {
+        return Some(Answer::not_accessible(&request.token));
+    }
     let now = world.tick();
     let repository = &mut world.repositories[place];
     let pull = repository.pulls.get_mut(&number)?;
@@ -191,6 +195,20 @@ fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Opti
     }
     if too_long(request.field("body")) {
         return Some(custom("body is too long (maximum is 65536 characters)"));
+    }
+    if request.field("title").as_str().is_some_and(|title| title.chars().count() > 256) {
+        return Some(custom("title is too long (maximum is 256 characters)"));
+    }
+    if request.field("state") == "open" && !repository.issues[&number].open {
+        if pull.merged {
+            return Some(custom("Cannot reopen a merged pull request"));
+        }
+        let is_own = pull.head_repository == format!("{}/{}", repository.owner, repository.name);
+        if is_own && git::tip(&repository.path, &pull.head).is_none() {
+            let text =
+                format!("state cannot be changed. The {} branch has been deleted.", pull.head);
+            return Some(custom(&text));
+        }
     }
     let issue = repository.issues.get_mut(&number)?;
     if let Some(title) = request.field("title").as_str() {

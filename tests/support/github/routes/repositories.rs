@@ -30,6 +30,9 @@ pub(super) fn answer(
         ("GET", ["contents", path @ ..]) => contents::answer(request, repository, &path.join("/"))?,
         ("DELETE", ["git", "refs", "heads", name @ ..]) => {
             let name = name.join("/");
+            if !repository.writable(&request.token) {
+                return Some(Answer::not_accessible(&request.token));
+            }
             if git::tip(&repository.path, &name).is_none() {
                 return Some(Answer::problem(422, "Reference does not exist"));
             }

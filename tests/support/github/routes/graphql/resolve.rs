@@ -187,6 +187,10 @@ fn query(world: &World, request: &Request, field: &str, arguments: &Value) -> Re
             });
             let message = format!("Could not resolve to a Repository with the name '{name}'.");
             let place = seen.ok_or_else(|| trouble("NOT_FOUND", message))?;
+            if let Some(blocked) = world.repositories[place].blocked {
+                let (kind, message) = blocked.in_graphql(&name);
+                return Err(trouble(kind, message));
+            }
             node(Node::Repository(place))
         }
     }

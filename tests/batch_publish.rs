@@ -1,0 +1,274 @@
+//! Stored changes become pull requests: once each, at the pace that all processes share, and never
+//! with a lost lease. Closing campaigns, and their tracking issues.
+#![allow(clippy::too_many_lines, reason = "tables of situations")]
+
+mod closing;
+mod pace;
+mod situations;
+mod tracking;
+mod troubles;
+
+use std::sync::Arc;
+
+use chrono::DateTime;
+use patchwright::batch::campaign::{self, Campaign};
+use patchwright::batch::fleet::Fleet;
+use patchwright::batch::lease::Held;
+use patchwright::batch::{publish, stored, target};
+use patchwright::cli::common::Common;
+use patchwright::cli::ui::{Ui, Verbosity};
+use patchwright::clock::Clock;
+use patchwright::config::env::Env;
+use patchwright::forge::Forge;
+use patchwright::git::clone::mirror;
+use patchwright::git::commit::{self, CommitSpec, Identity};
+use patchwright::git::{Oid, diff};
+use patchwright::redact::Redactor;
+use patchwright::report;
+use patchwright::store::Store;
+use patchwright::store::model::{
+    CampaignRow, CampaignState, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target,
+    TargetEnd, TargetState,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::forge::connect;
+use crate::support::github::{GitHub, Server};
+
+const REPOSITORY: &str = "acme/app";
+const BRANCH: &str = "patchwright/typos";
+const LEASE: i64 = 60_000;
+
+/// A campaign whose text has these lines besides.
+fn campaign(more: &str) -> Campaign {
+    let text = format!(
+        "name: typos\nselect:\n  repositories: [acme/app]\ntask:\n  prompt: Fix typos.\n{more}"
+    );
+    campaign::parse("campaign.yml", &text, None).unwrap()
+}
+
+/// GitHub with one repository, and a process of a fleet beside it.
+struct Bench {
+    github: Server,
+    fleet: Fleet,
+    folder: tempfile::TempDir,
+}
+
+fn world() -> GitHub {
+    GitHub::new().repository(REPOSITORY, &[("README.md", "teh\n"), ("other.txt", "other\n")])
+}
+
+impl Bench {
+    async fn new(github: GitHub) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let github = github.start();
+        let fleet = fleet(&github, folder.path()).await;
+        Bench { github, fleet, folder }
+    }
+
+    /// A campaign with one target, whose run has ended with this README.
+    async fn ready(&self, campaign: &Campaign, readme: &str) -> Target {
+        self.ready_in(campaign, REPOSITORY, readme).await
+    }
+
+    async fn ready_in(&self, campaign: &Campaign, repository: &str, readme: &str) -> Target {
+        let id = repository.parse().unwrap();
+        let base = self.fleet.forge.branch_tip(&id, "main").await.unwrap().unwrap();
+        let store = &self.fleet.store;
+        let row = store.put_campaign(&row_of(campaign)).await.unwrap();
+        let new = NewTarget {
+            repository: repository.to_owned(),
+            number: None,
+            base_branch: "main".to_owned(),
+            base_sha: base.to_string(),
+            wave: 0,
+            skipped: None,
+        };
+        store.add_targets(&row.id, &[new]).await.unwrap();
+        let job_of = |target: &Target| target::job(&self.fleet, campaign, target);
+        store.open_wave(&row.id, 0, &job_of).await.unwrap();
+        let (job, lease) = self.claim(JobKind::Target).await.expect("a target to work on");
+        let target = store.target(job.subject.parse().unwrap()).await.unwrap();
+        store.begin_target(&lease, target.id, "run").await.unwrap();
+        let changeset = self.changeset(campaign, &target, base, readme).await;
+        let end = TargetEnd {
+            state: TargetState::Ready,
+            class: None,
+            reason: None,
+            run: Some("run".to_owned()),
+            cost_usd: 0.25,
+            tokens: 1_000,
+            pull_request: None,
+            url: None,
+        };
+        let publish = publish::job(&self.fleet, &target);
+        let stored = Some(&changeset);
+        store
+            .end_target(&lease, target.id, &end, stored, Some(&publish), &JobEnd::Done)
+            .await
+            .unwrap();
+        store.target(target.id).await.unwrap()
+    }
+
+    /// What a run would have stored.
+    async fn changeset(
+        &self,
+        campaign: &Campaign,
+        target: &Target,
+        base: Oid,
+        readme: &str,
+    ) -> Changeset {
+        let id = target.repository.parse().unwrap();
+        let repository = self.fleet.forge.repository(&id).await.unwrap();
+        // Another machine has worked on it.
+        let elsewhere = self.folder.path().join("elsewhere");
+        let repo = mirror(&elsewhere, &repository.clone_url).unwrap();
+        let refs = [base.to_string()];
+        self.fleet.forge.fetch(&repository, repo.path(), &refs, 50).await.unwrap();
+        let git = git2::Repository::open_bare(repo.path()).unwrap();
+        let old = git.find_commit(base.0).unwrap().tree().unwrap();
+        let mut tree = git.treebuilder(Some(&old)).unwrap();
+        tree.insert("README.md", git.blob(readme.as_bytes()).unwrap(), 0o100_644).unwrap();
+        let tree = Oid(tree.write().unwrap());
+        let run = format!("run-{}", target.id);
+        let commit = commit::create(&repo, base, tree, &spec(&run)).unwrap();
+        let marker = report::marker("pull-request", &run);
+        let base_tree = diff::tree_of(&repo, base).unwrap();
+        Changeset {
+            target: target.id,
+            repository: target.repository.clone(),
+            base_branch: target.base_branch.clone(),
+            base_sha: base.to_string(),
+            branch: campaign.branch(),
+            commit: commit.to_string(),
+            tree: tree.to_string(),
+            pack: stored::pack(&repo, commit).unwrap(),
+            title: "Fix a typo".to_owned(),
+            body: format!("It said `teh`.\n\n{marker}"),
+            marker,
+            draft: false,
+            labels: vec!["typo".to_owned()],
+            reviewers: vec!["rita".to_owned()],
+            change_id: stored::change_id(&repo, base_tree, tree).unwrap(),
+            files: 1,
+            lines_added: 1,
+            lines_removed: 1,
+        }
+    }
+
+    async fn claim(&self, kind: JobKind) -> Option<(Job, Lease)> {
+        claim(&self.fleet, kind).await
+    }
+
+    /// Claims a job of the publisher and does it.
+    async fn publish(&self, target: &Target) -> Target {
+        self.attempt().await;
+        self.fleet.store.target(target.id).await.unwrap()
+    }
+
+    async fn attempt(&self) {
+        let (job, lease) = self.claim(JobKind::Publish).await.expect("something to publish");
+        let held = Arc::new(Held::new(&self.fleet, job, lease));
+        publish::work(&self.fleet, held).await.unwrap();
+    }
+
+    /// The same as often as there is something to do right now.
+    async fn publish_all(&self) {
+        for _ in 0..100 {
+            let Some((job, lease)) = self.claim(JobKind::Publish).await else { return };
+            let held = Arc::new(Held::new(&self.fleet, job, lease));
+            publish::work(&self.fleet, held).await.unwrap();
+        }
+        panic!("it does not come to an end");
+    }
+
+    fn git(&self) -> git2::Repository {
+        git2::Repository::open_bare(self.github.repository_path()).unwrap()
+    }
+
+    fn tip(&self, branch: &str) -> Option<String> {
+        let branches = self.github.branches();
+        branches.into_iter().find(|(name, _)| name == branch).map(|(_, commit)| commit)
+    }
+
+    /// A commit of ours on a branch of the server, as an earlier run would have left it.
+    fn our_commit(&self, branch: &str, parent: &str, readme: &str) -> String {
+        let git = self.git();
+        let parent = git.find_commit(git2::Oid::from_str(parent).unwrap()).unwrap();
+        let mut tree = git.treebuilder(Some(&parent.tree().unwrap())).unwrap();
+        tree.insert("README.md", git.blob(readme.as_bytes()).unwrap(), 0o100_644).unwrap();
+        let tree = git.find_tree(tree.write().unwrap()).unwrap();
+        let spec = spec("run-earlier");
+        let time = git2::Time::new(spec.time.timestamp(), 0);
+        let author = git2::Signature::new(&spec.author.name, &spec.author.email, &time).unwrap();
+        let message = format!("{}\n\n{}\n", spec.message, spec.trailers[0]);
+        let name = format!("refs/heads/{branch}");
+        let commit = git.commit(None, &author, &author, &message, &tree, &[&parent]).unwrap();
+        git.reference(&name, commit, true, "").unwrap();
+        self.github.change(|_| ());
+        commit.to_string()
+    }
+}
+
+/// Our commits' words.
+fn spec(run: &str) -> CommitSpec {
+    let identity =
+        Identity { name: "Patchwright".to_owned(), email: "bot@patchwright.test".to_owned() };
+    CommitSpec {
+        author: identity.clone(),
+        committer: identity,
+        message: "Fix a typo".to_owned(),
+        trailers: vec![format!("Patchwright-Run: {run}")],
+        time: DateTime::parse_from_rfc3339("2026-11-20T12:00:00Z").unwrap().to_utc(),
+    }
+}
+
+async fn claim(fleet: &Fleet, kind: JobKind) -> Option<(Job, Lease)> {
+    fleet.store.claim(&fleet.owner, &[kind], LEASE).await.unwrap()
+}
+
+fn row_of(campaign: &Campaign) -> CampaignRow {
+    CampaignRow {
+        id: campaign.id(),
+        name: campaign.name.clone(),
+        spec_hash: campaign.spec_hash(),
+        spec: serde_json::to_string(campaign).unwrap(),
+        state: CampaignState::Running,
+        reason: None,
+        wave: 0,
+        concurrency: None,
+        per_organization: None,
+        budget_usd: None,
+        spent_usd: 0.0,
+        tracking_issue: None,
+        created_at: 0,
+        updated_at: 0,
+    }
+}
+
+/// A process of its own, as far as the store can tell.
+async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
+    let env = Env::from_pairs([
+        ("GITHUB_API_URL", github.api_url()),
+        ("GITHUB_SERVER_URL", github.server_url()),
+        ("GITHUB_TOKEN", github.token().to_owned()),
+        ("PATCHWRIGHT_TIME_SCALE", "0.001".to_owned()),
+    ]);
+    let common = Common::default();
+    let database = folder.join("fleet.db");
+    Fleet {
+        store: Store::open(&format!("sqlite:{}", database.display())).await.unwrap(),
+        forge: Arc::new(connect(github)),
+        http: crate::forge::client(),
+        config: common.resolve().unwrap(),
+        redactor: Arc::new(Redactor::new(env.secrets())),
+        ui: Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None },
+        clock: Clock { fixed: None },
+        state: folder.join("state"),
+        owner: format!("test:{}", rand::random::<u64>()),
+        token: "token".to_owned(),
+        drain: CancellationToken::new(),
+        common,
+        env,
+    }
+}
