@@ -19,7 +19,9 @@ mod batch_stored; // changes on their way to another machine: packs, what they m
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod campaign; // campaign files, waves, windows, prompts
+mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
 mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
+mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
@@ -71,7 +73,9 @@ mod review_config; // the sections `review` and `respond`: what they may say, an
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
+mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
+mod serve; // webhooks in, work done, pages out
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop

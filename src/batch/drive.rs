@@ -21,6 +21,7 @@ use super::worker::{self, WorkerOptions};
 use super::{target, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
+use crate::store::Store;
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
@@ -108,16 +109,16 @@ pub async fn run(
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
-    let events = all_events(fleet, &drive.id).await?;
+    let events = all_events(&fleet.store, &drive.id).await?;
     Ok(Ended { why, view, events })
 }
 
 /// Every event of a campaign, oldest first.
-pub async fn all_events(fleet: &Fleet, id: &str) -> Result<Vec<Event>> {
+pub async fn all_events(store: &Store, id: &str) -> Result<Vec<Event>> {
     let mut all: Vec<Event> = Vec::new();
     loop {
         let after = all.last().map_or(0, |event| event.id);
-        let more = fleet.store.events(id, after, EVENTS).await?;
+        let more = store.events(id, after, EVENTS).await?;
         if more.is_empty() {
             return Ok(all);
         }

@@ -284,7 +284,7 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
         }
         Due::Time(..) => ui.say(&format!("{}: starting", entry.name)),
         Due::Interrupted(_) => {
-            ui.say(&format!("{}: going on with a run that was broken off", entry.name))
+            ui.say(&format!("{}: going on with a run that was broken off", entry.name));
         }
     }
     sign(fleet, entry).await?;

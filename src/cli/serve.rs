@@ -20,6 +20,8 @@ use crate::store::model::{JobKind, Millis};
 const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
 const PREVIOUS: &str = "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS";
 const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
+/// The shortest lease that leaves time to renew it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 
 /// Take webhooks, work them off, show what is going on
 ///
@@ -80,6 +82,10 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     pub lease: Duration,
 
+    /// How long running jobs may go on after SIGTERM; then they are put back into the queue
+    #[arg(long, env = "PATCHWRIGHT_DRAIN", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub drain: Duration,
+
     /// Only take webhooks; `patchwright worker` does the work
     #[arg(long, env = "PATCHWRIGHT_NO_WORKER")]
     pub no_worker: bool,
@@ -89,6 +95,10 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    if args.lease < SHORTEST_LEASE {
+        return Err(Failure::usage("`--lease` is too short to be renewed")
+            .hint("give at least `2s`; the usual `120s` survives short breaks of the network"));
+    }
     let secrets = secrets(env)?;
     let repositories = Allowed::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
@@ -97,6 +107,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let env = &env.clone().with("PATCHWRIGHT_MAX_AGE", max_age);
     let listener = listen(&args.listen).await?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
+    let fleet = Fleet { drain_time: args.drain, ..fleet };
     let mut hooks = args.hooks.clone();
     if fleet.forge.is_app() {
         hooks.push(HookSource::App);
@@ -112,7 +123,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         worker: (!args.no_worker).then(|| worker_options(&args)),
     };
     greet(&args, &options, &listener, ui);
+    let store = fleet.store.clone();
     server::run(fleet, options, listener).await?;
+    store.close().await;
     Ok(0)
 }
 

@@ -99,7 +99,7 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
         cost_usd = became.cost_usd,
         milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         outcome = text,
-        "job"
+        "run"
     );
     fleet.ui.say(&format!("{}: {text}", name(&delivery)));
     metrics::tally().ran(became.conclusion, took, became.cost_usd);

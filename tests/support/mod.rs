@@ -2,6 +2,7 @@
 //! matters; each file says what it stands for.
 
 pub(crate) mod bench;
+pub(crate) mod browser;
 pub(crate) mod docker;
 pub(crate) mod git_http;
 pub(crate) mod git_quick;

@@ -54,7 +54,7 @@ pub fn frame(
 }
 
 /// `34/200 done · 3 failed · 4 running · 12 to publish · $1.20 of $50.00 · 12m left`.
-pub fn summary(view: &CampaignView, figures: &Figures) -> String {
+pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
     let mut parts = vec![format!("{}/{} done", figures.settled, figures.total)];
     let counts = [
         (figures.failed, "failed"),

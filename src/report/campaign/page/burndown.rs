@@ -150,9 +150,10 @@ impl Scale {
         let mut path = String::new();
         for point in points {
             let (x, y) = (px(self.x(point.at)), px(self.y(value(point))));
-            let _ = match path.is_empty() {
-                true => write!(path, "M{x} {y}"),
-                false => write!(path, " H{x} V{y}"),
+            let _ = if path.is_empty() {
+                write!(path, "M{x} {y}")
+            } else {
+                write!(path, " H{x} V{y}")
             };
         }
         path
