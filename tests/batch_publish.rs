@@ -267,6 +267,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         state: folder.join("state"),
         owner: format!("test:{}", rand::random::<u64>()),
         token: "token".to_owned(),
+        sandbox: Arc::default(),
         drain: CancellationToken::new(),
         common,
         env,

@@ -1,7 +1,6 @@
 //! `batch close`: what is ours is ended, what is not is left.
 
 use patchwright::batch::close::{self, Options, Summary};
-use patchwright::forge::Forge;
 use patchwright::store::model::{CampaignState, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
@@ -97,7 +96,12 @@ async fn a_successor_is_named_and_may_propose_again() {
     // A new specification of the same name opens a new one, with the very same change.
     let target = bench.ready(&campaign("verify: [make]\n"), "the\n").await;
     let target = bench.publish(&target).await;
-    assert_eq!((target.state, target.pull_request), (TargetState::Open, Some(2)), "{:?}", target.reason);
+    assert_eq!(
+        (target.state, target.pull_request),
+        (TargetState::Open, Some(2)),
+        "{:?}",
+        target.reason
+    );
     let missing = close::close(&bench.fleet, "nothing", &options).await.unwrap_err();
     assert!(missing.message.contains("there is no campaign `nothing`"));
 }

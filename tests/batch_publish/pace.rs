@@ -36,7 +36,8 @@ async fn three_processes_never_write_more_than_the_limits() {
             for label in 0..12 {
                 let labels = [format!("l{number}-{label}")];
                 // Beyond the minute everybody would wait for longer than the patience of the test.
-                let write = forge.add_labels(&app(), 1, &labels);
+                let id = app();
+                let write = forge.add_labels(&id, 1, &labels);
                 match tokio::time::timeout(Duration::from_secs(3), write).await {
                     Ok(Ok(())) => times.lock().unwrap().push(Instant::now()),
                     Ok(Err(err)) => panic!("{err}"),
@@ -96,10 +97,10 @@ async fn a_limit_that_one_process_is_told_about_holds_all_of_them() {
         while bench.fleet.store.pace_closed_for("token").await.unwrap() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let (write, read) = tokio::join!(
-            async { other.add_labels(&app(), 1, &["b".to_owned()]).await },
-            async { other.issue(&app(), 1).await.map(|_| ()) }
-        );
+        let (write, read) =
+            tokio::join!(async { other.add_labels(&app(), 1, &["b".to_owned()]).await }, async {
+                other.issue(&app(), 1).await.map(|_| ())
+            });
         assert!(write.is_ok() && read.is_ok());
         first.await.unwrap().unwrap();
         assert_eq!(bench.github.labels(1).len(), 2);

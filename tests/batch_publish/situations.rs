@@ -33,9 +33,15 @@ async fn a_stored_change_becomes_one_pull_request() {
     assert_eq!(said(&bench, &target).await, "open, our commit, pulls [\"#1\"]");
     assert_eq!((target.pull_request, target.cost_usd, target.tokens), (Some(1), 0.25, 1_000));
     let pull = &bench.github.pulls()[0];
-    assert_eq!(target.url.as_deref(), Some(&*format!("{}/acme/app/pull/1", bench.github.server_url())));
+    assert_eq!(
+        target.url.as_deref(),
+        Some(&*format!("{}/acme/app/pull/1", bench.github.server_url()))
+    );
     assert_eq!((&*pull.title, &*pull.base, pull.draft), ("Fix a typo", "main", false));
-    assert_eq!((&*pull.labels, &*pull.reviewers), (&["typo".to_owned()][..], &["rita".to_owned()][..]));
+    assert_eq!(
+        (&*pull.labels, &*pull.reviewers),
+        (&["typo".to_owned()][..], &["rita".to_owned()][..])
+    );
     // The job is over: nothing is left to claim.
     assert!(bench.claim(JobKind::Publish).await.is_none());
 }
@@ -224,7 +230,10 @@ async fn repositories_that_cannot_be_written_are_told_apart() {
     // Gone, or hidden from us.
     let bench = Bench::new(world()).await;
     let target = bench.ready(&campaign(""), "the\n").await;
-    let gone = Kind::Answer(404, serde_json::json!({"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}));
+    let gone = Kind::Answer(
+        404,
+        serde_json::json!({"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}),
+    );
     bench.github.fault(Fault::once("GET", "repos/acme/app", gone));
     let target = bench.publish(&target).await;
     assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Access)));
@@ -232,7 +241,11 @@ async fn repositories_that_cannot_be_written_are_told_apart() {
     // A rule of the repository refuses the push, in its own words.
     let bench = Bench::new(world()).await;
     let target = bench.ready(&campaign(""), "the\n").await;
-    bench.github.git().refuse("acme/app", "refs/heads/patchwright/*", "GH006: Protected branch update failed");
+    bench.github.git().refuse(
+        "acme/app",
+        "refs/heads/patchwright/*",
+        "GH006: Protected branch update failed",
+    );
     let target = bench.publish(&target).await;
     assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Publish)));
     let reason = target.reason.unwrap();

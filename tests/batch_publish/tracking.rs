@@ -11,13 +11,8 @@ const TRACKED: &str = "tracking-issue: acme/app\n";
 
 /// Number, title and body of every issue that is no pull request.
 fn issues(bench: &Bench) -> Vec<(u64, String, String)> {
-    bench.github.change(|here| {
-        let issues = here.issues.iter().filter(|(number, _)| !here.pulls.contains_key(number));
-        let seen = issues.map(|(number, issue)| {
-            (*number, issue.title.clone(), issue.body.clone().unwrap_or_default())
-        });
-        seen.collect()
-    })
+    let issues = bench.github.of("acme/app").issues().into_iter();
+    issues.map(|issue| (issue.number, issue.title, issue.body.unwrap_or_default())).collect()
 }
 
 #[tokio::test]

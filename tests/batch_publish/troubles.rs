@@ -27,7 +27,9 @@ async fn until_settled(bench: &Bench, id: i64) -> patchwright::store::model::Tar
 
 #[tokio::test]
 async fn an_answer_that_is_lost_after_success_makes_no_second_pull_request() {
-    for (method, path) in [("POST", "/pulls"), ("POST", "/labels"), ("POST", "/requested_reviewers")] {
+    for (method, path) in
+        [("POST", "/pulls"), ("POST", "/labels"), ("POST", "/requested_reviewers")]
+    {
         for kind in [Kind::ErrorAfter(502), Kind::CutAfter] {
             let bench = Bench::new(world().fault(Fault::once(method, path, kind.clone()))).await;
             let target = bench.ready(&campaign(""), "the\n").await;
@@ -124,7 +126,7 @@ async fn a_refused_workflow_file_is_said_with_what_it_takes() {
 async fn a_push_whose_answer_is_lost_happened_once() {
     let bench = Bench::new(world()).await;
     let target = bench.ready(&campaign(""), "the\n").await;
-    bench.github.git().fault(git_http::Step::Push, git_http::Fault::Cut);
+    bench.github.git().fault(git_http::Step::Push, git_http::Fault::CutAfter(0));
     let target = until_settled(&bench, target.id).await;
     assert_eq!((target.state, bench.github.pulls().len()), (TargetState::Open, 1));
 }

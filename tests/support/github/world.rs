@@ -179,6 +179,8 @@ pub(crate) struct Issue {
     pub(crate) created: i64,
     pub(crate) updated: i64,
     pub(crate) deleted: bool,
+    /// Who changed its text last.
+    pub(crate) editor: Option<String>,
     /// Repository and number that it has now.
     pub(crate) transferred_to: Option<(u64, u64)>,
 }
@@ -426,6 +428,7 @@ impl World {
             created: now,
             updated: now,
             deleted: false,
+            editor: None,
             transferred_to: None,
         };
         self.repository(repository).issues.insert(number, issue);

@@ -123,6 +123,7 @@ fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Opti
     }
     if let Some(body) = request.field("body").as_str() {
         issue.body = Some(body.to_owned());
+        issue.editor = Some(request.login.clone());
     }
     if let Some(state) = request.field("state").as_str() {
         issue.open = state == "open";

@@ -70,8 +70,35 @@ pub(super) fn resolve(
                 format!("Could not resolve to a PullRequest with the number of {number}.");
             return Err(trouble("NOT_FOUND", message));
         }
+        "issue" => {
+            let number = arguments["number"].as_u64().unwrap_or_default();
+            if repository.issues.contains_key(&number) && !repository.pulls.contains_key(&number) {
+                return node(Node::Issue(place, number));
+            }
+            let message = format!("Could not resolve to an Issue with the number of {number}.");
+            return Err(trouble("NOT_FOUND", message));
+        }
         _ => Value::Null,
     })
+}
+
+/// The fields of an issue.
+pub(super) fn issue(world: &World, place: usize, number: u64, field: &str) -> Resolved {
+    let issue = &world.repositories[place].issues[&number];
+    let actor = |login: &Option<String>| Ok(Out::Node(login.clone().map(Node::Actor)));
+    match field {
+        "author" => actor(&issue.author),
+        "editor" => actor(&issue.editor),
+        "repository" => node(Node::Repository(place)),
+        "number" => value(issue.number),
+        "title" => value(issue.title.clone()),
+        "body" => value(issue.body.clone().unwrap_or_default()),
+        "state" => value(if issue.open { "OPEN" } else { "CLOSED" }),
+        "closed" => value(!issue.open),
+        "locked" => value(issue.locked),
+        "databaseId" => value(issue.id),
+        _ => value(Value::Null),
+    }
 }
 
 /// The role of a person. For apps there is none, whatever they may.

@@ -13,6 +13,7 @@ pub(super) enum Node {
     Query,
     Repository(usize),
     Pull(usize, u64),
+    Issue(usize, u64),
     Thread(usize, u64, u64),
     /// A comment on the diff, by its number.
     ReviewComment(usize, u64),
@@ -57,6 +58,7 @@ impl Node {
             Node::Query => "Query",
             Node::Repository(_) => "Repository",
             Node::Pull(..) => "PullRequest",
+            Node::Issue(..) => "Issue",
             Node::Thread(..) => "PullRequestReviewThread",
             Node::ReviewComment(..) => "PullRequestReviewComment",
             Node::Review(..) => "PullRequestReview",
@@ -132,6 +134,7 @@ pub(super) fn resolve(
             "color" => json!("#ededed"),
             _ => json!(name),
         }),
+        Node::Issue(place, number) => repository::issue(world, *place, *number, field),
         Node::Pull(place, number) => pull(world, request, *place, *number, field),
         Node::Thread(place, number, id) => thread(world, request, *place, *number, *id, field),
         Node::ReviewComment(place, id) => review_comment(world, request, *place, *id, field),

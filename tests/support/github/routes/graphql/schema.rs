@@ -26,6 +26,7 @@ type Repository is Node
   ref(qualifiedName!): Ref
   object(oid expression): GitObject
   pullRequest(number!): PullRequest
+  issue(number!): Issue
   pullRequests(first last after before states labels headRefName baseRefName orderBy): PullRequest*
   repositoryTopics(first last after before): RepositoryTopic*
 type Language is Node
@@ -59,6 +60,10 @@ type PullRequest is Node
   reviews(first last after before states author): PullRequestReview*
   comments(first last after before orderBy): IssueComment*
   labels(first last after before orderBy): Label*
+type Issue is Node
+  id databaseId number title body url state closed locked createdAt updatedAt lastEditedAt: =
+  author editor: Actor
+  repository: Repository
 type Label is Node
   id name: =
 type PullRequestReviewThread is Node
