@@ -21,7 +21,6 @@ mod bounds; // replies that are too much of anything: refused, and never in the 
 mod campaign; // campaign files, waves, windows, prompts
 mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
 mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
-mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
@@ -73,7 +72,6 @@ mod review_config; // the sections `review` and `respond`: what they may say, an
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
-mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
 mod stops; // budgets, failures and crashes of the agent loop
