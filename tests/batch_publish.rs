@@ -269,6 +269,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         token: "token".to_owned(),
         sandbox: Arc::default(),
         drain: CancellationToken::new(),
+        drain_time: std::time::Duration::ZERO,
         common,
         env,
     }
