@@ -16,8 +16,7 @@ fn main() -> ExitCode {
     let redactor: &'static redact::Redactor =
         Box::leak(Box::new(redact::Redactor::new(env.secrets())));
     let ui = cli.command.ui(&env, redactor);
-    let format =
-        if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
+    let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
     let level = cli.command.log_level(format == telemetry::Format::Json);
     telemetry::start(level, env.var("RUST_LOG"), format, redactor);
     let runtime = match tokio::runtime::Builder::new_multi_thread()

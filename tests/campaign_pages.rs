@@ -132,7 +132,10 @@ pub(crate) fn large() -> (CampaignView, Vec<Event>) {
         target.started_at = Some(START + id * MINUTE / 2);
         target.ended_at = Some(START + id * MINUTE / 2 + (100 + id % 13 * 20) * 1_000);
         target.cost_usd = 0.05 + f64::from(u32::try_from(id % 17).unwrap()) / 40.0;
-        if matches!(state, TargetState::Draft | TargetState::Open | TargetState::Merged | TargetState::Closed) {
+        if matches!(
+            state,
+            TargetState::Draft | TargetState::Open | TargetState::Merged | TargetState::Closed
+        ) {
             target.pull_request = Some(300 + id);
             target.url = Some(format!("https://github.com/{name}/pull/{}", 300 + id));
         }
@@ -169,7 +172,8 @@ pub(crate) fn large() -> (CampaignView, Vec<Event>) {
         targets.push(target);
     }
     targets[39].url = Some("javascript:document.title='pwned'".into());
-    targets[40].url = Some("https://github.com/a/b/pull/1\" onmouseover=\"document.title='pwned'".into());
+    targets[40].url =
+        Some("https://github.com/a/b/pull/1\" onmouseover=\"document.title='pwned'".into());
     targets[41].repository = "acme/<script>document.title='pwned'</script>".into();
     (CampaignView { campaign: campaign(), targets, now: START + 110 * MINUTE }, events)
 }
@@ -198,7 +202,8 @@ fn campaigns_are_listed_one_in_a_line() {
         NAME            STATE    COST     STARTED               ID
         retry-timeouts  running  $0.00    2026-11-20 02:00 UTC  retry-timeouts-0123456789ab
         rust-2024       done     $0.0040  2026-11-20 02:00 UTC  retry-timeouts-0123456789ab
-    "#]].assert_eq(&list(&[campaign(), older]));
+    "#]]
+    .assert_eq(&list(&[campaign(), older]));
 }
 
 #[test]
@@ -317,7 +322,8 @@ fn programs_get_everything_as_json() {
               "seconds": null
             }
           ]
-        }"#]].assert_eq(&json);
+        }"#]]
+    .assert_eq(&json);
 }
 
 #[test]
@@ -388,7 +394,8 @@ fn only_ours(html: &str) {
         for name in ["img", "iframe", "object", "embed", "link", "base", "video", "audio"] {
             assert!(!tag.starts_with(name), "<{tag}>");
         }
-        let acts = tag.split('"').step_by(2).any(|part| part.contains(" on") || part.contains(" src"));
+        let acts =
+            tag.split('"').step_by(2).any(|part| part.contains(" on") || part.contains(" src"));
         assert!(!acts, "<{tag}>");
         if let Some((_, target)) = tag.split_once("href=\"") {
             let leads = ["https://github.com/", "#"].iter().any(|start| target.starts_with(start));
@@ -440,7 +447,10 @@ fn a_tracking_issue_of_a_thousand_repositories_fits() {
     assert!(body.contains(&rest), "{}", &body[body.len() - 200..]);
     let boxes = body.matches("- [ ] retry").count();
     assert!(boxes > 50, "{boxes}");
-    assert!(body.contains(&format!("and {} more: `patchwright batch retry`", 120 - boxes)) || boxes == 120);
+    assert!(
+        body.contains(&format!("and {} more: `patchwright batch retry`", 120 - boxes))
+            || boxes == 120
+    );
     let mut endless = small();
     endless.targets[1].reason = Some("&".repeat(1_000_000));
     endless.campaign.reason = Some("<".repeat(1_000_000));
@@ -449,7 +459,8 @@ fn a_tracking_issue_of_a_thousand_repositories_fits() {
 
 #[test]
 fn ticks_are_read_from_whatever_people_make_of_the_body() {
-    let marked = |mark: &str, id: &str| format!("{mark} retry `a/b` <!-- patchwright:retry target={id} -->");
+    let marked =
+        |mark: &str, id: &str| format!("{mark} retry `a/b` <!-- patchwright:retry target={id} -->");
     let body = [
         marked("- [x]", "7"),
         marked("  - [X]", "8"),
@@ -481,8 +492,10 @@ fn the_live_table_fits_the_terminal() {
         retry-timeouts: 176/200 done · 20 faile…
           acme/web-109  55m 30s  running
           acme/web-129  45m 30s  @acme/everyone…
-          and 4 more"#]].assert_eq(&text(40, 6));
-    let waiting = Waiting { why: "GitHub asks to slow down".into(), until: Some(view.now + 90_000) };
+          and 4 more"#]]
+    .assert_eq(&text(40, 6));
+    let waiting =
+        Waiting { why: "GitHub asks to slow down".into(), until: Some(view.now + 90_000) };
     expect![[r#"
         retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3m 10s left
           acme/search    3m 0s  running
@@ -507,12 +520,14 @@ fn a_log_gets_a_line_for_each_result() {
     expect![[r#"
         [3/4] acme/api: open, https://github.com/acme/api/pull/31, $0.25, 3m 10s
         [3/4] acme/billing: failed (checks): `cargo test` fails: 2 of 40, $0.25, 3m 10s
-        wave 3 is open"#]].assert_eq(&changes(&before, &after).join("\n"));
+        wave 3 is open"#]]
+    .assert_eq(&changes(&before, &after).join("\n"));
     assert_eq!(changes(&after, &after), Vec::<String>::new());
     let mut paused = after.clone();
     paused.campaign.state = CampaignState::Paused;
     paused.campaign.reason = Some("3 of 10 failed".into());
-    expect!["retry-timeouts is paused: 3 of 10 failed"].assert_eq(&changes(&after, &paused).join("\n"));
+    expect!["retry-timeouts is paused: 3 of 10 failed"]
+        .assert_eq(&changes(&after, &paused).join("\n"));
     expect!["retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · paused: 3 of 10 failed"].assert_eq(&progress(&paused));
 }
 
@@ -592,7 +607,8 @@ fn answers_stand_on_the_page_of_a_report() {
         kind: "answer".into(),
         text: Some(text.into()),
     };
-    let events = [event(1, "an older answer"), event(2, "Uses serde 1.0.\n\n- <b>no</b> unsafe code")];
+    let events =
+        [event(1, "an older answer"), event(2, "Uses serde 1.0.\n\n- <b>no</b> unsafe code")];
     let html = page(&view, &events);
     assert!(html.contains("<summary><bdi>Uses serde 1.0.</bdi></summary>"), "{html}");
     assert!(html.contains("- &lt;b&gt;no&lt;/b&gt; unsafe code"));
@@ -604,7 +620,9 @@ fn an_empty_campaign_has_a_page() {
     let mut view = small();
     view.targets.clear();
     let html = page(&view, &[]);
-    assert!(html.contains("No repository was selected.") && html.contains("Nothing has happened yet."));
+    assert!(
+        html.contains("No repository was selected.") && html.contains("Nothing has happened yet.")
+    );
 }
 
 /// The rows of a document that are not hidden.
@@ -637,7 +655,11 @@ fn a_browser_shows_filters_and_sorts_the_page_and_runs_nothing_else() {
     assert_eq!(shown(&class).len(), expected);
     let text = browser.document(&html, "#text=SEARCH-1%20merged");
     assert!(!shown(&text).is_empty());
-    assert!(shown(&text).iter().all(|row| row.contains("acme/search-1") && row.starts_with("\"merged\"")));
+    assert!(
+        shown(&text)
+            .iter()
+            .all(|row| row.contains("acme/search-1") && row.starts_with("\"merged\""))
+    );
 
     let none = browser.document(&html, "#state=%3Cimg%20src=x%3E");
     assert!(shown(&none).is_empty());
@@ -656,5 +678,9 @@ fn a_browser_shows_filters_and_sorts_the_page_and_runs_nothing_else() {
     assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
 
     let picture = browser.picture(&html, "", (1280, 2400));
-    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() > 50_000, "{}", picture.len());
+    assert!(
+        picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() > 50_000,
+        "{}",
+        picture.len()
+    );
 }

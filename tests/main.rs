@@ -14,9 +14,9 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
-mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod campaign; // campaign files, waves, windows, prompts
 mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table

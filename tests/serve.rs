@@ -74,7 +74,12 @@ impl Serving<'_> {
     /// Delivers an event as GitHub does.
     pub(crate) fn deliver(&self, guid: &str, event: &str, payload: &Value) -> Answer {
         let body = payload.to_string();
-        http::post(self.address, "/webhook", &headers(guid, event, body.as_bytes()), body.as_bytes())
+        http::post(
+            self.address,
+            "/webhook",
+            &headers(guid, event, body.as_bytes()),
+            body.as_bytes(),
+        )
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

@@ -140,9 +140,7 @@ fn worker_options(args: &Args) -> WorkerOptions {
 
 /// The secrets of the hook, the one in use first.
 fn secrets(env: &Env) -> Result<Vec<SecretString>> {
-    let set = |name: &str| {
-        env.secret(name).filter(|secret| !secret.expose_secret().is_empty())
-    };
+    let set = |name: &str| env.secret(name).filter(|secret| !secret.expose_secret().is_empty());
     let current = set(SECRET).ok_or_else(|| {
         Failure::usage(format!("`{SECRET}` is not set")).hint(format!(
             "choose a long random secret (`openssl rand -hex 32`), give it to the webhook on GitHub \

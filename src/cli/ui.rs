@@ -112,5 +112,6 @@ impl Ui {
 /// A line of talk beside a log of JSON lines.
 fn as_json(text: &str) -> String {
     let at = Clock::default().now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text }).to_string()
+    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text })
+        .to_string()
 }

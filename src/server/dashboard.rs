@@ -138,23 +138,26 @@ fn stream(
     after: i64,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     let until = tokio::time::Instant::now() + LONGEST_STREAM;
-    unfold((shared, campaign, after, Vec::new()), move |(shared, campaign, mut after, mut ready)| async move {
-        loop {
-            if let Some(event) = ready.pop() {
-                let event: Event = event;
-                after = event.id;
-                let told = told(&shared, &event);
-                return Some((Ok(told), (shared, campaign, after, ready)));
+    unfold(
+        (shared, campaign, after, Vec::new()),
+        move |(shared, campaign, mut after, mut ready)| async move {
+            loop {
+                if let Some(event) = ready.pop() {
+                    let event: Event = event;
+                    after = event.id;
+                    let told = told(&shared, &event);
+                    return Some((Ok(told), (shared, campaign, after, ready)));
+                }
+                tokio::select! {
+                    () = shared.stop.cancelled() => return None,
+                    () = tokio::time::sleep_until(until) => return None,
+                    () = tokio::time::sleep(INTERVAL) => {}
+                }
+                ready = shared.fleet.store.events(&campaign, after, MOST_NEW_EVENTS).await.ok()?;
+                ready.reverse();
             }
-            tokio::select! {
-                () = shared.stop.cancelled() => return None,
-                () = tokio::time::sleep_until(until) => return None,
-                () = tokio::time::sleep(INTERVAL) => {}
-            }
-            ready = shared.fleet.store.events(&campaign, after, MOST_NEW_EVENTS).await.ok()?;
-            ready.reverse();
-        }
-    })
+        },
+    )
 }
 
 fn told(shared: &Shared, event: &Event) -> sse::Event {

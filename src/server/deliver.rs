@@ -18,9 +18,9 @@ use crate::event::payload::{self, ActionEnv};
 use crate::event::{Decision, Event, TriggerConfig, decide};
 use crate::forge::{Forge, RepositoryId};
 use crate::store::model::{Delivery, JobEnd, JobKind, Millis, NewJob};
+use crate::task::TaskKind;
 use crate::task::outcome::Conclusion;
 use crate::task::react::{self, Reacted};
-use crate::task::TaskKind;
 use crate::world::World;
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
@@ -194,9 +194,7 @@ fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
     let conclusion = reacted.conclusion();
     let word = conclusion.word();
     let (run, cost_usd) = match reacted {
-        Reacted::Issue(ended) => {
-            (Some(ended.outcome.run.clone()), ended.outcome.spending.cost_usd)
-        }
+        Reacted::Issue(ended) => (Some(ended.outcome.run.clone()), ended.outcome.spending.cost_usd),
         Reacted::Review(ended) => {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }

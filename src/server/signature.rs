@@ -58,7 +58,8 @@ mod tests {
     /// The example of GitHub's documentation.
     #[test]
     fn the_documented_example_is_accepted_and_nothing_near_it() {
-        let secrets = [SecretString::from("before"), SecretString::from("It's a Secret to Everybody")];
+        let secrets =
+            [SecretString::from("before"), SecretString::from("It's a Secret to Everybody")];
         let signature = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let accepts = |header: &str, body: &str, secrets: &[SecretString]| {
             let mut headers = HeaderMap::new();

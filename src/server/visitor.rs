@@ -29,7 +29,8 @@ pub(super) fn admit(
     match given(headers) {
         Some(given) if is_same(token, &given) => Ok(()),
         _ => {
-            let login = (header::WWW_AUTHENTICATE, "Basic realm=\"patchwright\", charset=\"UTF-8\"");
+            let login =
+                (header::WWW_AUTHENTICATE, "Basic realm=\"patchwright\", charset=\"UTF-8\"");
             Err((
                 StatusCode::UNAUTHORIZED,
                 [login],

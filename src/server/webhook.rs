@@ -48,9 +48,12 @@ impl Answer {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        let mut response = (self.status, format!("{}: {}\n", self.outcome, self.text)).into_response();
+        let mut response =
+            (self.status, format!("{}: {}\n", self.outcome, self.text)).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("10"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, header::HeaderValue::from_static("10"));
         }
         response
     }
@@ -111,7 +114,8 @@ async fn receive(
     if !check.accepts(&claimed) {
         return Ok(unsigned());
     }
-    let (Some(guid), Some(event)) = (id(headers, "x-github-delivery"), id(headers, "x-github-event"))
+    let (Some(guid), Some(event)) =
+        (id(headers, "x-github-delivery"), id(headers, "x-github-event"))
     else {
         let text = "`X-GitHub-Delivery` or `X-GitHub-Event` is missing";
         return Ok(Answer::wrong(StatusCode::BAD_REQUEST, text));

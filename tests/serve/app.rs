@@ -78,7 +78,8 @@ fn a_delivery_names_the_installation_whose_token_is_used() {
     server.until("no pull request", || !world.github.pulls().is_empty());
     server.until_idle();
     // What we do comes back as webhooks, and sets nothing off.
-    let event = world.github.pull_request_event("opened", world.github.pulls()[0].number, "patchy[bot]");
+    let event =
+        world.github.pull_request_event("opened", world.github.pulls()[0].number, "patchy[bot]");
     let asked = world.model.requests().len();
     server.deliver(&guid(2), event.name, &event.payload);
     server.until_idle();
@@ -102,7 +103,8 @@ fn what_is_wrong_with_an_app_is_said() {
     let output = wrong.issue().expect(2);
     assert!(output.stderr.contains("`PATCHWRIGHT_APP_PRIVATE_KEY` is not a private key"));
     assert!(!output.stderr.contains("canary-771c"), "{}", output.text());
-    let file = wrong.unset("PATCHWRIGHT_APP_PRIVATE_KEY").set("PATCHWRIGHT_APP_PRIVATE_KEY_FILE", "/none");
+    let file =
+        wrong.unset("PATCHWRIGHT_APP_PRIVATE_KEY").set("PATCHWRIGHT_APP_PRIVATE_KEY_FILE", "/none");
     let output = file.issue().expect(2);
     assert!(output.stderr.contains("PATCHWRIGHT_APP_PRIVATE_KEY_FILE"), "{}", output.text());
     let (elsewhere, _front) = world(with_tokens());

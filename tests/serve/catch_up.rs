@@ -42,7 +42,8 @@ fn what_did_not_arrive_is_fetched_and_done_once() {
 #[test]
 fn a_hook_that_may_not_be_asked_about_is_said_once() {
     let world = served(TestWorld::new(github(), []));
-    let server = Serving::start(&world, &["--no-worker", "--hook", "acme/none/1", "--catch-up", "1s"]);
+    let server =
+        Serving::start(&world, &["--no-worker", "--hook", "acme/none/1", "--catch-up", "1s"]);
     server.until("nothing was said", || server.said().contains("missed deliveries of acme/none/1"));
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert_eq!(server.said().matches("missed deliveries of").count(), 1, "{}", server.said());

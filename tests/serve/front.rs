@@ -129,7 +129,12 @@ fn signed(headers: &HeaderMap) -> Result<(), String> {
     Ok(())
 }
 
-fn of_app(behind: &Behind, method: &axum::http::Method, path: &[&str], body: &[u8]) -> Response<Body> {
+fn of_app(
+    behind: &Behind,
+    method: &axum::http::Method,
+    path: &[&str],
+    body: &[u8],
+) -> Response<Body> {
     let installation = json!({
         "id": INSTALLATION, "app_id": APP, "repository_selection": "selected",
         "permissions": {
@@ -178,7 +183,11 @@ fn deliveries(behind: &Behind, rest: &[&str]) -> Response<Body> {
 }
 
 /// Everything else is asked of the GitHub behind, unless its token has ended.
-async fn forward(behind: &Behind, parts: axum::http::request::Parts, body: Bytes) -> Response<Body> {
+async fn forward(
+    behind: &Behind,
+    parts: axum::http::request::Parts,
+    body: Bytes,
+) -> Response<Body> {
     {
         let mut seen = behind.seen.lock().unwrap();
         if seen.ended.iter().any(|token| token == bearer(&parts.headers)) {

@@ -69,7 +69,8 @@ pub(crate) fn parse(text: &str) -> Answer {
     let headers = lines.filter_map(|line| line.split_once(": "));
     let headers: Vec<(String, String)> =
         headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-    let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let chunked =
+        headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
     let body = if chunked { dechunked(body) } else { body.to_owned() };
     Answer { status, headers, body }
 }

@@ -21,7 +21,9 @@ fn without_a_token_pages_are_for_this_machine_alone() {
     assert!(server.said().contains("for this machine only"), "{}", server.said());
     let port = server.address.port();
     for path in ["/", "/metrics"] {
-        for host in [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
+        for host in
+            [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")]
+        {
             let answer = http::get(server.address, path, &[("Host", &host)]);
             assert_eq!(answer.status, 200, "{host}{path}");
         }
@@ -96,7 +98,10 @@ fn health_says_what_is_well() {
     let answer = server.get("/healthz");
     let health: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!((&health["status"], &health["worker"], &health["database"]), (&"ok".into(), &"ok".into(), &"ok".into()));
+    assert_eq!(
+        (&health["status"], &health["worker"], &health["database"]),
+        (&"ok".into(), &"ok".into(), &"ok".into())
+    );
     drop(server);
     let server = Serving::start(&world, &["--no-worker"]);
     let health: Value = serde_json::from_str(&server.get("/healthz").body).unwrap();
@@ -117,7 +122,9 @@ fn metrics_are_what_prometheus_reads() {
     let mut buckets = Vec::new();
     let is_name = |name: &str| {
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-        !name.is_empty() && name.chars().all(fine) && !name.starts_with(|c: char| c.is_ascii_digit())
+        !name.is_empty()
+            && name.chars().all(fine)
+            && !name.starts_with(|c: char| c.is_ascii_digit())
     };
     for line in page.body.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -136,7 +143,9 @@ fn metrics_are_what_prometheus_reads() {
         let name = series.split('{').next().unwrap();
         let (family, kind) = families.last().unwrap();
         let belongs = match kind.as_str() {
-            "histogram" => ["_bucket", "_sum", "_count"].iter().any(|end| name == format!("{family}{end}")),
+            "histogram" => {
+                ["_bucket", "_sum", "_count"].iter().any(|end| name == format!("{family}{end}"))
+            }
             _ => name == family,
         };
         assert!(is_name(name) && belongs, "{line}");

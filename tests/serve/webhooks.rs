@@ -129,7 +129,10 @@ fn what_sets_nothing_off_is_answered_and_not_stored() {
     let (status, _) = body(server.deliver(&guid(7), "issues", &json!(["no object"])));
     assert_eq!(status, 400);
     assert_eq!(queued(&server), 0.0);
-    assert_eq!(server.deliver(&guid(8), "issues", &labeled("ACME/App", 7, "patchwright", "ann")).status, 202);
+    assert_eq!(
+        server.deliver(&guid(8), "issues", &labeled("ACME/App", 7, "patchwright", "ann")).status,
+        202
+    );
     assert_eq!(queued(&server), 1.0);
 }
 
@@ -168,7 +171,7 @@ fn both_content_types_of_github_are_read_and_no_other() {
 #[test]
 fn large_bodies_are_refused_before_they_are_held() {
     let world = world();
-    let server = Serving::start(&world, STORES);
+    let server = Serving::start(&world, &["--no-worker", "--request-timeout", "60s"]);
     let body = vec![b' '; 30 << 20];
     let answer = http::post(server.address, "/webhook", &headers(&guid(1), "issues", b""), &body);
     assert_eq!(answer.status, 413, "{answer:?}");
@@ -213,7 +216,8 @@ fn slow_and_many_connections_end_and_keep_nobody_out() {
     }
     let mut bodies: Vec<_> = (0..50).map(|_| http::connect(server.address)).collect();
     for (number, stream) in bodies.iter_mut().enumerate() {
-        let mut head = "POST /webhook HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n".to_owned();
+        let mut head =
+            "POST /webhook HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n".to_owned();
         for (name, value) in headers(&guid(u32::try_from(number).unwrap()), "issues", b"") {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -263,8 +267,13 @@ fn a_burst_is_stored_whole_and_nothing_twice() {
                     }
                     let due = Duration::from_millis(u64::from(number) * 5);
                     std::thread::sleep(due.saturating_sub(started.elapsed()));
-                    let payload =
-                        super::labeled_at("acme/app", u64::from(number % UNIQUE) + 1, "patchwright", "ann", at);
+                    let payload = super::labeled_at(
+                        "acme/app",
+                        u64::from(number % UNIQUE) + 1,
+                        "patchwright",
+                        "ann",
+                        at,
+                    );
                     let answer = server.deliver(&guid(number % UNIQUE), "issues", &payload);
                     assert_eq!(answer.status, 202, "{answer:?}");
                 }
@@ -306,7 +315,11 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
     let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(60);
     assert!(output.stderr.contains("PATCHWRIGHT_APP_ID"), "{}", output.text());
     fs_err::create_dir_all(world.path("state")).unwrap();
-    fs_err::write(world.path("state/fleet.db"), "this is no database, but long enough to be looked at").unwrap();
+    fs_err::write(
+        world.path("state/fleet.db"),
+        "this is no database, but long enough to be looked at",
+    )
+    .unwrap();
     let world = world.set("GITHUB_TOKEN", "ghp_test0123456789abcdefghijklmnopqrst");
     let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(1);
     assert!(output.stderr.contains("database"), "{}", output.text());

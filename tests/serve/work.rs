@@ -32,9 +32,15 @@ fn a_label_ends_in_a_pull_request() {
         let found = lines.iter().find(|line| line["message"] == message);
         found.unwrap_or_else(|| panic!("no `{message}`: {said}"))
     };
-    assert_eq!((&line("delivery")["delivery"], &line("delivery")["status"]), (&json!(guid(1)), &json!(202)));
+    assert_eq!(
+        (&line("delivery")["delivery"], &line("delivery")["status"]),
+        (&json!(guid(1)), &json!(202))
+    );
     let run = line("run");
-    assert_eq!((&run["repository"], &run["number"], &run["conclusion"]), (&json!("acme/app"), &json!(7), &json!("done")));
+    assert_eq!(
+        (&run["repository"], &run["number"], &run["conclusion"]),
+        (&json!("acme/app"), &json!(7), &json!("done"))
+    );
     assert!(run["milliseconds"].is_u64() && run["cost_usd"].is_f64(), "{run}");
     assert!(world.runs()[0].ends_with(run["run"].as_str().unwrap()), "{run}");
     assert_eq!(line("job")["kind"], "delivery");

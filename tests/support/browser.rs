@@ -1,5 +1,8 @@
 //! A real browser without a window, for pages of ours: Chromium, as distributions ship it.
-#![expect(clippy::disallowed_methods, reason = "starts the browser, and asks whether it must be there")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts the browser, and asks whether it must be there"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +22,8 @@ impl Browser {
         let found = names.iter().find_map(|name| {
             folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
         });
-        let required = std::env::var("PATCHWRIGHT_TEST_BROWSER").is_ok_and(|word| word == "require");
+        let required =
+            std::env::var("PATCHWRIGHT_TEST_BROWSER").is_ok_and(|word| word == "require");
         assert!(
             found.is_some() || !(required || std::env::var_os("CI").is_some()),
             "no browser: install the package `chromium`"
@@ -51,8 +55,17 @@ impl Browser {
         fs_err::write(&page, html).unwrap();
         let profile = self.folder.path().join("profile");
         let output = Command::new(&self.program)
-            .args(["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"])
-            .args(["--no-first-run", "--virtual-time-budget=5000", "--disable-background-networking"])
+            .args([
+                "--headless=new",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+            ])
+            .args([
+                "--no-first-run",
+                "--virtual-time-budget=5000",
+                "--disable-background-networking",
+            ])
             // The sandbox of the browser does not work for root, and the page is ours.
             .arg("--no-sandbox")
             .arg(format!("--user-data-dir={}", profile.display()))

@@ -283,7 +283,8 @@ impl App {
             .json(body)
             .in_order_to(format!("get a token of the App for `{about}`"), "");
         // A token more than needed does no harm, so this is repeated like a read.
-        let reply = match self.api.repeat(&call).await.and_then(|reply| self.api.good(&call, reply)) {
+        let reply = match self.api.repeat(&call).await.and_then(|reply| self.api.good(&call, reply))
+        {
             // The installation has no access to this repository.
             Err(ForgeError::Invalid { .. }) => return Err(not_installed(&about)),
             reply => reply?,
@@ -291,7 +292,8 @@ impl App {
         let minted: Token = self.api.parse(&call, &reply)?;
         let date = reply.headers.get(DATE).and_then(|date| date.to_str().ok());
         let date = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok());
-        let life = minted.expires_at.zip(date).and_then(|(ends, now)| (ends - now.to_utc()).to_std().ok());
+        let life =
+            minted.expires_at.zip(date).and_then(|(ends, now)| (ends - now.to_utc()).to_std().ok());
         let life = life.unwrap_or(LIFE).min(LIFE);
         let token = SecretString::from(minted.token);
         redact::learn("the token of the App", &token);

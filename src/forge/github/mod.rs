@@ -51,8 +51,8 @@ pub use self::gate::Gate;
 pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
-use self::http::{Api, Call, segment};
 use self::app::App;
+use self::http::{Api, Call, segment};
 use self::limits::Limiter;
 use self::token::{Scope, Token};
 use super::{
@@ -144,7 +144,9 @@ impl GitHubForge {
     /// repository, of the installation that is named.
     #[must_use]
     pub fn scoped(&self, repository: &RepositoryId, installation: Option<u64>) -> GitHubForge {
-        let Token::Installed(app, _) = &self.api.token else { return self.with_api(self.api.clone()) };
+        let Token::Installed(app, _) = &self.api.token else {
+            return self.with_api(self.api.clone());
+        };
         let scope = Scope::Repository(repository.clone(), installation);
         let token = Token::Installed(Arc::clone(app), Some(scope));
         self.with_api(self.api.as_other(token))

@@ -55,7 +55,8 @@ impl Scope {
     /// `org:…`, `user:…` or `repo:…` in a search.
     fn searched(path: &str) -> Option<Scope> {
         let (_, query) = path.split_once('?')?;
-        let (_, words) = url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "q")?;
+        let (_, words) =
+            url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "q")?;
         words.split_whitespace().find_map(|word| {
             let (key, value) = word.split_once(':')?;
             match key {
