@@ -86,6 +86,11 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
         Ok(became) => became,
         Err(failure) => failed(fleet, &held, failure),
     };
+    if held.lost().is_cancelled() {
+        // Somebody else has it: nothing more is written, here or elsewhere.
+        tracing::warn!(delivery = delivery.guid, job = held.job.id, "the lease was lost");
+        return Ok(());
+    }
     let text = fleet.redactor.redact(&short(&became.text));
     let took = began.elapsed();
     tracing::info!(

@@ -289,8 +289,8 @@ fn a_burst_is_stored_whole_and_nothing_twice() {
 
 #[test]
 fn what_is_wrong_at_start_is_said_with_what_to_do() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    let keep = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = keep.local_addr().unwrap().to_string();
     let args: [(&[&str], &str, i32); 6] = [
         (&["--listen", &taken], "another program listens there", 2),
         (&["--listen", "nonsense"], "`--listen` takes an address", 2),
@@ -299,7 +299,6 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
         (&["--hook", "acme/app"], "write it as `OWNER/REPO/ID`", 2),
         (&["--lease", "soon"], "is not a duration", 2),
     ];
-    let keep = std::net::TcpListener::bind(&taken).unwrap();
     for (args, part, code) in args {
         let world = world();
         let output = world.run(&[&["serve"], args].concat());

@@ -100,7 +100,7 @@ fn what_was_acknowledged_is_done_though_the_process_is_killed() {
     server.stop(9);
     // Killed again in the middle of the work.
     let mut turns = fix();
-    turns.insert(0, call("shell_command", json!({"command": "sleep 60"})));
+    turns.insert(0, call("shell_command", json!({"command": "sleep 3"})));
     world.model.replace(turns);
     let server = Serving::start(&world, &["--room", "1", "--lease", "2s"]);
     server.until("the model is not asked", || !world.model.requests().is_empty());
@@ -131,7 +131,7 @@ fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
 fn what_does_not_end_in_time_goes_back_and_is_done_by_the_next() {
     let world = world(github());
     let mut turns = fix();
-    turns.insert(0, call("shell_command", json!({"command": "sleep 100"})));
+    turns.insert(0, call("shell_command", json!({"command": "sleep 5"})));
     world.model.replace(turns);
     let server = Serving::start(&world, &["--room", "1", "--drain", "0s"]);
     server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
