@@ -16,7 +16,9 @@ fn main() -> ExitCode {
     let redactor: &'static redact::Redactor =
         Box::leak(Box::new(redact::Redactor::new(env.secrets())));
     let ui = cli.command.ui(&env, redactor);
-    telemetry::start(cli.command.log_level(), env.var("RUST_LOG"), redactor);
+    let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
+    let level = cli.command.log_level(format == telemetry::Format::Json);
+    telemetry::start(level, env.var("RUST_LOG"), format, redactor);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(1 << 20)

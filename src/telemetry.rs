@@ -1,24 +1,51 @@
 //! The log for developers, and what keeps this process's memory private.
 //!
-//! The log goes to stderr, is off unless asked for, and passes every line through the redactor.
+//! The log goes to stderr, is off unless asked for, and passes every line through the redactor. With
+//! `PATCHWRIGHT_LOG_FORMAT=json` all that stderr gets is one JSON object a line, so that programs can
+//! read it.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::redact::Redactor;
 
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    /// One object a line, with `timestamp`, `level`, `target`, `message` and the fields of the event.
+    Json,
+}
+
 /// Starts the log at `level`, or as `RUST_LOG` says; does nothing when neither is given.
-pub fn start(level: Option<&str>, rust_log: Option<&str>, redactor: &'static Redactor) {
+pub fn start(
+    level: Option<&str>,
+    rust_log: Option<&str>,
+    format: Format,
+    redactor: &'static Redactor,
+) {
+    JSON.store(format == Format::Json, Ordering::Relaxed);
     let Some(directives) = rust_log.or(level) else { return };
     let Ok(filter) = EnvFilter::try_new(directives) else { return };
-    // A second start (in tests) keeps the first log.
-    let _ = tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .with_writer(RedactedStderr { redactor })
-        .try_init();
+        .with_writer(RedactedStderr { redactor });
+    // A second start (in tests) keeps the first log.
+    let _ = match format {
+        Format::Text => log.try_init(),
+        Format::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
+    };
+}
+
+/// Whether everything on stderr has to be JSON.
+pub fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
 }
 
 /// No core dumps, and no other process of this user may read our memory: it holds the keys.

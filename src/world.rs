@@ -13,7 +13,7 @@ use crate::config::{Config, SandboxChoice};
 use crate::error::{Failure, Result};
 use crate::forge::Forge;
 use crate::forge::github::Pace;
-use crate::forge::github::{GitHubForge, GitHubOptions};
+use crate::forge::github::{AppKey, GitHubForge, GitHubOptions};
 use crate::git::transport::{Credentials, Remote};
 use crate::provider::catalogue::{self, Catalogue, Model};
 use crate::provider::endpoint;
@@ -171,25 +171,31 @@ impl World {
     }
 }
 
-/// GitHub as the environment names it.
+/// GitHub as the environment names it: with a token, else as an App.
 ///
 /// # Errors
-/// Without a token, or when an address is none.
+/// Without either, or when an address is none.
 pub fn github(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
-    let token = env.github_token().ok_or_else(|| {
-        Failure::forge("no GitHub token").hint(
-            "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
-             `pull-requests: write`",
-        )
-    })?;
-    GitHubForge::new(GitHubOptions {
+    let token = env.github_token();
+    let app = if token.is_some() { None } else { AppKey::of(env)? };
+    let options = GitHubOptions {
         api_url: url("GITHUB_API_URL", &env.github_api_url())?,
         graphql_url: url("GITHUB_GRAPHQL_URL", &env.github_graphql_url())?,
         server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
-        token,
+        token: token.clone().unwrap_or_default(),
         http: http.clone(),
         pace: Pace { scale: env.time_scale(), ..Pace::default() },
-    })
+    };
+    match (token, app) {
+        (Some(_), _) => GitHubForge::new(options),
+        (None, Some(key)) => GitHubForge::of_app(options, key),
+        (None, None) => {
+            return Err(Failure::forge("no GitHub token").hint(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`, or `PATCHWRIGHT_APP_ID` and a private key to be a GitHub App",
+            ));
+        }
+    }
     .map_err(Failure::from)
 }
 

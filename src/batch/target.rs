@@ -259,7 +259,7 @@ fn headline(campaign: &Campaign) -> String {
 }
 
 /// What all runs of this process share; the sandbox is made once it is needed.
-async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
+pub(crate) async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
     let sandbox = fleet.sandbox.get_or_try_init(|| async {
         let sandbox = world::sandbox(config, &fleet.env, &fleet.state).await?;
         // Once for all runs: what a killed process left is removed.
@@ -279,13 +279,13 @@ async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 }
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
-struct Watched {
-    around: Surroundings,
+pub(crate) struct Watched {
+    pub(crate) around: Surroundings,
     watcher: JoinHandle<()>,
 }
 
 impl Watched {
-    fn new(fleet: &Fleet, held: &Held) -> Watched {
+    pub(crate) fn new(fleet: &Fleet, held: &Held) -> Watched {
         let (cancel, why) = (CancellationToken::new(), Why::default());
         let (lost, drain) = (held.lost(), fleet.drain.clone());
         let (token, cause) = (cancel.clone(), why.clone());

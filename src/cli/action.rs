@@ -14,9 +14,10 @@ use crate::redact::Redactor;
 use crate::report::annotations::{self, Level};
 use crate::report::{job_summary, outputs, text};
 use crate::task::outcome::Conclusion;
-use crate::task::respond::{self, Responded};
+use crate::task::react::{self, Reacted};
+use crate::task::respond::Responded;
 use crate::task::review::hand_over::Expected;
-use crate::task::{Task, TaskKind, review, run};
+use crate::task::{TaskKind, review, run};
 use crate::world::World;
 
 pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
@@ -34,7 +35,7 @@ pub struct Args {}
 pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
-        Ok(Worked::Ignored(why)) => {
+        Ok(Reacted::Ignored(why)) => {
             nothing_to_do(env, ui, "ignored", &why)?;
             Ok(0)
         }
@@ -81,96 +82,28 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
     append(env, "GITHUB_STEP_SUMMARY", &summary)
 }
 
-enum Worked {
-    Issue(Box<run::Ended>),
-    Review(Box<review::run::Ended>),
-    Respond(Responded),
-    Ignored(String),
-}
-
-async fn work(env: &Env, ui: Ui) -> Result<Worked> {
+async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     let (config, flags) = inputs::configuration(env)?;
     let event = event(env)?;
     let decision = match decide(&event, &TriggerConfig::of(&config)) {
-        Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
+        Decision::Ignored(why) => return Ok(Reacted::Ignored(why)),
         decision => decision,
     };
-    if env.github_token().is_none() {
+    if !env.has_github() {
         return Err(Failure::forge("no GitHub token")
             .hint("pass `GITHUB_TOKEN: ${{ github.token }}` in the step's `env`"));
     }
     if let Some(folder) = input(env, "post-from") {
         let Some(expected) = expected(&decision) else {
-            return Ok(Worked::Ignored("the event is not of a pull request".to_owned()));
+            return Ok(Reacted::Ignored("the event is not of a pull request".to_owned()));
         };
         let folder = PathBuf::from(folder);
         let (reviewed, published) = post_from(&config, &folder, &expected, env, ui).await?;
         let ended = review::run::Ended { reviewed, published: Some(published), folder };
-        return Ok(Worked::Review(Box::new(ended)));
+        return Ok(Reacted::Review(Box::new(ended)));
     }
     let world = World::for_github(&config, &flags.common, env).await?;
-    let kind = match decision {
-        Decision::Run(kind) => kind,
-        found @ Decision::ReviewAt { .. } => match at_head(&world, found).await? {
-            Ok(kind) => kind,
-            Err(why) => return Ok(Worked::Ignored(why)),
-        },
-        Decision::Ignored(why) => return Ok(Worked::Ignored(why)),
-    };
-    let around = run::Surroundings::new(ui, env);
-    let is = Is::of(&kind);
-    let task = Task { kind, limits: config.limits.clone() };
-    Ok(match is {
-        Is::Issue => Worked::Issue(Box::new(run::run_task(&world, config, task, around).await?)),
-        Is::Review => {
-            Worked::Review(Box::new(review::run::review(&world, config, task, around).await?))
-        }
-        Is::Respond => Worked::Respond(respond::respond(&world, config, task, around).await?),
-        Is::Neither => Worked::Ignored("the event names no issue".to_owned()),
-    })
-}
-
-/// Which command does a task.
-enum Is {
-    Issue,
-    Review,
-    Respond,
-    Neither,
-}
-
-impl Is {
-    fn of(kind: &TaskKind) -> Is {
-        match kind {
-            TaskKind::Issue { .. } => Is::Issue,
-            TaskKind::Review { .. } => Is::Review,
-            TaskKind::Respond { .. } => Is::Respond,
-            TaskKind::Exec { .. } | TaskKind::Campaign { .. } => Is::Neither,
-        }
-    }
-}
-
-/// The review of the open pull request of a fork that has the commit of the event as its head, or why
-/// there is none. Nothing that the fork's workflow says about itself is needed for it.
-async fn at_head(
-    world: &World,
-    decision: Decision,
-) -> Result<std::result::Result<TaskKind, String>> {
-    let Decision::ReviewAt { repository, head_sha, trigger } = decision else {
-        return Err(Failure::internal("this event names its pull request"));
-    };
-    let pulls =
-        world.forge()?.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
-    let pull = pulls.iter().find(|pull| pull.is_fork && pull.head_sha == head_sha);
-    Ok(match pull {
-        Some(pull) => Ok(TaskKind::Review {
-            repository,
-            number: pull.number,
-            trigger,
-            head: Some(head_sha),
-            full: false,
-        }),
-        None => Err(format!("no open pull request of a fork has the head `{head_sha}`")),
-    })
+    react::react(&world, config, decision, run::Surroundings::new(ui, env)).await
 }
 
 /// Where a review that was handed over may be posted, by what the event says.
@@ -206,9 +139,9 @@ struct Ended {
 }
 
 impl Ended {
-    fn of(worked: Worked) -> Ended {
+    fn of(worked: Reacted) -> Ended {
         match worked {
-            Worked::Issue(ended) => {
+            Reacted::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());
                 let url = published.map(|published| published.url.as_str());
                 Ended {
@@ -219,7 +152,7 @@ impl Ended {
                     message: outcome.final_message.clone(),
                 }
             }
-            Worked::Review(ended) => {
+            Reacted::Review(ended) => {
                 let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
                 Ended {
                     outputs: outputs::of_review(reviewed, published, &ended.folder),
@@ -229,7 +162,7 @@ impl Ended {
                     message: reviewed.summary.clone(),
                 }
             }
-            Worked::Respond(responded) => {
+            Reacted::Respond(responded) => {
                 let Responded { conclusion, message } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
                 Ended {
@@ -240,7 +173,7 @@ impl Ended {
                     message,
                 }
             }
-            Worked::Ignored(why) => Ended {
+            Reacted::Ignored(why) => Ended {
                 conclusion: Conclusion::NothingToDo,
                 reason: None,
                 outputs: String::new(),

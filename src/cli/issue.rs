@@ -150,7 +150,7 @@ pub async fn start(
     env: &Env,
     ui: Ui,
 ) -> Result<Conclusion> {
-    if env.github_token().is_none() {
+    if !env.has_github() {
         return Err(Failure::forge("no GitHub token").hint(
             "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
              `pull-requests: write`",

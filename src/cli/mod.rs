@@ -86,21 +86,28 @@ impl Command {
         Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets) }
     }
 
-    /// `-vv` turns the log on; `RUST_LOG` does so too.
-    pub fn log_level(&self) -> Option<&'static str> {
-        let verbose = match self {
-            Command::Issue(args) => args.common.verbose,
-            Command::Review(args) => args.common.verbose,
-            Command::Respond(args) => args.common.verbose,
-            Command::Exec(args) => args.common.verbose,
-            Command::Batch(args) => args.common().verbose,
-            Command::Schedule(args) => args.common.verbose,
-            Command::Serve(args) => args.common.verbose,
-            Command::Worker(args) => args.common.verbose,
-            Command::Demo(args) => args.common.verbose,
-            _ => 0,
+    /// `-vv` turns the log on; `RUST_LOG` does so too. What serves has a log whenever it is JSON.
+    pub fn log_level(&self, json: bool) -> Option<&'static str> {
+        let (verbose, serves) = match self {
+            Command::Issue(args) => (args.common.verbose, false),
+            Command::Review(args) => (args.common.verbose, false),
+            Command::Respond(args) => (args.common.verbose, false),
+            Command::Exec(args) => (args.common.verbose, false),
+            Command::Batch(args) => (args.common().verbose, false),
+            Command::Schedule(args) => (args.common.verbose, true),
+            Command::Serve(args) => (args.common.verbose, true),
+            Command::Worker(args) => (args.common.verbose, true),
+            Command::Demo(args) => (args.common.verbose, false),
+            Command::Action(_)
+            | Command::Replay(_)
+            | Command::Tools(_)
+            | Command::ApplyPatch(_)
+            | Command::Doctor(_) => (0, false),
         };
-        (verbose > 1).then_some("patchwright=debug")
+        match verbose {
+            0 | 1 => (json && serves).then_some("patchwright=info"),
+            _ => Some("patchwright=debug"),
+        }
     }
 }
 

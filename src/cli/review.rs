@@ -142,7 +142,7 @@ pub async fn start(
     env: &Env,
     ui: Ui,
 ) -> Result<Ended> {
-    if env.github_token().is_none() {
+    if !env.has_github() {
         return Err(Failure::forge("no GitHub token").hint(
             "set `GITHUB_TOKEN` to a token with `contents: read` and `pull-requests: write`",
         ));

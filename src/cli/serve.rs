@@ -1,18 +1,187 @@
-//! `patchwright serve`.
+//! `patchwright serve`: a server for webhooks of a GitHub App or a repository.
 
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::net::TcpListener;
+
+use crate::batch::fleet::Fleet;
+use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
+use crate::config::file::parse_duration;
 use crate::error::{Failure, Result};
+use crate::forge::github::HookSource;
+use crate::server::{self, Allowed, Options};
+use crate::store::model::{JobKind, Millis};
+
+const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
+const PREVIOUS: &str = "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS";
+const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
+/// The shortest lease that leaves time to renew it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 
 /// Take webhooks, work them off, show what is going on
+///
+/// Listens for webhooks of a GitHub App or a repository at `/webhook`, stores each one before it is
+/// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also works
+/// off campaigns. `/` is a dashboard, `/healthz` says whether all is well, `/metrics` is for Prometheus.
+///
+/// Needs `PATCHWRIGHT_WEBHOOK_SECRET`; `GITHUB_TOKEN`, or `PATCHWRIGHT_APP_ID` with
+/// `PATCHWRIGHT_APP_PRIVATE_KEY` or `PATCHWRIGHT_APP_PRIVATE_KEY_FILE`; and the key of the model's
+/// provider. `DATABASE_URL` names a database that several machines share.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Address and port to listen on
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080"
+    )]
+    pub listen: String,
+
+    /// Only these repositories, such as `acme/*`; repeatable
+    #[arg(
+        long = "repository",
+        env = "PATCHWRIGHT_REPOSITORIES",
+        value_name = "GLOB",
+        value_delimiter = ','
+    )]
+    pub repositories: Vec<String>,
+
+    /// Repository hook whose missed deliveries are asked for; takes a token of an administrator;
+    /// repeatable. An App's own are asked for anyway
+    #[arg(
+        long = "hook",
+        env = "PATCHWRIGHT_HOOKS",
+        value_name = "OWNER/REPO/ID",
+        value_delimiter = ','
+    )]
+    pub hooks: Vec<HookSource>,
+
+    /// How often missed deliveries are asked for
+    #[arg(long, env = "PATCHWRIGHT_CATCH_UP", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    pub catch_up: Duration,
+
+    /// Events that are older set nothing off
+    #[arg(long, env = "PATCHWRIGHT_MAX_AGE", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub max_age: Duration,
+
+    /// The longest that a request may take to arrive
+    #[arg(long, env = "PATCHWRIGHT_REQUEST_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub request_timeout: Duration,
+
+    /// Agent runs at once [default: by cores and memory]
+    #[arg(long, env = "PATCHWRIGHT_ROOM", value_name = "N")]
+    pub room: Option<NonZeroUsize>,
+
+    /// How long a job stays this worker's without a sign of life
+    #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    pub lease: Duration,
+
+    /// How long running jobs may go on after SIGTERM; then they are put back into the queue
+    #[arg(long, env = "PATCHWRIGHT_DRAIN", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub drain: Duration,
+
+    /// Only take webhooks; `patchwright worker` does the work
+    #[arg(long, env = "PATCHWRIGHT_NO_WORKER")]
+    pub no_worker: bool,
+
     #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let _ = (args, env, ui);
-    Err(Failure::internal("not there yet"))
+    if args.lease < SHORTEST_LEASE {
+        return Err(Failure::usage("`--lease` is too short to be renewed")
+            .hint("give at least `2s`; the usual `120s` survives short breaks of the network"));
+    }
+    let secrets = secrets(env)?;
+    let repositories = Allowed::matching(&named(&args.repositories))?;
+    let config = args.common.resolve()?;
+    // What jobs read, whichever way it was said.
+    let max_age = format!("{}s", args.max_age.as_secs());
+    let env = &env.clone().with("PATCHWRIGHT_MAX_AGE", max_age);
+    let listener = listen(&args.listen).await?;
+    let fleet = Fleet::open(config, &args.common, env, ui).await?;
+    let fleet = Fleet { drain_time: args.drain, ..fleet };
+    let mut hooks = args.hooks.clone();
+    if fleet.forge.is_app() {
+        hooks.push(HookSource::App);
+    }
+    let options = Options {
+        secrets,
+        dashboard: env.secret(DASHBOARD),
+        repositories,
+        hooks,
+        catch_up: args.catch_up,
+        max_age: args.max_age,
+        request_timeout: args.request_timeout,
+        worker: (!args.no_worker).then(|| worker_options(&args)),
+    };
+    greet(&args, &options, &listener, ui);
+    let store = fleet.store.clone();
+    server::run(fleet, options, listener).await?;
+    store.close().await;
+    Ok(0)
+}
+
+fn worker_options(args: &Args) -> WorkerOptions {
+    WorkerOptions {
+        kinds: JobKind::ALL.to_vec(),
+        room: args.room.unwrap_or_else(worker::room),
+        lease: Millis::try_from(args.lease.as_millis()).unwrap_or(Millis::MAX),
+        until_idle: false,
+    }
+}
+
+/// The secrets of the hook, the one in use first.
+fn secrets(env: &Env) -> Result<Vec<SecretString>> {
+    let set = |name: &str| env.secret(name).filter(|secret| !secret.expose_secret().is_empty());
+    let current = set(SECRET).ok_or_else(|| {
+        Failure::usage(format!("`{SECRET}` is not set")).hint(format!(
+            "choose a long random secret (`openssl rand -hex 32`), give it to the webhook on GitHub \
+             and set `{SECRET}` to it"
+        ))
+    })?;
+    Ok(std::iter::once(current).chain(set(PREVIOUS)).collect())
+}
+
+/// Words without blank ones.
+fn named(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+}
+
+async fn listen(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|err| {
+        let failure = Failure::usage(format!("cannot listen on `{address}`"));
+        let hint = match err.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                "another program listens there: stop it, or choose another port with `--listen`"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 are for administrators: choose a higher one with `--listen`"
+            }
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address: `0.0.0.0:PORT` stands for all that it has"
+            }
+            _ => "`--listen` takes an address of this machine and a port, such as `0.0.0.0:8080`",
+        };
+        failure.caused_by(err).hint(hint)
+    })
+}
+
+fn greet(args: &Args, options: &Options, listener: &TcpListener, ui: Ui) {
+    let address = listener.local_addr().map_or(args.listen.clone(), |at| at.to_string());
+    ui.say(&format!("listening on http://{address}, webhooks at /webhook"));
+    if options.dashboard.is_none() {
+        ui.say(&format!("pages and metrics are for this machine only; `{DASHBOARD}` opens them"));
+    }
+    match &options.worker {
+        Some(worker) => ui.say(&format!("{} agent runs at once", worker.room)),
+        None => ui.say("no worker here: `patchwright worker` does the work"),
+    }
 }

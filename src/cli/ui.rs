@@ -7,10 +7,13 @@
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::live;
+use crate::clock::Clock;
 use crate::redact::Redactor;
 use crate::report::annotations;
+use crate::telemetry;
 
 /// How much to say on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +94,7 @@ impl Ui {
 
     fn talk(self, text: &str) {
         let text = self.clean(text);
+        let text = if telemetry::is_json() { as_json(&text) } else { text };
         // A closed stderr must not end the run.
         live::above(|| {
             let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -103,4 +107,11 @@ impl Ui {
             let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
         });
     }
+}
+
+/// A line of talk beside a log of JSON lines.
+fn as_json(text: &str) -> String {
+    let at = Clock::default().now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text })
+        .to_string()
 }

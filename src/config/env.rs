@@ -31,6 +31,9 @@ pub const SECRET_NAMES: &[&str] = &[
     "GOOGLE_API_KEY",
     "OPENROUTER_API_KEY",
     "PATCHWRIGHT_WEBHOOK_SECRET",
+    "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS",
+    "PATCHWRIGHT_DASHBOARD_TOKEN",
+    "PATCHWRIGHT_APP_PRIVATE_KEY",
     "PATCHWRIGHT_API_KEY",
     "ACTIONS_RUNTIME_TOKEN",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
@@ -83,6 +86,11 @@ impl Env {
     /// `GITHUB_TOKEN`, or `GH_TOKEN` as the GitHub CLI calls it.
     pub fn github_token(&self) -> Option<SecretString> {
         self.secret("GITHUB_TOKEN").or_else(|| self.secret("GH_TOKEN"))
+    }
+
+    /// There is a token for GitHub, or an App that mints them.
+    pub fn has_github(&self) -> bool {
+        self.github_token().is_some() || self.var("PATCHWRIGHT_APP_ID").is_some()
     }
 
     /// `DATABASE_URL`: where the fleet's state is, when not in a file of the state folder.
@@ -152,6 +160,11 @@ impl Env {
             (None, None) => PathBuf::from("/var/tmp"),
         };
         base.join("patchwright")
+    }
+
+    /// `PATCHWRIGHT_LOG_FORMAT=json`: everything on stderr is one JSON object a line.
+    pub fn logs_json(&self) -> bool {
+        self.var("PATCHWRIGHT_LOG_FORMAT") == Some("json")
     }
 
     /// `PATCHWRIGHT_TIME_SCALE`: what waits between requests and attempts are multiplied by, 0 to 1.

@@ -122,6 +122,59 @@ pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
     }
 }
 
+/// Whether an event of this name can set anything off.
+pub fn is_known(name: &str) -> bool {
+    Kind::of(name).is_some()
+}
+
+/// What every payload says about where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    pub action: Option<String>,
+    /// `owner/name`; hooks of organisations and Apps have events without one.
+    pub repository: Option<RepositoryId>,
+    /// The GitHub App installation that it was sent for.
+    pub installation: Option<u64>,
+    /// Of the issue or pull request that it is about.
+    pub number: Option<u64>,
+}
+
+/// Reads what every payload has.
+///
+/// # Errors
+/// When it is not a JSON object.
+pub fn envelope(json: &[u8]) -> Result<Envelope> {
+    #[derive(Deserialize)]
+    struct Outside {
+        #[serde(default)]
+        action: Option<String>,
+        #[serde(default)]
+        repository: Option<Repository>,
+        #[serde(default)]
+        installation: Option<Numbered>,
+        #[serde(default)]
+        issue: Option<Numbered>,
+        #[serde(default)]
+        pull_request: Option<Numbered>,
+    }
+    #[derive(Deserialize)]
+    struct Numbered {
+        #[serde(default)]
+        id: Option<u64>,
+        #[serde(default)]
+        number: Option<u64>,
+    }
+    let outside: Outside = serde_json::from_slice(json)
+        .map_err(|err| Failure::usage("the payload is not what GitHub sends").caused_by(err))?;
+    let about = outside.issue.or(outside.pull_request);
+    Ok(Envelope {
+        action: outside.action.as_deref().map(short),
+        repository: outside.repository.and_then(|repository| repository.full_name.parse().ok()),
+        installation: outside.installation.and_then(|installation| installation.id),
+        number: about.and_then(|about| about.number),
+    })
+}
+
 /// The events that are read.
 #[derive(Clone, Copy)]
 enum Kind {

@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod plan;
 pub mod progress;
 pub mod publish;
+pub mod react;
 pub mod replay;
 pub mod respond;
 pub mod retention;

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,18 @@ pub(super) async fn one(fleet: Fleet, held: Arc<Held>, given_up: CancellationTok
     if held.job.attempt > 1 {
         sweep(&fleet).await;
     }
+    let began = Instant::now();
     let worked = AssertUnwindSafe(work(&fleet, &held)).catch_unwind().await;
+    tracing::info!(
+        job = held.job.id,
+        kind = held.job.kind.word(),
+        subject = held.job.subject,
+        campaign = held.job.campaign.as_deref().unwrap_or_default(),
+        attempt = held.job.attempt,
+        ended = matches!(worked, Ok(Ok(()))),
+        milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "job"
+    );
     let failure = match worked {
         Ok(Ok(())) => return,
         Ok(Err(failure)) => failure,

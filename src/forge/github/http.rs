@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
+use http::header::{HeaderMap, LOCATION, USER_AGENT};
 use http::{Method, StatusCode};
-use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
@@ -21,6 +20,7 @@ use url::Url;
 use super::gate::Gate;
 use super::limits::{self, Limit, Limiter, WriteTurn};
 use super::refusal;
+use super::token::{Scope, Token};
 use crate::forge::ForgeError;
 
 /// Attempts at a read, or at a write that may be repeated.
@@ -29,8 +29,8 @@ const ATTEMPTS: u32 = 5;
 const LIMIT_WAITS: u32 = 6;
 /// The largest answer that is read.
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
-const API_VERSION: &str = "2022-11-28";
-const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
+pub(super) const API_VERSION: &str = "2022-11-28";
+pub(super) const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
 
 /// The API of one GitHub, and who we are there.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(super) struct Api {
     root: Url,
     /// `https://ghe.example.com/api/graphql`.
     pub(super) graphql: Url,
-    token: SecretString,
+    pub(super) token: Token,
     pub(super) limiter: Arc<Limiter>,
     pub(super) gate: Gate,
 }
@@ -60,6 +60,8 @@ pub(super) struct Call {
     pub(super) need: &'static str,
     /// Only the last so many bytes of the answer are wanted, and a redirect is an answer.
     pub(super) tail: Option<usize>,
+    /// What it is about, which decides about the token; the same on further pages.
+    pub(super) scope: Scope,
 }
 
 impl Call {
@@ -67,7 +69,8 @@ impl Call {
         let thing = thing.into();
         let action = format!("read {thing}");
         let path = path.into();
-        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None }
+        let scope = Scope::of(&path, None);
+        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None, scope }
     }
 
     pub(super) fn write(method: Method, path: impl Into<String>, thing: impl Into<String>) -> Call {
@@ -75,6 +78,7 @@ impl Call {
     }
 
     pub(super) fn json(mut self, body: Value) -> Call {
+        self.scope = Scope::of(&self.path, Some(&body));
         self.body = Some(body);
         self
     }
@@ -110,7 +114,7 @@ pub(super) enum Written {
 }
 
 /// Why there is no answer.
-enum NoAnswer {
+pub(super) enum NoAnswer {
     /// Nothing was sent: a limit that lasts too long, or the gate said no.
     NotSent(ForgeError),
     /// What went wrong on the way.
@@ -128,7 +132,7 @@ impl Api {
         http: reqwest::Client,
         mut root: Url,
         graphql: Url,
-        token: SecretString,
+        token: Token,
         limiter: Limiter,
     ) -> Api {
         let limiter = Arc::new(limiter);
@@ -143,6 +147,11 @@ impl Api {
     /// The same API behind a gate.
     pub(super) fn gated(&self, gate: Gate) -> Api {
         Api { gate, ..self.clone() }
+    }
+
+    /// The same API with another token.
+    pub(super) fn as_other(&self, token: Token) -> Api {
+        Api { token, ..self.clone() }
     }
 
     pub(super) fn host(&self) -> String {
@@ -333,12 +342,18 @@ impl Api {
         }
     }
 
-    async fn exchange(&self, call: &Call, path: &str) -> Result<Reply, String> {
+    /// One request with these headers.
+    pub(super) async fn exchange_as(
+        &self,
+        call: &Call,
+        path: &str,
+        headers: HeaderMap,
+    ) -> Result<Reply, String> {
         let url = self.address(path)?;
         let mut request = self
             .http
             .request(call.method.clone(), url.clone())
-            .headers(self.headers()?)
+            .headers(headers)
             .timeout(self.limiter.pace().timeout);
         if let Some(body) = &call.body {
             request = request.json(body);
@@ -386,26 +401,6 @@ impl Api {
         }
         let status = response.status();
         Ok((status, tail_of(response, most).await?))
-    }
-
-    fn headers(&self) -> Result<HeaderMap, String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        headers.insert("x-github-api-version", HeaderValue::from_static(API_VERSION));
-        let token = self.token.expose_secret();
-        if !token.is_empty() {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| "the token has characters that no token has".to_owned())?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(headers)
-    }
-
-    /// What must not be in any message.
-    fn secrets(&self) -> Vec<&str> {
-        vec![self.token.expose_secret()]
     }
 
     pub(super) fn unavailable(&self, message: impl Into<String>) -> ForgeError {

@@ -7,10 +7,12 @@
 //! which request may be sent twice, whose limit everybody waits for, where a page link may lead.
 
 mod answers;
+mod app;
 mod body;
 mod check_runs;
 mod checks;
 mod comments;
+mod deliveries;
 mod discovery;
 mod drafts;
 mod gate;
@@ -20,6 +22,7 @@ mod http;
 mod issues;
 mod limits;
 mod lookups;
+mod make;
 mod pages;
 mod people;
 mod preflight;
@@ -28,6 +31,7 @@ mod refusal;
 mod review_refusal;
 mod reviews;
 mod threads;
+mod token;
 mod wire;
 mod wire_reviews;
 
@@ -37,10 +41,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use tokio::sync::OnceCell;
 use url::Url;
 
+pub use self::app::Key as AppKey;
+pub use self::deliveries::{HookDelivery, HookSource};
 pub use self::discovery::{Facts, Listed, PullFacts, Wanted};
 pub use self::gate::Gate;
 pub use self::housekeeping::{PullPlace, PullState, Removed};
@@ -53,7 +59,6 @@ use super::{
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
     ReviewPosted, Role, Thread, transfer,
 };
-use crate::git::transport::{Credentials, Remote};
 use crate::git::{Oid, PushOutcome};
 
 const ISSUES_WRITE: &str = "issues: write";
@@ -89,55 +94,7 @@ pub struct GitHubForge {
     api: Api,
     server_url: Url,
     http: reqwest::Client,
-    token: SecretString,
     viewer: Arc<OnceCell<Option<Account>>>,
-}
-
-impl GitHubForge {
-    /// Does not ask GitHub anything yet.
-    ///
-    /// # Errors
-    /// When an address is not `http` or `https`, or has credentials in it.
-    pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
-        for url in [&options.api_url, &options.graphql_url, &options.server_url] {
-            let plain = url.username().is_empty() && url.password().is_none();
-            if !matches!(url.scheme(), "http" | "https") || !plain {
-                return Err(ForgeError::Invalid {
-                    action: "the address of GitHub".to_owned(),
-                    message: "it has to be `http` or `https`, without credentials".to_owned(),
-                });
-            }
-        }
-        let GitHubOptions { api_url, graphql_url, server_url, token, http, pace } = options;
-        let api = Api::new(http.clone(), api_url, graphql_url, token.clone(), Limiter::new(pace));
-        Ok(GitHubForge { api, server_url, http, token, viewer: Arc::default() })
-    }
-
-    /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
-    /// too) passes this gate right before it is sent, and the gate is told about rate limits.
-    #[must_use]
-    pub fn gated(&self, gate: Gate) -> GitHubForge {
-        GitHubForge {
-            api: self.api.gated(gate),
-            server_url: self.server_url.clone(),
-            http: self.http.clone(),
-            token: self.token.clone(),
-            viewer: Arc::clone(&self.viewer),
-        }
-    }
-
-    /// Where git finds it, with our token when there is one.
-    fn remote(&self, repository: &Repository, verb: &str) -> Result<Remote, ForgeError> {
-        let url = format!("{}.git", self.page_of(&repository.id));
-        let token = (!self.token.expose_secret().is_empty()).then(|| self.token.clone());
-        Remote::http(&self.http, &url, token.map(Credentials::token))
-            .map_err(|err| transfer::in_our_words(&url, verb, err))
-    }
-
-    fn page_of(&self, repository: &RepositoryId) -> String {
-        let server = self.server_url.as_str().trim_end_matches('/');
-        format!("{server}/{}/{}", segment(&repository.owner), segment(&repository.name))
-    }
 }
 
 /// A path below `repos/OWNER/NAME`; `rest` is already encoded.
@@ -285,7 +242,18 @@ impl Forge for GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        transfer::fetch(self.remote(repository, "read")?, into, refs, depth).await
+        let token = self.api.token.for_git(&repository.id).await?;
+        let remote = self.remote(repository, "read").await?;
+        match (transfer::fetch(remote, into, refs, depth).await, token) {
+            // A token that has ended meanwhile.
+            (Err(ForgeError::Authentication { .. }), Some(token))
+                if self.api.token.refused(&token, None).await =>
+            {
+                let remote = self.remote(repository, "read").await?;
+                transfer::fetch(remote, into, refs, depth).await
+            }
+            (fetched, _) => fetched,
+        }
     }
 
     async fn push(
@@ -296,7 +264,7 @@ impl Forge for GitHubForge {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        let remote = self.remote(repository, "push to")?;
+        let remote = self.remote(repository, "push to").await?;
         let turn = self.api.admitted().await?;
         let gate = self.api.gate.clone();
         // The wait for a slot is over before the connection is opened; what is asked right before

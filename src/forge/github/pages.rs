@@ -84,6 +84,17 @@ impl Api {
         }
         Ok(found)
     }
+
+    /// One page of a list, and where it goes on.
+    pub(super) async fn page<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+    ) -> Result<(Vec<T>, Option<String>), ForgeError> {
+        let reply = self.read(call).await?;
+        let next = links(&reply.headers).next;
+        let next = next.map(|next| self.below_root(&next)).transpose()?;
+        Ok((self.parse(call, &reply)?, next))
+    }
 }
 
 /// The address of the first page that holds one of the newest `limit` items, when that saves pages.

@@ -11,6 +11,9 @@ impl GitHubForge {
     /// Ourselves, asked once. App and Actions tokens may not ask: `None`.
     pub(super) async fn who_we_are(&self) -> Result<Option<Account>, ForgeError> {
         let ask = async {
+            if let Some(app) = self.app() {
+                return app.account().await.map(Some);
+            }
             let call = Call::get("user", "our own account");
             match self.api.read_json::<User>(&call).await {
                 Ok(user) => Ok(Some(account(Some(user)))),

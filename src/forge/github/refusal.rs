@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::http::{Call, Reply};
 use crate::forge::ForgeError;
+use crate::redact::Redactor;
 
 /// Longest part of an answer that goes into an error message.
 const LONGEST_MESSAGE: usize = 300;
@@ -110,6 +111,8 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }
+    // Tokens that were minted are in no list.
+    let text = Redactor::default().redact(&text);
     let line: String = text
         .chars()
         .map(|c| if c.is_whitespace() { ' ' } else { c })

@@ -1,0 +1,40 @@
+//! Secrets that come up while the program runs, such as tokens that are minted. Every [`Redactor`]
+//! knows them, whenever it was made.
+
+use std::collections::VecDeque;
+use std::sync::{PoisonError, RwLock};
+
+use secrecy::SecretString;
+
+use super::Redactor;
+
+/// The newest are kept: minted tokens end after an hour.
+const MOST: usize = 1024;
+
+static LEARNED: RwLock<Option<Learned>> = RwLock::new(None);
+
+#[derive(Default)]
+struct Learned {
+    secrets: VecDeque<(String, SecretString)>,
+    redactor: Redactor,
+}
+
+/// Makes a secret known to every [`Redactor`] of this process.
+pub fn learn(name: &str, secret: &SecretString) {
+    let mut learned = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
+    let learned = learned.get_or_insert_default();
+    learned.secrets.push_back((name.to_owned(), secret.clone()));
+    if learned.secrets.len() <= MOST {
+        learned.redactor.add(name.to_owned(), secret);
+        return;
+    }
+    // Half at once, so that the table is not made anew for each one.
+    learned.secrets.drain(..MOST / 2);
+    learned.redactor = Redactor::new(learned.secrets.iter().cloned());
+}
+
+/// Asks about these secrets, when there are any.
+pub(super) fn ask<T>(ask: impl FnOnce(&Redactor) -> T) -> Option<T> {
+    let learned = LEARNED.read().unwrap_or_else(PoisonError::into_inner);
+    learned.as_ref().map(|learned| ask(&learned.redactor))
+}

@@ -1,0 +1,146 @@
+//! What a delivery sets off, and what becomes of it when processes end.
+
+use patchwright::forge::Role;
+use serde_json::{Value, json};
+
+use super::{Serving, guid, labeled, labeled_at, served};
+use crate::support::github::GitHub;
+use crate::support::model::call;
+use crate::support::world::{TestWorld, fix, github};
+
+fn world(github: GitHub) -> TestWorld {
+    served(TestWorld::new(github.user("ann", Role::Write), fix()))
+}
+
+#[test]
+fn a_label_ends_in_a_pull_request() {
+    let world = world(github()).set("PATCHWRIGHT_LOG_FORMAT", "json");
+    let server = Serving::start(&world, &["--room", "1"]);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    assert_eq!(server.deliver(&guid(1), "issues", &payload).status, 202);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    let page = server.get("/").body;
+    assert!(page.contains("done: ") && page.contains("/acme/app/pull/9"), "{page}");
+    assert_eq!(server.metric("patchwright_delivery_runs_total{conclusion=\"done\"}"), 1.0);
+    assert!(server.metric("patchwright_delivery_cost_usd_total") > 0.0);
+    let (code, said) = server.stop(15);
+    assert_eq!(code, 0, "{said}");
+    // The log is one object a line, with the ids that a reader looks for.
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = |message: &str| {
+        let found = lines.iter().find(|line| line["message"] == message);
+        found.unwrap_or_else(|| panic!("no `{message}`: {said}"))
+    };
+    assert_eq!(
+        (&line("delivery")["delivery"], &line("delivery")["status"]),
+        (&json!(guid(1)), &json!(202))
+    );
+    let run = line("run");
+    assert_eq!(
+        (&run["repository"], &run["number"], &run["conclusion"]),
+        (&json!("acme/app"), &json!(7), &json!("done"))
+    );
+    assert!(run["milliseconds"].is_u64() && run["cost_usd"].is_f64(), "{run}");
+    assert!(world.runs()[0].ends_with(run["run"].as_str().unwrap()), "{run}");
+    assert_eq!(line("job")["kind"], "delivery");
+    assert!(!said.contains("prints 0"), "{said}");
+}
+
+#[test]
+fn several_events_of_one_act_are_one_run() {
+    let world = world(github());
+    let server = Serving::start(&world, &["--room", "2"]);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    let mut opened = payload.clone();
+    opened["action"] = json!("opened");
+    server.deliver(&guid(1), "issues", &opened);
+    server.deliver(&guid(2), "issues", &payload);
+    server.deliver(&guid(3), "issues", &payload);
+    server.deliver(&guid(4), "issues", &labeled("acme/app", 7, "bug", "ann"));
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    assert_eq!((world.runs().len(), world.model.unused()), (1, 0));
+    assert_eq!(server.metric("patchwright_delivery_runs_total{conclusion=\"ignored\"}"), 1.0);
+}
+
+#[test]
+fn strangers_old_events_and_our_own_acts_set_nothing_off() {
+    let github = github().user("eve", Role::Read);
+    let world = world(github);
+    let server = Serving::start(&world, &["--room", "1"]);
+    let stranger = labeled("acme/app", 7, "patchwright", "eve");
+    assert_eq!(server.deliver(&guid(1), "issues", &stranger).status, 202);
+    let old = labeled_at("acme/app", 7, "patchwright", "ann", "2026-11-17T11:00:00Z");
+    assert_eq!(server.deliver(&guid(2), "issues", &old).status, 202);
+    server.until_idle();
+    let page = server.get("/").body;
+    assert!(page.contains("refused: ") && page.contains("may not start work"), "{page}");
+    assert!(page.contains("ignored: it happened 73 hours ago"), "{page}");
+    let (_, said) = server.stop(15);
+    assert!(world.model.requests().is_empty() && world.github.writes().is_empty(), "{said}");
+}
+
+#[test]
+fn a_worker_elsewhere_does_what_a_server_has_stored() {
+    let world = world(github());
+    let server = Serving::start(&world, &["--no-worker"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    let output = world.run(&["worker", "--until-idle"]).expect(0);
+    assert_eq!(world.github.pulls().len(), 1, "{}", output.text());
+    server.until_idle();
+}
+
+#[test]
+fn what_was_acknowledged_is_done_though_the_process_is_killed() {
+    let world = world(github());
+    let server = Serving::start(&world, &["--no-worker"]);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    assert_eq!(server.deliver(&guid(1), "issues", &payload).status, 202);
+    server.stop(9);
+    // Killed again in the middle of the work.
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 3"})));
+    world.model.replace(turns);
+    let server = Serving::start(&world, &["--room", "1", "--lease", "2s"]);
+    server.until("the model is not asked", || !world.model.requests().is_empty());
+    server.stop(9);
+    world.model.replace(fix());
+    let server = Serving::start(&world, &["--room", "1", "--lease", "2s"]);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    assert_eq!(server.metric("patchwright_jobs{kind=\"delivery\",state=\"done\"}"), 1.0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
+    let world = world(github());
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 2"})));
+    world.model.replace(turns);
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    server.until("the model is not asked", || !world.model.requests().is_empty());
+    let (code, said) = server.stop(15);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(world.github.pulls().len(), 1, "{said}");
+}
+
+#[test]
+fn what_does_not_end_in_time_goes_back_and_is_done_by_the_next() {
+    let world = world(github());
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 5"})));
+    world.model.replace(turns);
+    let server = Serving::start(&world, &["--room", "1", "--drain", "0s"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    server.until("the model is not asked", || !world.model.requests().is_empty());
+    let (code, said) = server.stop(15);
+    assert_eq!((code, world.github.pulls().len()), (0, 0), "{said}");
+    world.model.replace(fix());
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    assert_eq!(server.metric("patchwright_jobs{kind=\"delivery\",state=\"done\"}"), 1.0);
+}
