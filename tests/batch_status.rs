@@ -146,7 +146,7 @@ fn terminal(columns: u16, rows: u16) -> (std::fs::File, Stdio) {
 
 fn slowly(turns: Vec<Turn>) -> Vec<Turn> {
     let mut turns = turns.into_iter();
-    let first = drip(Duration::from_millis(50)).and(turns.next().unwrap());
+    let first = drip(Duration::from_millis(1)).and(turns.next().unwrap());
     std::iter::once(first).chain(turns).collect()
 }
 
