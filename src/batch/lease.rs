@@ -221,7 +221,8 @@ mod tests {
         store.end_job(&held.lease, &JobEnd::Done).await.unwrap();
         held.lost().cancelled().await;
         assert!(held.check().await.is_err());
-        let (_, again) = self::held(&tempfile::tempdir().unwrap()).await;
+        let another = tempfile::tempdir().unwrap();
+        let (_, again) = self::held(&another).await;
         again.store.end_job(&again.lease, &JobEnd::Released).await.unwrap();
         again.store.claim("others", KINDS, LEASE).await.unwrap().unwrap();
         assert!(again.check().await.is_err(), "right before a write");
