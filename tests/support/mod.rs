@@ -11,6 +11,7 @@ pub(crate) mod guest;
 pub(crate) mod history;
 pub(crate) mod leaks;
 pub mod model;
+pub(crate) mod process;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;

@@ -3,8 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "starts the program under test")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-mod process;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,8 +11,6 @@ use serde_json::json;
 
 use crate::support::github::{GitHub, Server};
 use crate::support::model::{ModelServer, Turn, call, custom, say};
-#[allow(unused_imports, reason = "what tests may name")]
-pub(crate) use process::Process;
 
 /// The model's key in these tests. It looks like no real key.
 pub(crate) const KEY: &str = "test-model-key-7d1f03c55ab94e06";

@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Output, TestWorld};
-use crate::support::github::GitHub;
-use crate::support::model::ModelServer;
+use super::github::GitHub;
+use super::model::ModelServer;
+use super::world::{Output, TestWorld};
 
 /// How long anything may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_mins(2);
