@@ -208,6 +208,7 @@ fn fenced(why: &str) -> ForgeError {
     ForgeError::Fenced { message: format!("not written: {why}") }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
 fn unusable(error: StoreError) -> ForgeError {
     ForgeError::Machine { message: error.to_string() }
 }

@@ -57,7 +57,7 @@ pub fn job(fleet: &Fleet, target: &Target) -> NewJob {
 /// What became of it.
 enum End {
     /// There is a pull request of ours.
-    Published { pull: PullRequest, operation: Operation, said: Option<String> },
+    Published { pull: Box<PullRequest>, operation: Operation, said: Option<String> },
     /// There is nothing to publish, and why.
     Settled { state: TargetState, reason: String, pull: Option<(u64, String)> },
     /// Not now; does not count as an attempt.
@@ -303,7 +303,7 @@ impl<'a> Publisher<'a> {
         self.decorate(id, &pull, operation, &mut said).await?;
         self.supersede(&pull).await?;
         let said = (!said.is_empty()).then(|| said.join("; "));
-        Ok(End::Published { pull, operation, said })
+        Ok(End::Published { pull: Box::new(pull), operation, said })
     }
 
     /// Labels and reviewers: nice to have, never worth failing for.
