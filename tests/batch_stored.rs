@@ -186,7 +186,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     let mirrors = names("mirrors/h/acme");
     assert_eq!(mirrors.iter().filter(|name| name.ends_with(".git")).count(), 1, "{mirrors:?}");
     assert_eq!(names("runs"), ["empty", "ended", "unfinished"]);
-    let tight = Kept { bytes: 10, ..kept };
+    let tight = Kept { bytes: 11, ..kept };
     assert_eq!(sweep(state, written + day * 2, tight).unwrap(), 1);
     assert!(names("runs").contains(&"unfinished".to_owned()));
     sweep(state, written + day * 31, kept).unwrap();

@@ -18,7 +18,7 @@ use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{pace, target, window};
+use super::{pace, refresh, target, track, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
 use crate::store::model::{
@@ -97,7 +97,7 @@ pub async fn run(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
-    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0 };
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
     // Only what happens from now on is shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
@@ -109,6 +109,12 @@ pub async fn run(
         worker.end().await?;
         why?
     };
+    if let Some(tracker) = drive.tracker.take() {
+        tracker.abort();
+    }
+    if why != Why::Interrupted && drive.campaign.tracking_issue.is_some() {
+        track(fleet, &drive.id, true).await;
+    }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
@@ -197,6 +203,17 @@ pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()>
     Ok(())
 }
 
+fn is_open(target: &Target) -> bool {
+    matches!(target.state, TargetState::Open | TargetState::Draft)
+}
+
+/// The campaign's issue; trouble with it is no trouble of the campaign.
+async fn track(fleet: &Fleet, id: &str, last: bool) {
+    if let Err(failure) = track::update(fleet, id, last).await {
+        fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
+    }
+}
+
 fn is_being_published(target: &Target) -> bool {
     matches!(target.state, TargetState::Ready | TargetState::Publishing)
 }
@@ -267,6 +284,8 @@ struct Drive<'a> {
     id: String,
     /// The last event that was shown.
     seen: i64,
+    /// Brings the tracking issue up to date beside everything else: its writes wait for their turn.
+    tracker: Option<JoinHandle<()>>,
 }
 
 impl Drive<'_> {
@@ -286,6 +305,7 @@ impl Drive<'_> {
                 return Ok(why);
             }
             watch.wait(self.waiting(&view, &step));
+            self.look_around(&view, &step).await;
             if worker.handle.is_finished() {
                 return Err(Failure::internal("the worker of this command has ended"));
             }
@@ -293,6 +313,19 @@ impl Drive<'_> {
                 () = self.fleet.drain.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
+    /// gate waits for.
+    async fn look_around(&mut self, view: &CampaignView, step: &Stepped) {
+        if matches!(step, Stepped::Waits(_)) && view.targets.iter().any(is_open) {
+            refresh::now_and_then(self.fleet, &self.id).await;
+        }
+        let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_idle && self.campaign.tracking_issue.is_some() {
+            let (fleet, id) = (self.fleet.clone(), self.id.clone());
+            self.tracker = Some(tokio::spawn(async move { track(&fleet, &id, false).await }));
         }
     }
 
@@ -343,9 +376,7 @@ impl Drive<'_> {
     /// Stored changes that wait for people to merge or close others.
     fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
         let most = self.campaign.limits.max_open_pull_requests?;
-        let is_open =
-            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
-        let open = view.targets.iter().filter(is_open).count();
+        let open = view.targets.iter().filter(|target| is_open(target)).count();
         (open >= most as usize).then(|| {
             Why::Waiting(format!(
                 "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \

@@ -41,31 +41,45 @@ pub struct Args {
     pub dry_run: bool,
 
     /// The same, for a part whose database is published from later
-    #[arg(long, help_heading = "Campaign", hide_short_help = true)]
+    #[arg(long, env = "PATCHWRIGHT_HOLD", help_heading = "Campaign", hide_short_help = true)]
     pub hold: bool,
 
     /// Queue the work and leave it to `patchwright worker`
-    #[arg(long, help_heading = "Campaign", conflicts_with = "publish_from")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_DETACH",
+        help_heading = "Campaign",
+        conflicts_with = "publish_from"
+    )]
     pub detach: bool,
 
     /// Agent runs at once, in place of what the campaign says
-    #[arg(long, value_name = "N", help_heading = "Campaign")]
+    #[arg(long, env = "PATCHWRIGHT_CONCURRENCY", value_name = "N", help_heading = "Campaign")]
     pub concurrency: Option<NonZeroUsize>,
 
     /// Only this repository; repeatable
-    #[arg(long, value_name = "OWNER/REPO", help_heading = "Campaign")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_ONLY",
+        value_name = "OWNER/REPO",
+        value_delimiter = ',',
+        help_heading = "Campaign"
+    )]
     pub only: Vec<String>,
 
     /// One of several parts of the repositories, such as `1/8`
-    #[arg(long, value_name = "PART", help_heading = "Campaign")]
+    #[arg(long, env = "PATCHWRIGHT_SHARD", value_name = "PART", help_heading = "Campaign")]
     pub shard: Option<Shard>,
 
     /// Database file, in place of `DATABASE_URL`
-    #[arg(long, value_name = "FILE", help_heading = "Campaign")]
+    #[arg(long, env = "PATCHWRIGHT_DATABASE", value_name = "FILE", help_heading = "Campaign")]
     pub database: Option<PathBuf>,
 
     /// Publish what the database files in this folder have stored, and run nothing
-    #[arg(long, value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_PUBLISH_FROM",
+        value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
     pub publish_from: Option<PathBuf>,
 
     #[command(flatten)]
