@@ -157,7 +157,7 @@ fn slowly(turns: Vec<Turn>) -> Vec<Turn> {
 fn watch(world: &TestWorld, close_early: bool) -> (Output, String) {
     let (master, stderr) = terminal(80, 24);
     let mut command = world.command(&["batch", "run", "sums.yml", "--model", "gpt-5.3-codex"]);
-    command.stderr(stderr);
+    command.stderr(stderr).env("TERM", "xterm-256color");
     let mut child = command.spawn().unwrap();
     drop(command);
     let shown: Arc<Mutex<Vec<u8>>> = Arc::default();

@@ -22,13 +22,13 @@ fn fixed() -> Vec<Turn> {
     vec![custom("apply_patch", PATCH), say("Add instead of subtracting\n\nThe sign was wrong.")]
 }
 
-/// 2026-11-20, half past two in Berlin, unless a test says otherwise.
+/// 2026-11-20, just after two in Berlin, unless a test says otherwise.
 fn world(turns: fn() -> Vec<Turn>) -> TestWorld {
     let github = GitHub::new().organization("acme");
     let github = github.repository("acme/app", FILES).repository("acme/web", FILES);
     let world = TestWorld::with(github, ModelServer::conversations(move |_| turns()));
     world.write("sums.yml", CAMPAIGN);
-    at(world, "2026-11-20T01:30:00Z")
+    at(world, "2026-11-20T01:00:30Z")
 }
 
 fn at(world: TestWorld, now: &str) -> TestWorld {
@@ -114,7 +114,7 @@ fn files_that_cannot_be_scheduled_are_said_at_the_start() {
     "#]]
     .assert_eq(&said(&["sums.yml", "again.yml"]));
     let wrong = said(&["sums.yml", "wrong.yml"]);
-    assert!(wrong.contains("write `0 2 * * 1`"), "{wrong}");
+    assert!(wrong.contains("wrong.yml") && wrong.contains("6 fields"), "{wrong}");
 }
 
 #[test]
@@ -186,16 +186,16 @@ fn a_time_that_comes_while_the_last_run_goes_on_elsewhere_is_skipped() {
     let first = world.process(ONCE);
     first.wait_until(|| !world.model.requests().is_empty());
     // Another machine, a minute later, with the same database.
-    world.write("often.yml", &CAMPAIGN.replace("0 2 * * *", "* * * * *"));
+    world.write("often.yml", &CAMPAIGN.replace("0 2 * * *", "'* * * * *'"));
     let second = ["schedule", "often.yml", "--once", "--model", "gpt-5.3-codex"];
     let mut command = world.command(&second);
-    command.env("PATCHWRIGHT_NOW", "2026-11-20T01:31:00Z");
+    command.env("PATCHWRIGHT_NOW", "2026-11-20T01:01:00Z");
     let skipped = world.process_of(command).end().expect(0);
     let said = "sums: skipped, as its last run still goes on (on another machine)";
     assert!(skipped.stderr.contains(said), "{}", skipped.text());
     first.end().expect(0);
     assert_eq!(pulls(&world), 1);
-    world = at(world, "2026-11-20T01:31:00Z");
+    world = at(world, "2026-11-20T01:01:00Z");
     let again = world.run(&second).expect(0);
     assert!(!again.stderr.contains("starting"), "the minute was used up: {}", again.text());
 }

@@ -16,7 +16,6 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::Held;
-use crate::cli::ui::{Ui, Verbosity};
 use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::{Forge, RepositoryId};
@@ -296,12 +295,7 @@ impl Watched {
                 () = drain.cancelled() => cause.cancel(&token, Cause::Drained),
             }
         });
-        // Many runs talk at once; what each did is in its own folder.
-        let verbosity = match fleet.ui.verbosity {
-            Verbosity::Verbose => Verbosity::Verbose,
-            Verbosity::Normal | Verbosity::Quiet => Verbosity::Quiet,
-        };
-        let ui = Ui { verbosity, json: false, ..fleet.ui };
+        let ui = fleet.ui.among_many();
         let run_url = fleet.env.run_url();
         let around = Surroundings { ui, out: None, run_url, cancel, why, asked: None };
         Watched { around, watcher }

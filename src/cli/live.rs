@@ -137,6 +137,10 @@ fn stand() -> Option<ProgressBar> {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     };
+    // A terminal that cannot move its cursor (`TERM` is unset or `dumb`) gets lines.
+    if bar.is_hidden() {
+        return None;
+    }
     *standing = Some(bar.clone());
     Some(bar)
 }

@@ -46,7 +46,7 @@ pub struct Args {
     pub campaigns: Vec<PathBuf>,
 
     /// Run what is due now, and end
-    #[arg(long)]
+    #[arg(long, env = "PATCHWRIGHT_ONCE")]
     pub once: bool,
 
     /// Make up for a time that was missed, if it is not longer ago; for several, once

@@ -36,6 +36,17 @@ pub struct Ui {
 }
 
 impl Ui {
+    /// For one of many runs that would talk at once: what it does is in its own folder, and only `-v`
+    /// shows it here.
+    #[must_use]
+    pub fn among_many(self) -> Ui {
+        let verbosity = match self.verbosity {
+            Verbosity::Verbose => Verbosity::Verbose,
+            Verbosity::Normal | Verbosity::Quiet => Verbosity::Quiet,
+        };
+        Ui { verbosity, json: false, ..self }
+    }
+
     /// A line of talk.
     pub fn say(self, line: &str) {
         if self.verbosity >= Verbosity::Normal {

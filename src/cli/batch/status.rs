@@ -29,15 +29,15 @@ pub struct Args {
     pub campaign: Option<String>,
 
     /// Write the campaign's page to this file
-    #[arg(long, value_name = "FILE", requires = "campaign")]
+    #[arg(long, env = "PATCHWRIGHT_HTML", value_name = "FILE", requires = "campaign")]
     pub html: Option<PathBuf>,
 
     /// Ask GitHub first which pull requests were merged or closed
-    #[arg(long, requires = "campaign")]
+    #[arg(long, env = "PATCHWRIGHT_REFRESH", requires = "campaign")]
     pub refresh: bool,
 
     /// Database file, in place of `DATABASE_URL`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PATCHWRIGHT_DATABASE", value_name = "FILE")]
     pub database: Option<PathBuf>,
 
     #[command(flatten)]
