@@ -153,7 +153,12 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
     let others = vec![
         (2, vec![say("NEEDS INPUT: which sum?")]),
         (3, vec![say("There is nothing to do here.")]),
-        (4, vec![shell("rm README.md && mkdir -p x && echo 1 > x/y"), say("Remove the readme")]),
+        // The failing check is given back to it, and it insists.
+        (
+            4,
+            vec![vec![shell("rm README.md && echo 1 > x")], vec![say("Remove the readme"); 6]]
+                .concat(),
+        ),
         (
             5,
             vec![

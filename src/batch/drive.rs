@@ -203,6 +203,13 @@ pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()>
     Ok(())
 }
 
+/// Something is queued or under way.
+fn is_busy(view: &CampaignView) -> bool {
+    let is_under_way =
+        |target: &Target| !target.state.is_settled() && target.state != TargetState::Waiting;
+    view.targets.iter().any(is_under_way)
+}
+
 fn is_open(target: &Target) -> bool {
     matches!(target.state, TargetState::Open | TargetState::Draft)
 }
@@ -294,6 +301,8 @@ impl Drive<'_> {
         let scale = self.fleet.env.time_scale();
         let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
         loop {
+            // What a step waits for is only known for good when nothing was going on before it.
+            let was_busy = is_busy(&self.fleet.store.view(&self.id).await?);
             let step = advance(self.fleet, &self.id).await?;
             let events = self.fresh_events().await?;
             let view = self.fleet.store.view(&self.id).await?;
@@ -301,7 +310,7 @@ impl Drive<'_> {
             if self.fleet.drain.is_cancelled() {
                 return Ok(Why::Interrupted);
             }
-            if let Some(why) = self.reason_to_end(&view, &step) {
+            if let Some(why) = self.reason_to_end(&view, &step, was_busy) {
                 return Ok(why);
             }
             watch.wait(self.waiting(&view, &step));
@@ -337,7 +346,7 @@ impl Drive<'_> {
         Ok(events)
     }
 
-    fn reason_to_end(&self, view: &CampaignView, step: &Stepped) -> Option<Why> {
+    fn reason_to_end(&self, view: &CampaignView, step: &Stepped, was_busy: bool) -> Option<Why> {
         let any = |states: &[TargetState]| {
             view.targets.iter().any(|target| states.contains(&target.state))
         };
@@ -364,7 +373,7 @@ impl Drive<'_> {
         }
         match step {
             // A soak ends by itself; a gate on open pull requests does not.
-            Stepped::Waits(why) if !self.soaks() => Some(Why::Waiting(why.clone())),
+            Stepped::Waits(why) if !was_busy && !self.soaks() => Some(Why::Waiting(why.clone())),
             Stepped::Waits(_) | Stepped::Going | Stepped::Paused | Stepped::Done => None,
         }
     }
