@@ -37,6 +37,7 @@ mod events; // webhook payloads as GitHub sends them, what they become and what 
 mod exec; // a prompt on a local repository
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
+mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP

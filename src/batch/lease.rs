@@ -167,3 +167,65 @@ fn span(length: Millis) -> Duration {
 fn millis(time: Duration) -> Millis {
     Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Held;
+    use crate::store::model::{JobEnd, JobKind, NewJob};
+    use crate::store::{Store, file_url};
+
+    const KINDS: &[JobKind] = &[JobKind::Delivery];
+    const LEASE: i64 = 600;
+
+    async fn held(folder: &tempfile::TempDir) -> (Store, Held) {
+        let store = Store::open(&file_url(&folder.path().join("fleet.db"))).await.unwrap();
+        let job = NewJob {
+            kind: JobKind::Delivery,
+            key: "one".to_owned(),
+            campaign: None,
+            subject: "one".to_owned(),
+            lane: None,
+            organization: None,
+            priority: 0,
+            max_attempts: 9,
+            reserve_usd: 0.0,
+            run_at: 0,
+        };
+        assert!(store.enqueue(&job).await.unwrap());
+        let (job, lease) = store.claim("us", KINDS, LEASE).await.unwrap().unwrap();
+        (store.clone(), Held::of(store, job, lease))
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_renewed_while_it_is_held_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, held) = held(&folder).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        assert!(!held.lost().is_cancelled());
+        assert!(held.check().await.unwrap() > 0);
+        assert_eq!(store.claim("others", KINDS, LEASE).await.unwrap(), None);
+        let lost = held.lost();
+        drop(held);
+        while store.claim("others", KINDS, LEASE).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(!lost.is_cancelled(), "nobody was left to notice");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_not_ours_any_more_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, held) = held(&folder).await;
+        store.end_job(&held.lease, &JobEnd::Done).await.unwrap();
+        held.lost().cancelled().await;
+        assert!(held.check().await.is_err());
+        let another = tempfile::tempdir().unwrap();
+        let (_, again) = self::held(&another).await;
+        again.store.end_job(&again.lease, &JobEnd::Released).await.unwrap();
+        again.store.claim("others", KINDS, LEASE).await.unwrap().unwrap();
+        assert!(again.check().await.is_err(), "right before a write");
+        assert!(again.lost().is_cancelled());
+    }
+}

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// The version that this program reads and writes.
+#[expect(clippy::cast_possible_wrap, reason = "a handful")]
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
 impl Store {

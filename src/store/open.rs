@@ -1,5 +1,6 @@
 //! Opening: from an address to a database that is ours and of our version.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,7 +85,8 @@ fn encode(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            // Writing to a text cannot fail.
+            let _ = write!(text, "%{byte:02X}");
         }
         text
     })
