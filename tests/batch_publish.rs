@@ -268,6 +268,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         owner: format!("test:{}", rand::random::<u64>()),
         token: "token".to_owned(),
         sandbox: Arc::default(),
+        drain_time: std::time::Duration::from_secs(1),
         drain: CancellationToken::new(),
         drain_time: std::time::Duration::ZERO,
         common,

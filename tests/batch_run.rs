@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::github::{Fault, GitHub, Kind, fleet_name};
-use crate::support::model::{ModelServer, Turn, custom, say};
+use crate::support::model::{ModelServer, Turn, call, custom, fail, quota, say, unauthorized};
 use crate::support::world::{FILES, Output, PATCH, TestWorld};
 
 const CAMPAIGN: &str = "name: sums
@@ -92,6 +92,13 @@ fn pulls(world: &TestWorld) -> Vec<String> {
     names
 }
 
+/// Everything that was written to GitHub; questions are no writes.
+fn writes(world: &TestWorld) -> Vec<String> {
+    let mut writes = world.github.writes();
+    writes.retain(|write| !write.contains("/graphql"));
+    writes
+}
+
 #[test]
 fn every_repository_gets_one_pull_request_and_a_second_run_asks_and_writes_nothing() {
     let world = world(6, Vec::new());
@@ -100,14 +107,14 @@ fn every_repository_gets_one_pull_request_and_a_second_run_asks_and_writes_nothi
     assert_eq!(pulls(&world).len(), 6, "{:?}", pulls(&world));
     let asked = world.model.requests().len();
     assert_eq!(asked, 12);
-    let writes = world.github.writes().len();
+    let written = writes(&world).len();
     let page = result(&output)["page"].as_str().unwrap().to_owned();
     let page = fs_err::read_to_string(page).unwrap();
     assert!(page.contains("acme/app-006"), "{page}");
     let again = batch(&world, &["run"]).expect(0);
     assert_eq!(states(&again), counted(&[("open", 6)]));
     assert_eq!(world.model.requests().len(), asked);
-    assert_eq!(world.github.writes().len(), writes, "{:?}", &world.github.writes()[writes..]);
+    assert_eq!(writes(&world).len(), written, "{:?}", &writes(&world)[written..]);
 }
 
 #[test]
@@ -115,10 +122,170 @@ fn a_dry_run_stores_changes_and_a_later_run_publishes_them_without_the_model() {
     let world = world(3, Vec::new());
     let output = batch(&world, &["run", "--dry-run"]).expect(0);
     assert_eq!(states(&output), counted(&[("held", 3)]));
-    assert_eq!(world.github.writes(), Vec::<String>::new());
+    assert_eq!(writes(&world), Vec::<String>::new());
     let asked = world.model.requests().len();
     let output = batch(&world, &["run"]).expect(0);
     assert_eq!(states(&output), counted(&[("open", 3)]));
     assert_eq!(world.model.requests().len(), asked);
     assert_eq!(pulls(&world).len(), 3);
+}
+
+/// What became of each repository: its state, and its class of failure.
+fn outcomes(output: &Output) -> BTreeMap<String, String> {
+    let mut outcomes = BTreeMap::new();
+    for line in output.stdout.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let event = &line["event"];
+        if let (Some(name), Some(kind)) = (event["repository"].as_str(), event["kind"].as_str()) {
+            outcomes.insert(name.to_owned(), kind.to_owned());
+        }
+    }
+    outcomes
+}
+
+fn shell(command: &str) -> Turn {
+    call("shell_command", json!({ "command": command }))
+}
+
+#[test]
+fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
+    let broken = || fail(400, "invalid_request", "no such thing");
+    let others = vec![
+        (2, vec![say("NEEDS INPUT: which sum?")]),
+        (3, vec![say("There is nothing to do here.")]),
+        (4, vec![shell("rm README.md && mkdir -p x && echo 1 > x/y"), say("Remove the readme")]),
+        (
+            5,
+            vec![
+                shell("mkdir -p .github/workflows && echo on: > .github/workflows/x.yml"),
+                say("Add a workflow"),
+            ],
+        ),
+        (6, vec![broken()]),
+    ];
+    let git = Fault::once("GET", "/acme/app-007.git/info/refs", Kind::ErrorBefore(403)).times(9);
+    let world = within(repositories(8).fault(git), others);
+    write(&world, &CAMPAIGN.replace("verify: [sh test.sh]", "verify: [test -f README.md]"));
+    let output = batch(&world, &["run"]).expect(20);
+    let seen = outcomes(&output);
+    let status = batch(&world, &["status"]);
+    assert_eq!(
+        states(&output),
+        counted(&[("failed", 5), ("open", 2), ("unchanged", 1)]),
+        "{seen:?}"
+    );
+    for (number, class) in [(2, "agent"), (4, "checks"), (5, "policy"), (6, "model"), (7, "access")]
+    {
+        let line = status.stdout.lines().find(|line| line.contains(&fleet_name(number)));
+        let line = line.unwrap_or_else(|| panic!("{number}: {}", status.text()));
+        assert!(line.contains(class), "{number}: {line}");
+    }
+    assert_eq!(pulls(&world).len(), 2, "{:?}", pulls(&world));
+    // A person looks, and has one class done again; the others stay as they are.
+    let asked = world.model.requests().len();
+    let again = batch(&world, &["retry", "--class", "agent", "--run"]).expect(20);
+    assert_eq!(states(&again), counted(&[("failed", 5), ("open", 2), ("unchanged", 1)]));
+    assert_eq!(world.model.requests().len(), asked + 1);
+    assert!(
+        batch(&world, &["retry", "--class", "budget"]).expect(10).stderr.contains("of this class")
+    );
+}
+
+#[test]
+fn a_wrong_key_or_an_empty_account_stops_the_campaign_once_with_one_line() {
+    for turn in [unauthorized(), quota()] {
+        let all = (1..=4).map(|number| (number, vec![turn.clone()])).collect();
+        let world = world(4, all);
+        let output = batch(&world, &["run", "--concurrency", "1"]).expect(20);
+        assert_eq!(world.model.requests().len(), 1, "{}", output.text());
+        let said = output.stderr.lines().filter(|line| line.contains("the campaign is paused"));
+        assert_eq!(said.count(), 1, "{}", output.text());
+        assert_eq!(states(&output), counted(&[("queued", 4)]));
+        // Put right, it goes on by itself.
+        let right = TestWorld::asking(repositories(1), ModelServer::conversations(|_| fixed()));
+        let again = world.set("OPENAI_BASE_URL", right.model.url());
+        let output = batch(&again, &["run"]).expect(0);
+        assert!(output.stderr.contains("going on; it had stopped"), "{}", output.text());
+        assert_eq!(states(&output), counted(&[("open", 4)]));
+    }
+}
+
+#[test]
+fn no_run_is_begun_that_the_budget_has_no_room_for() {
+    let world = world(3, Vec::new());
+    let budget = |dollars: &str| {
+        format!("{CAMPAIGN}agent:\n  max-cost-usd: 1\nlimits:\n  budget-usd: {dollars}\n")
+    };
+    write(&world, &budget("1"));
+    let output = batch(&world, &["run"]).expect(40);
+    assert_eq!(states(&output), counted(&[("open", 1), ("queued", 2)]), "{}", output.text());
+    assert!(output.stderr.contains("the budget of $1.00 has no room"), "{}", output.text());
+    write(&world, &budget("10"));
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 3)]));
+    assert_eq!(world.model.requests().len(), 6);
+    assert!(result(&output)["cost_usd"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn answers_are_for_the_page_and_nothing_is_written() {
+    let world = world(2, vec![(1, vec![say("Three sums.")]), (2, vec![say("No sums.")])]);
+    let report = CAMPAIGN.replace("publish:\n  labels: [bug]\n", "mode: report\n");
+    write(&world, &report.replace("verify: [sh test.sh]\n", ""));
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("reported", 2)]));
+    let page = fs_err::read_to_string(result(&output)["page"].as_str().unwrap()).unwrap();
+    assert!(page.contains("Three sums.") && page.contains("No sums."), "{page}");
+    assert_eq!(writes(&world), Vec::<String>::new());
+}
+
+#[test]
+fn parts_are_run_apart_and_published_together() {
+    let world = world(5, Vec::new());
+    for part in ["1/2", "2/2"] {
+        let file = format!("parts/{}/shard.db", &part[..1]);
+        fs_err::create_dir_all(world.path(&file).parent().unwrap()).unwrap();
+        let output = batch(&world, &["run", "--hold", "--shard", part, "--database", &file]);
+        assert_eq!(output.code, 0, "{}", output.text());
+    }
+    assert_eq!(writes(&world), Vec::<String>::new());
+    let asked = world.model.requests().len();
+    assert_eq!(asked, 10);
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 5)]));
+    assert_eq!((pulls(&world).len(), world.model.requests().len()), (5, asked));
+    // Once more, as a job that is run again: nothing is left to do.
+    batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!((pulls(&world).len(), world.model.requests().len()), (5, asked));
+}
+
+/// Lines of all journals.
+fn journal_lines(world: &TestWorld) -> usize {
+    let journals = world.runs().into_iter().map(|run| run.join("journal.jsonl"));
+    journals.map(|path| fs_err::read_to_string(path).unwrap_or_default().lines().count()).sum()
+}
+
+#[test]
+fn a_campaign_that_was_killed_anywhere_comes_to_the_same_end() {
+    let args = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--concurrency", "1"];
+    for line in [1, 4, 7, 9, 11, 13, 15, 17, 20, 26] {
+        let world = world(2, Vec::new());
+        let mut child = world.spawn(&args);
+        let began = Instant::now();
+        while journal_lines(&world) < line && child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < PATIENCE, "line {line} was never reached");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        world.wait(child);
+        world.model.settle();
+        // Goes on once the lease of the killed one has run out.
+        let output = batch(&world, &["run"]);
+        assert_eq!(output.code, 0, "killed after {line}: {}", output.text());
+        assert_eq!(states(&output), counted(&[("open", 2)]), "killed after {line}");
+        assert_eq!(pulls(&world).len(), 2, "killed after {line}");
+        let asked = world.model.requests().len();
+        assert!(asked <= 5, "killed after {line}: asked {asked} times");
+        assert_eq!(world.runs().len(), 2, "killed after {line}");
+    }
 }

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use chrono::{DateTime, NaiveDate, Utc};
+use expect_test::expect;
 use patchwright::forge::github::{Facts, GitHubForge, GitHubOptions, Pace, Wanted};
 use patchwright::forge::{ForgeError, RepositoryId, Role};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::forge::{client, connect};
 
 use crate::support::github::{Fault, GitHub, Kind, Server, fleet_name};
+use crate::support::world::{Output, TestWorld};
 
 const OURS: &str = "Done.\n\n<!-- patchwright:pull-request run=r1 v=1 -->";
 const BRANCH: &str = "patchwright/x";
@@ -334,4 +336,137 @@ async fn a_search_with_more_results_than_github_gives_is_asked_in_parts() {
     assert_eq!(found.repositories.len(), 1000);
     assert!(found.notes[0].contains("1500 results more"), "{:?}", found.notes);
     assert_eq!(all.queries.lock().unwrap().len(), 10);
+}
+
+/// A world with a campaign file.
+fn world(github: GitHub, campaign: &str) -> TestWorld {
+    let world = TestWorld::new(github, []);
+    fs_err::write(world.path("c.yml"), campaign).unwrap();
+    world
+}
+
+fn plan(world: &TestWorld, flags: &[&str]) -> Output {
+    let file = world.path("c.yml").display().to_string();
+    let mut args = vec!["batch", "plan", file.as_str()];
+    args.extend(flags);
+    world.run(&args)
+}
+
+/// Commits are as long as a line shows them.
+fn without_commits(text: &str) -> String {
+    let is_commit = |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_hexdigit());
+    let line = |line: &str| {
+        let words = line.split(' ').map(|word| if is_commit(word) { "COMMIT" } else { word });
+        words.collect::<Vec<_>>().join(" ") + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_plan_says_what_is_done_where_and_why_not() {
+    let github = many().at("acme/plain").fork("acme/forked");
+    let world = world(
+        github,
+        r#"
+name: x
+select:
+  organizations: [acme, nobody]
+  repositories: [acme/then, acme/gone]
+  exclude: ["acme/our*"]
+task:
+  prompt: Fix it.
+agent:
+  max-cost-usd: 2
+waves:
+  - size: 1
+  - size: all
+limits:
+  budget-usd: 5
+"#,
+    );
+    let output = plan(&world, &[]);
+    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&output.text())));
+    assert!(world.github.writes().iter().all(|write| write.contains("graphql")), "reads only");
+    assert_eq!(world.model.requests().len(), 0);
+    let lines = plan(&world, &["--json", "--quiet"]);
+    let last: Value = serde_json::from_str(lines.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "plan");
+    let work = last["estimate"]["targets"].as_u64().unwrap();
+    assert_eq!((work, last["estimate"]["most_usd"].as_f64()), (4, Some(5.0)));
+    let plans = |word: &str| lines.stdout.matches(&format!("\"plan\":\"{word}\"")).count();
+    assert_eq!((plans("work"), plans("finished")), (4, 0));
+    for line in lines.stdout.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(line["type"] == "plan" || line["repository"].as_str().is_some(), "{line}");
+    }
+}
+
+#[test]
+fn pull_requests_of_the_branch_say_what_was_done_already() {
+    let one = |name: &str, github: GitHub| github.repository(name, &[("a", "a")]);
+    let mut github = one("acme/open", GitHub::new()).pull(1, "t", BRANCH, &[("b", "b")]).body(OURS);
+    github = one("acme/merged", github).pull(1, "t", BRANCH, &[("b", "b")]).body(OURS).merged();
+    github = one("acme/rejected", github).pull(1, "t", BRANCH, &[("b", "b")]).body(OURS).closed();
+    github = one("acme/person", github).pull(1, "t", BRANCH, &[("b", "b")]).body("Mine.");
+    github = one("acme/once", github).pull(1, "t", BRANCH, &[("b", "b")]).body("Mine.").closed();
+    let campaign = "name: x\nselect: {organizations: [acme]}\ntask: {prompt: Fix it.}\n";
+    let world = world(github, campaign);
+    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+    // Again when the base has moved, which it has not for the open one.
+    let moved = format!("{campaign}repeat: when-moved\n");
+    fs_err::write(world.path("c.yml"), moved).unwrap();
+    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+}
+
+#[test]
+fn reviews_are_planned_for_each_open_pull_request() {
+    let github = GitHub::new()
+        .repository("acme/quiet", &[("a", "a")])
+        .repository("acme/app", &[("a", "a")])
+        .pull(1, "one", "one", &[("b", "b")])
+        .pull(2, "two", "two", &[("c", "c")])
+        .draft()
+        .pull(3, "three", "three", &[("d", "d")])
+        .closed();
+    let world = world(github, "name: x\nselect: {organizations: [acme]}\nmode: review\n");
+    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+}
+
+#[test]
+fn a_matrix_has_the_shards_that_have_work() {
+    let campaign = "name: x\nselect: {organizations: [acme]}\ntask: {prompt: Fix it.}\n";
+    let fleet = world(GitHub::new().repositories(40, |_| [("a", "a")]), campaign);
+    let output = plan(&fleet, &["--matrix", "--shards", "4"]).expect(0);
+    let all = r#"{"include":[{"shard":"1/4"},{"shard":"2/4"},{"shard":"3/4"},{"shard":"4/4"}]}"#;
+    assert_eq!(output.stdout.trim_end(), all);
+    let few: Value =
+        serde_json::from_str(&plan(&fleet, &["--matrix", "--shards", "256"]).stdout).unwrap();
+    assert!((20..=40).contains(&few["include"].as_array().unwrap().len()), "{few}");
+    plan(&fleet, &["--matrix", "--shards", "257"]).expect(2);
+    plan(&fleet, &["--matrix", "--shards", "0"]).expect(2);
+
+    let empty = world(GitHub::new().repository("acme/empty", &[]), campaign);
+    let output = plan(&empty, &["--matrix"]).expect(10);
+    assert_eq!(output.stdout.trim_end(), r#"{"include":[]}"#);
+}
+
+#[test]
+fn nothing_selected_is_said_clearly() {
+    let github = GitHub::new().organization("acme").repository("other/app", &[("a", "a")]);
+    let world = world(
+        github,
+        "name: x\nselect: {organizations: [acme], topics: [cli]}\ntask: {prompt: Fix it.}\n",
+    );
+    let output = plan(&world, &["--matrix"]);
+    assert_eq!(output.stdout.trim_end(), r#"{"include":[]}"#);
+    expect![[r#""#]].assert_eq(&plan(&world, &[]).text());
+    fs_err::write(
+        world.path("c.yml"),
+        "name: x\nselect: {search: \"org:nobody\"}\ntask: {prompt: Fix it.}\n",
+    )
+    .unwrap();
+    expect![[r#""#]].assert_eq(&plan(&world, &[]).text());
+    fs_err::write(world.path("c.yml"), "name: x\nselekt: {}\n").unwrap();
+    let output = plan(&world, &[]).expect(2);
+    assert!(output.stderr.contains("did you mean `select`?"), "{}", output.stderr);
 }

@@ -2,12 +2,15 @@
 #![allow(clippy::too_many_lines, reason = "snapshots, as expect-test writes them")]
 #![allow(clippy::format_collect, reason = "brevity")]
 
+mod apps;
 mod checks;
 mod events;
 mod fleet;
 mod graphql;
+mod hooks;
 mod housekeeping;
 mod pace;
+mod process;
 mod reviews;
 mod search;
 mod troubles;

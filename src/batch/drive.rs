@@ -18,16 +18,19 @@ use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{target, window};
+use super::{pace, refresh, target, track, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
-use crate::store::Store;
+use crate::store::{Store, StoreResult};
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
 
-/// How long a lease of the worker in this process lasts, in milliseconds.
-pub const LEASE: Millis = 120_000;
+/// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is free
+/// after that.
+const LEASE: Millis = 120_000;
+/// The shortest lease, when waits are scaled down for tests: a busy machine must be able to renew it.
+const SHORTEST_LEASE: Millis = 4_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the worker gets to put its runs back when the command is interrupted.
@@ -94,7 +97,7 @@ pub async fn run(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
-    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0 };
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
     // Only what happens from now on is shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
@@ -106,6 +109,12 @@ pub async fn run(
         worker.end().await?;
         why?
     };
+    if let Some(tracker) = drive.tracker.take() {
+        tracker.abort();
+    }
+    if why != Why::Interrupted && drive.campaign.tracking_issue.is_some() {
+        track(fleet, &drive.id, true).await;
+    }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
@@ -160,7 +169,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
         if let Some(why) = short_of_money(fleet, &campaign, &view) {
             // What was paid for is published first.
             if !view.targets.iter().any(is_being_published) {
-                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                pause(fleet, id, &why).await?;
                 return Ok(Stepped::Paused);
             }
             return Ok(Stepped::Waits(why));
@@ -173,8 +182,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
             }
             Step::Wait(why) => return Ok(Stepped::Waits(why)),
             Step::Pause(why) => {
-                let why = fleet.redactor.redact(&why);
-                store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await?;
+                pause(fleet, id, &why).await?;
                 return Ok(Stepped::Paused);
             }
             Step::Done => {
@@ -184,6 +192,26 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
         }
     }
     Ok(going)
+}
+
+/// Stops a campaign, and says so once, whoever sees the reason first.
+pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
+    let why = fleet.redactor.redact(why);
+    if fleet.store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await? {
+        fleet.ui.failure(&format!("the campaign is paused: {why}"));
+    }
+    Ok(())
+}
+
+fn is_open(target: &Target) -> bool {
+    matches!(target.state, TargetState::Open | TargetState::Draft)
+}
+
+/// The campaign's issue; trouble with it is no trouble of the campaign.
+async fn track(fleet: &Fleet, id: &str, last: bool) {
+    if let Err(failure) = track::update(fleet, id, last).await {
+        fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
+    }
 }
 
 fn is_being_published(target: &Target) -> bool {
@@ -232,7 +260,8 @@ impl Worker {
         let wished = options.concurrency.map(NonZeroUsize::get);
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
-        let options = WorkerOptions { kinds, room, lease: LEASE, until_idle: false };
+        let lease = pace::scaled_wait(&fleet, LEASE).max(SHORTEST_LEASE);
+        let options = WorkerOptions { kinds, room, lease, until_idle: false };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }
     }
@@ -255,6 +284,8 @@ struct Drive<'a> {
     id: String,
     /// The last event that was shown.
     seen: i64,
+    /// Brings the tracking issue up to date beside everything else: its writes wait for their turn.
+    tracker: Option<JoinHandle<()>>,
 }
 
 impl Drive<'_> {
@@ -274,6 +305,7 @@ impl Drive<'_> {
                 return Ok(why);
             }
             watch.wait(self.waiting(&view, &step));
+            self.look_around(&view, &step).await;
             if worker.handle.is_finished() {
                 return Err(Failure::internal("the worker of this command has ended"));
             }
@@ -281,6 +313,19 @@ impl Drive<'_> {
                 () = self.fleet.drain.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
+    /// gate waits for.
+    async fn look_around(&mut self, view: &CampaignView, step: &Stepped) {
+        if matches!(step, Stepped::Waits(_)) && view.targets.iter().any(is_open) {
+            refresh::now_and_then(self.fleet, &self.id).await;
+        }
+        let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_idle && self.campaign.tracking_issue.is_some() {
+            let (fleet, id) = (self.fleet.clone(), self.id.clone());
+            self.tracker = Some(tokio::spawn(async move { track(&fleet, &id, false).await }));
         }
     }
 
@@ -331,9 +376,7 @@ impl Drive<'_> {
     /// Stored changes that wait for people to merge or close others.
     fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
         let most = self.campaign.limits.max_open_pull_requests?;
-        let is_open =
-            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
-        let open = view.targets.iter().filter(is_open).count();
+        let open = view.targets.iter().filter(|target| is_open(target)).count();
         (open >= most as usize).then(|| {
             Why::Waiting(format!(
                 "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \

@@ -21,9 +21,7 @@ use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::{Forge, RepositoryId};
 use crate::store::StoreError;
-use crate::store::model::{
-    CampaignState, ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState,
-};
+use crate::store::model::{ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState};
 use crate::task::campaign::{self, Fate, Trouble};
 use crate::task::retention;
 use crate::task::review;
@@ -240,13 +238,9 @@ impl Work<'_> {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
         }
         if let Some(why) = pause {
-            let why = self.fleet.redactor.redact(&why);
             // Only while the job is ours: one that was taken over stops nobody.
             store.remaining(lease).await?;
-            let campaign = &self.target.campaign;
-            if store.set_campaign_state(campaign, CampaignState::Paused, Some(&why)).await? {
-                self.fleet.ui.failure(&format!("the campaign is paused: {why}"));
-            }
+            drive::pause(self.fleet, &self.target.campaign, &why).await?;
         }
         let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
         let pull_request = self.target.pull_request;

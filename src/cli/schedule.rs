@@ -273,7 +273,7 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
         return Ok(());
     }
     if entry.run.is_some() || elsewhere {
-        let place = if elsewhere { " on another machine" } else { "" };
+        let place = if elsewhere { " (on another machine)" } else { "" };
         ui.say(&format!("{}: skipped, as its last run still goes on{place}", entry.name));
         return Ok(());
     }

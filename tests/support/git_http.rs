@@ -111,6 +111,11 @@ impl GitState {
         self.tokens.lock().unwrap().insert(token.to_owned(), access);
     }
 
+    /// The token is worth nothing any more.
+    pub(crate) fn forbid(&self, token: &str) {
+        self.tokens.lock().unwrap().remove(token);
+    }
+
     /// Whether a token that may write may do so in this repository.
     pub(crate) fn allow_in(&self, token: &str, repository: &str, writes: bool) {
         let place = (token.to_owned(), repository.to_owned());

@@ -108,6 +108,7 @@ impl TestWorld {
             ("PATCHWRIGHT_TIME_SCALE", "0.01".to_owned()),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        github.set_clock("2026-11-20T12:00:00Z".parse().ok());
         TestWorld { folder, github, model, env }
     }
 
@@ -117,11 +118,18 @@ impl TestWorld {
     }
 
     pub(crate) fn set(mut self, name: &str, value: impl Into<String>) -> TestWorld {
-        self.env.insert(name.to_owned(), value.into());
+        let value = value.into();
+        if name == "PATCHWRIGHT_NOW" {
+            self.github.set_clock(value.parse().ok());
+        }
+        self.env.insert(name.to_owned(), value);
         self
     }
 
     pub(crate) fn unset(mut self, name: &str) -> TestWorld {
+        if name == "PATCHWRIGHT_NOW" {
+            self.github.set_clock(None);
+        }
         self.env.remove(name);
         self
     }
@@ -169,7 +177,7 @@ impl TestWorld {
         self.output(output.status, stdout, String::from_utf8(output.stderr).unwrap())
     }
 
-    pub(super) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
+    pub(crate) fn output(&self, status: ExitStatus, stdout: String, stderr: String) -> Output {
         use std::os::unix::process::ExitStatusExt;
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         Output { code, stdout, stderr, names: self.names() }

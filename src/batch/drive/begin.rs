@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use super::{Options, Watch, campaign_of};
+use super::{Options, Watch, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, Planned};
-use crate::batch::{publish, target};
+use crate::batch::{publish, refresh, target};
 use crate::error::{Failure, Result};
 use crate::store::StoreError;
 use crate::store::model::{
@@ -54,6 +54,7 @@ pub(super) async fn begin(
         return Err(Failure::usage("a review is posted as it is made, so it cannot be held back")
             .hint("`patchwright review OWNER/REPO#N --dry-run` shows one"));
     }
+    look_at_pulls(fleet, &campaign).await;
     let planned = if options.publish_only {
         None
     } else {
@@ -89,6 +90,17 @@ pub(super) async fn begin(
     }
     heal(fleet, &campaign, &row.id).await?;
     Ok((campaign, row))
+}
+
+/// What became of the pull requests of an earlier run decides about gates and about what is finished.
+async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
+    let id = campaign.id();
+    let Ok(view) = fleet.store.view(&id).await else { return };
+    if view.targets.iter().any(is_open)
+        && let Err(failure) = refresh::refresh(fleet, &id).await
+    {
+        fleet.ui.say(&format!("the open pull requests could not be looked at: {}", failure.message));
+    }
 }
 
 /// The targets that are to be there: those of the part and the repositories that were asked for, without

@@ -13,6 +13,7 @@ use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::error::Result;
+use crate::store;
 
 /// Work on many repositories by a campaign file
 #[derive(Debug, clap::Args)]
@@ -51,7 +52,7 @@ pub(super) async fn fleet(
     ui: Ui,
 ) -> Result<Fleet> {
     let env = match database {
-        Some(file) => env.clone().with("DATABASE_URL", format!("sqlite:{}", file.display())),
+        Some(file) => env.clone().with("DATABASE_URL", store::file_url(file)),
         None => env.clone(),
     };
     Fleet::open(common.resolve()?, common, &env, ui).await

@@ -22,15 +22,21 @@ pub struct Args {
     /// Only those that failed for this reason: `access`, `clone`, `sandbox`, `model`, `budget`, `policy`,
     /// `checks`, `agent`, `publish`, `forge`, `conflict`, `configuration`, `machine`, `lost` or
     /// `internal`; repeatable
-    #[arg(long = "class", value_name = "CLASS", value_parser = class)]
+    #[arg(
+        long = "class",
+        env = "PATCHWRIGHT_CLASSES",
+        value_name = "CLASS",
+        value_delimiter = ',',
+        value_parser = class
+    )]
     pub classes: Vec<ErrorClass>,
 
     /// Work them off at once, as `patchwright batch run` would
-    #[arg(long)]
+    #[arg(long, env = "PATCHWRIGHT_RETRY_RUN")]
     pub run: bool,
 
     /// Database file, in place of `DATABASE_URL`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PATCHWRIGHT_DATABASE", value_name = "FILE")]
     pub database: Option<PathBuf>,
 
     #[command(flatten)]

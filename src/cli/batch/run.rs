@@ -15,8 +15,8 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::report;
 use crate::report::campaign::Waiting;
-use crate::store::Store;
 use crate::store::model::{CampaignView, Event, TargetState};
+use crate::store::{self, Store};
 use crate::task::folder::write_atomically;
 use crate::task::signals;
 
@@ -41,31 +41,50 @@ pub struct Args {
     pub dry_run: bool,
 
     /// The same, for a part whose database is published from later
-    #[arg(long, help_heading = "Campaign", hide_short_help = true)]
+    #[arg(long, env = "PATCHWRIGHT_HOLD", help_heading = "Campaign", hide_short_help = true)]
     pub hold: bool,
 
     /// Queue the work and leave it to `patchwright worker`
-    #[arg(long, help_heading = "Campaign", conflicts_with = "publish_from")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_DETACH",
+        help_heading = "Campaign",
+        conflicts_with = "publish_from"
+    )]
     pub detach: bool,
 
     /// Agent runs at once, in place of what the campaign says
-    #[arg(long, value_name = "N", help_heading = "Campaign")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_CONCURRENCY",
+        value_name = "N",
+        help_heading = "Campaign"
+    )]
     pub concurrency: Option<NonZeroUsize>,
 
     /// Only this repository; repeatable
-    #[arg(long, value_name = "OWNER/REPO", help_heading = "Campaign")]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_ONLY",
+        value_name = "OWNER/REPO",
+        value_delimiter = ',',
+        help_heading = "Campaign"
+    )]
     pub only: Vec<String>,
 
     /// One of several parts of the repositories, such as `1/8`
-    #[arg(long, value_name = "PART", help_heading = "Campaign")]
+    #[arg(long, env = "PATCHWRIGHT_SHARD", value_name = "PART", help_heading = "Campaign")]
     pub shard: Option<Shard>,
 
     /// Database file, in place of `DATABASE_URL`
-    #[arg(long, value_name = "FILE", help_heading = "Campaign")]
+    #[arg(long, env = "PATCHWRIGHT_DATABASE", value_name = "FILE", help_heading = "Campaign")]
     pub database: Option<PathBuf>,
 
     /// Publish what the database files in this folder have stored, and run nothing
-    #[arg(long, value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_PUBLISH_FROM",
+        value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
     pub publish_from: Option<PathBuf>,
 
     #[command(flatten)]
@@ -130,7 +149,7 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
         .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
     }
     for file in files {
-        let other = Store::open(&format!("sqlite:{}", file.display())).await?;
+        let other = Store::open(&store::file_url(&file)).await?;
         let count = fleet.store.import(&other).await?;
         fleet.ui.say(&format!("{count} repositories from `{}`", file.display()));
     }
@@ -211,7 +230,10 @@ fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
             let hint = "`patchwright batch retry` queues them again, all or by class";
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
-        Why::Paused(why) => (partial, Some(format!("the campaign has stopped: {why}"))),
+        Why::Paused(why) => {
+            let hint = "once that is put right, run the same command again";
+            (partial, Some(format!("the campaign has stopped: {why}\nhint: {hint}")))
+        }
         Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
         Why::Waiting(why) => (partial, Some(why.clone())),
         Why::Detached => {

@@ -12,8 +12,8 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::redact::Redactor;
 use crate::report::campaign as report;
-use crate::store::Store;
 use crate::store::model::{CampaignRow, CampaignState, CampaignView, TargetState};
+use crate::store::{self, Store};
 use crate::world;
 
 /// Say where each repository of a campaign stands
@@ -108,20 +108,21 @@ async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// The database, when there is one: asking does not make one.
 async fn existing(args: &Args, env: &Env) -> Result<Store> {
-    let file = match (&args.database, env.var("DATABASE_URL").filter(|url| !url.is_empty())) {
+    let file = match (&args.database, env.database_url()) {
         (Some(file), _) => file.clone(),
-        (None, Some(url)) => {
-            match url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) {
-                Some(path) => PathBuf::from(path.split('?').next().unwrap_or_default()),
-                None => return Ok(Store::open(url).await?),
+        (None, Some(url)) => match url.strip_prefix("sqlite:") {
+            Some(path) => {
+                let path = path.strip_prefix("//").unwrap_or(path);
+                PathBuf::from(path.split('?').next().unwrap_or_default())
             }
-        }
+            None => return Ok(Store::open(url).await?),
+        },
         (None, None) => world::state_dir(&args.common, env)?.join("fleet.db"),
     };
     if !file.exists() {
         return Err(unknown(format!("there is no database at `{}`", file.display())));
     }
-    Ok(Store::open(&format!("sqlite:{}", file.display())).await?)
+    Ok(Store::open(&store::file_url(&file)).await?)
 }
 
 /// A campaign as the command line names it.

@@ -42,6 +42,11 @@ impl GitHub {
             git: GitState::new(git_root.path()),
             git_root,
             limits: Limits::default(),
+            app: None,
+            clock: None,
+            sites: Vec::new(),
+            deliveries: Vec::new(),
+            outbox: Vec::new(),
             logs_address: None,
             logs_read: Vec::new(),
         };

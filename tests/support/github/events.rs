@@ -46,7 +46,17 @@ impl Event {
 
 /// A payload with what all have.
 fn payload(world: &World, base: &Base, schema: &str, sender: &str, fields: Value) -> Value {
-    let repository = &world.repositories[0];
+    payload_of(world, base, &world.repositories[0], schema, sender, fields)
+}
+
+fn payload_of(
+    world: &World,
+    base: &Base,
+    repository: &Repository,
+    schema: &str,
+    sender: &str,
+    fields: Value,
+) -> Value {
     let mut value = fields;
     value["repository"] = shape::repository(world, base, repository, "full-repository");
     value["sender"] = shape::user(world, Some(sender));
@@ -116,6 +126,29 @@ impl Server {
             payload(world, base, "pull-request-synchronize", sender, fields)
         });
         Event { name: "pull_request", payload }
+    }
+
+    /// `issues` `opened` or `labeled` in any repository. When an issue is opened with a label, both come.
+    pub(crate) fn issue_event(
+        &self,
+        repository: &str,
+        number: u64,
+        label: Option<&str>,
+        sender: &str,
+    ) -> Event {
+        let payload = self.told(sender, |world, base| {
+            let place = world.place(repository).expect("a repository");
+            let repository = &world.repositories[place];
+            let issue = shape::issue(world, base, repository, &repository.issues[&number]);
+            let mut fields = json!({"action": "opened", "issue": issue});
+            if let Some(label) = label {
+                fields["action"] = json!("labeled");
+                fields["label"] = shape::label(label);
+            }
+            let schema = if label.is_some() { "issues-labeled" } else { "issues-opened" };
+            payload_of(world, base, repository, schema, sender, fields)
+        });
+        Event { name: "issues", payload }
     }
 
     /// `issue_comment` `created`, on an issue or a pull request, by the comment's author.

@@ -18,6 +18,7 @@
 #![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
 #![allow(clippy::too_many_arguments, clippy::unnecessary_wraps, reason = "brevity in a test world")]
 
+mod app;
 mod builder;
 mod builder_fleet;
 mod builder_pulls;
@@ -26,6 +27,7 @@ mod diff;
 mod events;
 mod fault;
 mod git;
+mod hooks;
 mod of;
 mod openapi;
 mod pace;
@@ -56,7 +58,8 @@ pub(crate) use {
 };
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use {
+    hooks::{Delivery, Hook, Sent, Signing, signature},
     of::Of,
-    pace::{Ceiling, Report as PaceReport},
+    pace::{Ceiling, Pace, Report as PaceReport},
     troubles::Trouble,
 };

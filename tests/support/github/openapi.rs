@@ -301,6 +301,11 @@ fn null_after_all(doc: &mut Value) {
         .iter()
         .flat_map(|schema| lines.map(|field| format!("{schema}/properties/{field}")))
         .collect();
+    // The account of an installation is a user or an enterprise; in the list it would be both.
+    let listed = "/paths/~1app~1installations/get/responses/200/content/application~1json/schema";
+    if let Some(schema) = doc.pointer_mut(&format!("{listed}/items")) {
+        *schema = json!({"$ref": "#/components/schemas/installation"});
+    }
     for schema in ["pull-request", "pull-request-simple"] {
         places.push(format!("{schema}/properties/head/properties/repo"));
     }

@@ -7,11 +7,13 @@ use super::server::message;
 use super::shape::{self, Base};
 use super::world::{Issue, Reaction, Repository, Token, TokenKind, World};
 
+mod apps;
 mod checks;
 mod comments;
 mod commits;
 mod contents;
 mod graphql;
+mod hooks;
 mod issues;
 mod lists;
 mod pulls;
@@ -234,6 +236,12 @@ pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
         ("GET", ["rate_limit"]) => {
             Answer::new(200, shape::made_of("rate-limit-overview", json!({})))
         }
+        (_, ["app", ..])
+        | ("DELETE", ["installation", "token"])
+        | ("GET", ["orgs" | "users", _, "installation"] | ["repos", _, _, "installation"]) => {
+            let answer = apps::answer(world, request, &parts);
+            answer.unwrap_or_else(|| Answer::problem(404, "Not Found"))
+        }
         ("GET", ["orgs" | "users" | "user" | "installation", ..]) => {
             let answer = lists::answer(world, request, &parts);
             answer.unwrap_or_else(|| Answer::problem(404, "Not Found"))
@@ -318,6 +326,7 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         ["check-runs" | "statuses" | "actions", ..] | ["commits", _, "check-runs" | "status"] => {
             own(checks::answer(world, request, place, rest))
         }
+        ["hooks", rest @ ..] => own(hooks::answer(world, request, Some(place), rest)),
         ["commits" | "compare", ..] => own(commits::answer(world, request, place, rest)),
         _ => own(repositories::answer(world, request, place, rest)),
     }

@@ -15,6 +15,7 @@ use sha1::{Digest, Sha1};
 
 use super::builder::TOKEN;
 use super::fault::{Fault, Kind};
+use super::hooks;
 use super::openapi::{description, pairs};
 use super::routes::{self, Answer, Request};
 use super::shape::Base;
@@ -130,6 +131,7 @@ async fn follow_branches(
     if request.method() == "POST" && request.uri().path().ends_with("/git-receive-pack") {
         lock(&world).pace.pushed();
     }
+    lock(&world).drop_ended_tokens();
     lock(&world).sync_pulls();
     let answer = next.run(request).await;
     lock(&world).sync_pulls();
@@ -156,9 +158,10 @@ async fn serve_log(State(world): State<Shared>, request: HttpRequest) -> Respons
 }
 
 async fn serve(
-    State((world, address)): State<(Shared, SocketAddr)>,
+    State((shared, address)): State<(Shared, SocketAddr)>,
     request: HttpRequest,
 ) -> Response<Body> {
+    let world = shared.clone();
     let arrived = Instant::now();
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 30).await.unwrap_or_default();
@@ -177,6 +180,7 @@ async fn serve(
     let mut world = lock(&world);
     let (answer, cut) = api(&mut world, (address, arrived), &parts, &body);
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    send_later(&shared, std::mem::take(&mut world.outbox));
     world.requests.push(Recorded {
         method: parts.method.to_string(),
         path: format!("{path}{query}"),
@@ -185,6 +189,14 @@ async fn serve(
     });
     drop(world);
     if cut { cut_off() } else { respond(&parts.headers, answer) }
+}
+
+/// Deliveries that somebody asked for.
+fn send_later(world: &Shared, deliveries: Vec<u64>) {
+    for id in deliveries {
+        let world = world.clone();
+        tokio::spawn(async move { hooks::transmit(&world, id, hooks::Signing::Right).await });
+    }
 }
 
 fn lock(world: &Shared) -> MutexGuard<'_, World> {
@@ -250,7 +262,8 @@ fn api(
     {
         return (Answer::problem(400, "The API version is not supported."), false);
     }
-    let token = match viewer(world, &parts.headers) {
+    world.drop_ended_tokens();
+    let token = match viewer(world, &parts.headers, &path) {
         Ok(token) => token,
         Err(answer) => return (answer, false),
     };
@@ -353,11 +366,18 @@ fn take_fault(
 }
 
 /// Whose token it is. Without one, nobody's: anonymous reading is allowed.
-fn viewer(world: &World, headers: &axum::http::HeaderMap) -> Result<Token, Answer> {
+fn viewer(world: &World, headers: &axum::http::HeaderMap, path: &str) -> Result<Token, Answer> {
     let Some(header) = headers.get("authorization").and_then(|value| value.to_str().ok()) else {
         return Ok(Token::default());
     };
     let token = header.split_once(' ').map_or("", |(_, token)| token);
+    // What only an App may ask.
+    let of_app = path.trim_start_matches("/api/v3").starts_with("/app")
+        || (path.ends_with("/installation") && !path.contains("/contents/"));
+    if of_app && token.matches('.').count() == 2 {
+        world.check_jwt(token)?;
+        return Ok(Token { is_app: true, ..Token::default() });
+    }
     let known = world.tokens.get(token).cloned();
     known.ok_or_else(|| Answer::problem(401, "Bad credentials"))
 }

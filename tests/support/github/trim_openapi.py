@@ -48,7 +48,8 @@ KEEP = re.compile(
 WEBHOOKS = ["pull-request-opened", "pull-request-synchronize", "pull-request-labeled",
             "pull-request-ready-for-review", "pull-request-reopened", "issue-comment-created",
             "pull-request-review-comment-created", "pull-request-review-submitted",
-            "workflow-run-completed", "check-suite-completed"]
+            "workflow-run-completed", "check-suite-completed",
+            "issues-opened", "issues-labeled"]
 DROP = {"description", "example", "examples", "externalDocs", "operationId", "tags", "summary", "title",
         "deprecated", "default"}
 

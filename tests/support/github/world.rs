@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use chrono::{DateTime, Utc};
+
+use super::app::App;
 use super::fault::Fault;
+use super::hooks::{Delivery, Site};
 use super::pace::Pace;
 use super::server::Recorded;
 use super::troubles::{Blocked, Trouble};
@@ -21,6 +25,10 @@ pub(crate) struct Token {
     pub(crate) lacks: BTreeSet<&'static str>,
     /// May write nothing at all, as in a run for a fork.
     pub(crate) read_only: bool,
+    /// When it ends; tokens of installations do.
+    pub(crate) ends: Option<DateTime<Utc>>,
+    /// A JSON web token of the App itself.
+    pub(crate) is_app: bool,
     /// Ids of the repositories that an installation's token is for; as the login's roles say without.
     pub(crate) repositories: Option<BTreeSet<u64>>,
 }
@@ -90,6 +98,13 @@ pub(crate) struct World {
     pub(crate) git: Arc<GitState>,
     pub(crate) git_root: tempfile::TempDir,
     pub(crate) limits: Limits,
+    pub(crate) app: Option<App>,
+    /// Its time, when that stands still.
+    pub(crate) clock: Option<DateTime<Utc>>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Deliveries that are to be sent.
+    pub(crate) outbox: Vec<u64>,
     /// Where logs are, which is another origin.
     pub(crate) logs_address: Option<std::net::SocketAddr>,
     /// Paths of the logs that were fetched.

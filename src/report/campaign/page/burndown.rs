@@ -150,11 +150,8 @@ impl Scale {
         let mut path = String::new();
         for point in points {
             let (x, y) = (px(self.x(point.at)), px(self.y(value(point))));
-            let _ = if path.is_empty() {
-                write!(path, "M{x} {y}")
-            } else {
-                write!(path, " H{x} V{y}")
-            };
+            let _ =
+                if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, " H{x} V{y}") };
         }
         path
     }
