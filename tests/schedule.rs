@@ -159,7 +159,7 @@ fn a_broken_file_is_said_once_and_the_others_go_on() {
 /// Replies that take long enough to be interrupted.
 fn slow() -> Vec<Turn> {
     vec![
-        drip(Duration::from_millis(100)).and(custom("apply_patch", PATCH)),
+        drip(Duration::from_millis(2)).and(custom("apply_patch", PATCH)),
         say("Add instead of subtracting"),
     ]
 }

@@ -21,10 +21,10 @@ use super::worker::{self, WorkerOptions};
 use super::{pace, refresh, target, track, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
-use crate::store::{Store, StoreResult};
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
+use crate::store::{Store, StoreResult};
 
 /// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is free
 /// after that.

@@ -166,8 +166,16 @@ impl Schedule {
         let mut worst = 0;
         let mut ran = false;
         for entry in &mut self.entries {
-            if let Some(run) = entry.run.take() {
-                worst = worst.max(said(&self.fleet, &entry.name, run.await));
+            if let Some(mut run) = entry.run.take() {
+                let ended = loop {
+                    tokio::select! {
+                        ended = &mut run => break ended,
+                        () = tokio::time::sleep(LOOK) => {
+                            let _ = sign(&self.fleet, entry).await;
+                        }
+                    }
+                };
+                worst = worst.max(said(&self.fleet, &entry.name, ended));
                 ran = true;
                 let _ = settle(&self.fleet, entry).await;
             }
