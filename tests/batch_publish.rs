@@ -19,7 +19,7 @@ use patchwright::cli::common::Common;
 use patchwright::cli::ui::{Ui, Verbosity};
 use patchwright::clock::Clock;
 use patchwright::config::env::Env;
-use patchwright::forge::Forge;
+use patchwright::forge::{Forge, Role};
 use patchwright::git::clone::mirror;
 use patchwright::git::commit::{self, CommitSpec, Identity};
 use patchwright::git::{Oid, diff};
@@ -55,7 +55,9 @@ struct Bench {
 }
 
 fn world() -> GitHub {
-    GitHub::new().repository(REPOSITORY, &[("README.md", "teh\n"), ("other.txt", "other\n")])
+    GitHub::new()
+        .repository(REPOSITORY, &[("README.md", "teh\n"), ("other.txt", "other\n")])
+        .user("rita", Role::Write)
 }
 
 impl Bench {

@@ -1,6 +1,5 @@
 //! What is there already: branches and pull requests, ours and other people's, before and after.
 
-use patchwright::forge::Role;
 use patchwright::store::model::{ErrorClass, JobKind, Target, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
@@ -27,7 +26,7 @@ async fn said(bench: &Bench, target: &Target) -> String {
 
 #[tokio::test]
 async fn a_stored_change_becomes_one_pull_request() {
-    let bench = Bench::new(world().user("rita", Role::Write)).await;
+    let bench = Bench::new(world()).await;
     let target = bench.ready(&campaign(""), "the\n").await;
     let target = bench.publish(&target).await;
     assert_eq!(said(&bench, &target).await, "open, our commit, pulls [\"#1\"]");

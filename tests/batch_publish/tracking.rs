@@ -1,5 +1,6 @@
 //! The tracking issue, and how open pull requests stand.
 
+use patchwright::batch::fleet::Fleet;
 use patchwright::batch::{refresh, track};
 use patchwright::forge::Role;
 use patchwright::store::model::{JobEnd, JobKind, TargetState};
@@ -32,7 +33,9 @@ async fn there_is_one_tracking_issue_however_often_and_wherever_it_is_written() 
     // Too soon for another edit; at the end it is written all the same.
     let writes = bench.github.writes().len();
     bench.fleet.store.observe_target(target.id, TargetState::Merged, None).await.unwrap();
-    track::update(&bench.fleet, &tracked.id(), false).await.unwrap();
+    let env = bench.fleet.env.clone().with("PATCHWRIGHT_TIME_SCALE", "1");
+    let slow = Fleet { env, ..bench.fleet.clone() };
+    track::update(&slow, &tracked.id(), false).await.unwrap();
     assert_eq!(bench.github.writes().len(), writes);
     track::update(&bench.fleet, &tracked.id(), true).await.unwrap();
     assert!(issues(&bench)[0].2.contains("merged"));
@@ -47,14 +50,17 @@ async fn there_is_one_tracking_issue_however_often_and_wherever_it_is_written() 
 #[tokio::test]
 async fn ticked_boxes_count_when_somebody_who_may_write_ticked_them() {
     for (login, counts) in [("rita", true), ("eve", false)] {
-        let github = world().user("rita", Role::Write).user("eve", Role::Read);
+        let github = world().user("eve", Role::Read);
         let bench = Bench::new(github).await;
         let tracked = campaign(TRACKED);
         let target = bench.ready(&tracked, "the\n").await;
-        bench.github.change(|here| here.archived = true);
+        let gone = Kind::Answer(
+            404,
+            serde_json::json!({"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}),
+        );
+        bench.github.fault(Fault::once("GET", "repos/acme/app", gone));
         let failed = bench.publish(&target).await;
         assert_eq!(failed.state, TargetState::Failed);
-        bench.github.change(|here| here.archived = false);
         track::update(&bench.fleet, &tracked.id(), true).await.unwrap();
         let number = issues(&bench)[0].0;
         bench.github.change(|here| {
