@@ -52,18 +52,52 @@ fn the_least_campaign_has_the_documented_defaults() {
 #[test]
 fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
     refused("", &expect!["  cause: it is empty; a campaign has `name`, `select` and `task`"]);
-    refused(&format!("{LEAST}wave: []\n"), &expect![[""]]);
-    refused(&format!("{LEAST}limits:\n  creations-per-hours: 5\n"), &expect![[""]]);
-    refused(&format!("{LEAST}mode: prs\n"), &expect![[""]]);
-    refused(&format!("{LEAST}verify: make\n"), &expect![[""]]);
-    refused(&format!("{LEAST}waves:\n  - size: many\n"), &expect![[""]]);
-    refused(&format!("{LEAST}waves:\n  - size: 0\n"), &expect![[""]]);
-    refused(&format!("{LEAST}waves:\n  - min-success: 1\n"), &expect![[""]]);
-    refused(&format!("{LEAST}limits:\n  concurrency: -1\n"), &expect![[""]]);
-    refused("name: x\n", &expect![[""]]);
-    refused("name: [x\n", &expect![[""]]);
-    refused("- name: x\n", &expect![[""]]);
-    refused(&format!("{LEAST}name: y\n"), &expect![[""]]);
+    refused(
+        &format!("{LEAST}wave: []\n"),
+        &expect![[r#"
+          cause: line 6: unknown field `wave`, expected one of name, description, select, task, mode, agent, environment, verify, publish, waves, limits, windows, schedule, repeat, tracking-issue
+
+        hint: did you mean `waves`?"#]],
+    );
+    refused(
+        &format!("{LEAST}limits:\n  creations-per-hours: 5\n"),
+        &expect![[r#"
+          cause: line 7: unknown field `creations-per-hours`, expected one of concurrency, per-organization, per-repository, creations-per-hour, max-open-pull-requests, budget-usd, max-failure-rate, max-attempts
+
+        hint: did you mean `creations-per-hour`?"#]],
+    );
+    refused(
+        &format!("{LEAST}mode: prs\n"),
+        &expect!["  cause: line 6: unknown variant `prs`, expected one of pr, review, report"],
+    );
+    refused(
+        &format!("{LEAST}verify: make\n"),
+        &expect!["  cause: line 6: a list is expected here, such as `[a, b]`"],
+    );
+    refused(
+        &format!("{LEAST}waves:\n  - size: many\n"),
+        &expect!["  cause: line 7: `many` is no wave size; write `5`, `25%` or `all`"],
+    );
+    refused(
+        &format!("{LEAST}waves:\n  - size: 0\n"),
+        &expect!["  cause: line 7: `0` is no wave size; write `5`, `25%` or `all`"],
+    );
+    refused(
+        &format!("{LEAST}waves:\n  - min-success: 1\n"),
+        &expect!["  cause: line 7: missing field `size`"],
+    );
+    refused(
+        &format!("{LEAST}limits:\n  concurrency: -1\n"),
+        &expect!["  cause: line 7: a whole number is expected here, 0 or more"],
+    );
+    refused(
+        &format!("{LEAST}limits:\n  budget-usd: .nan\n"),
+        &expect!["  cause: line 7: `limits.budget-usd` must be a number of dollars, 0 or more"],
+    );
+    refused("name: x\n", &expect!["  cause: line 1: missing field `select`"]);
+    refused("name: [x\n", &expect!["  cause: line 1: a text is expected here"]);
+    refused("- name: x\n", &expect!["  cause: line 1: keys with values are expected here"]);
+    refused(&format!("{LEAST}name: y\n"), &expect!["  cause: line 6: `name` is there twice"]);
 }
 
 #[test]
@@ -87,7 +121,18 @@ agent:
   max-cost-usd: -1
   timeout: soon
 "#,
-        &expect![[""]],
+        &expect![[r#"
+              cause: line 1: `name` must be lower-case letters, digits and hyphens, at most 50, and begin and end with a letter or digit
+                     line 3: `select.repositories.1` `acme` is not a repository; write it as `OWNER/REPO`
+                     line 4: `select.organizations.0` is `a b`; it must be the name of an organisation or user
+                     line 5: `select.topics.0` must be lower-case letters, digits and hyphens, at most 50
+                     line 6: `select.files.0` must be a path from the repository's root, such as `src/main.rs`
+                     line 6: `select.files.1` must be a path from the repository's root, such as `src/main.rs`
+                     line 7: `select.exclude.0` is no pattern: unclosed character class; missing ']'
+                     line 7: `select.exclude.1` is `acme`; it must be a pattern of `OWNER/REPO`, such as `acme/*`
+                     line 9: `task` has both `prompt` and `prompt-file`; it takes one of them
+                     line 13: `task.variables.name` is defined already, by the repository
+                     and 3 more"#]],
     );
     refused(
         &format!(
@@ -112,7 +157,18 @@ waves:
     min-success: 80
 "#
         ),
-        &expect![[""]],
+        &expect![[r#"
+              cause: line 7: `environment.image` is empty
+                     line 8: `verify.1` is empty
+                     line 10: `publish.branch` is no name of a branch
+                     line 11: `publish.base` is no name of a branch
+                     line 12: `publish.title` uses `titel`, which is not defined; there are `base_branch`, `name`, `owner`, `repository`
+                     line 13: `publish.labels.0` must have 1 to 50 characters, without commas
+                     line 14: `publish.reviewers.0` is `a b`; it must be a login, such as `octocat`
+                     line 16: `publish.published.0.repositories` is `acme`; it must be a pattern of `OWNER/REPO`, such as `acme/*`
+                     line 20: `waves.1.size` must be more than in the wave before it: sizes count all repositories so far
+                     line 22: `waves.2.soak` is no duration: `2d` is not a duration; write for example `90s`, `5m` or `1h`
+                     and 2 more"#]],
     );
     refused(
         &format!(
@@ -120,7 +176,7 @@ waves:
   concurrency: 0
   per-repository: 2
   creations-per-hour: 501
-  budget-usd: .nan
+  budget-usd: -5
   max-failure-rate: 30
   max-attempts: 0
 windows:
@@ -133,20 +189,55 @@ schedule:
 tracking-issue: acme
 "#
         ),
-        &expect![[""]],
+        &expect![[r#"
+              cause: line 7: `limits.concurrency` must be at least 1
+                     line 8: `limits.per-repository` is 1, always: two runs in one repository would work on the same branch
+                     line 9: `limits.creations-per-hour` must be from 1 to 500, which is what GitHub takes from one account
+                     line 10: `limits.budget-usd` must be a number of dollars, 0 or more
+                     line 11: `limits.max-failure-rate` must be a share from 0 to 1, such as `0.8`
+                     line 12: `limits.max-attempts` must be from 1 to 20
+                     line 14: `windows.0.from` is `25:00`; it must be a time such as `22:00`
+                     line 15: `windows.0.to` is `6`; it must be a time such as `06:00`
+                     line 16: `windows.0.timezone` is `Berlin`; it must be a time zone such as `Europe/Berlin`
+                     line 18: `schedule.cron` the cron line `0 2 * *` has 4 fields; it has five: minute, hour, day of the month, month, day of the week
+                     and 2 more"#]],
     );
 }
 
 #[test]
 fn a_prompt_is_given_once_and_uses_what_is_defined() {
     let head = "name: x\nselect:\n  repositories: [acme/app]\n";
-    refused(&format!("{head}task: {{}}\n"), &expect![[""]]);
-    refused(head, &expect![[""]]);
-    refused(&format!("{head}task:\n  prompt: \" \"\n"), &expect![[""]]);
-    refused(&format!("{head}task:\n  prompt: \"{{% if x\"\n"), &expect![[""]]);
-    refused(&format!("{head}task:\n  prompt: \"{{{{ name | shout }}}}\"\n"), &expect![[""]]);
-    refused(&format!("{head}task:\n  prompt-file: /no/such/file.md\n"), &expect![[""]]);
-    refused("name: x\nselect: {}\ntask:\n  prompt: y\n", &expect![[""]]);
+    refused(
+        &format!("{head}task: {{}}\n"),
+        &expect!["  cause: line 4: `task` needs `prompt` or `prompt-file`"],
+    );
+    refused(head, &expect!["  cause: line 1: `task` needs `prompt` or `prompt-file`"]);
+    refused(
+        &format!("{head}task:\n  prompt: \" \"\n"),
+        &expect!["  cause: line 5: `task.prompt` is empty"],
+    );
+    refused(
+        &format!("{head}task:\n  prompt: \"{{% if x\"\n"),
+        &expect![
+            "  cause: line 5: `task.prompt` is no template: unexpected end of input, expected end of block"
+        ],
+    );
+    refused(
+        &format!("{head}task:\n  prompt: \"{{{{ name | shout }}}}\"\n"),
+        &expect!["  cause: line 5: `task.prompt` cannot be filled in: filter shout is unknown"],
+    );
+    refused(
+        &format!("{head}task:\n  prompt-file: /no/such/file.md\n"),
+        &expect![
+            "  cause: line 5: `task.prompt-file` names `/no/such/file.md`, which cannot be read: entity not found"
+        ],
+    );
+    refused(
+        "name: x\nselect: {}\ntask:\n  prompt: y\n",
+        &expect![
+            "  cause: line 2: `select` selects nothing; it needs `repositories`, `organizations` or `search`"
+        ],
+    );
     // A review needs none.
     assert_eq!(read(&format!("{head}mode: review\n")).prompt_for("a/b", "main").unwrap(), "");
 }

@@ -251,7 +251,7 @@ async fn owners_are_listed_to_the_end_whether_organisation_or_person() {
     assert!(matches!(err, ForgeError::NotFound { .. }), "{err}");
     assert_eq!(forge.installed_for().await.unwrap(), None, "the token is a person's");
     // A part of a list is never taken for the whole.
-    github.fault(Fault::once("GET", "page=2", Kind::ErrorBefore(500)).times(5));
+    github.fault(Fault::once("GET", "organizations/", Kind::ErrorBefore(500)).times(5));
     assert!(forge.repositories_of("acme").await.is_err());
 
     let app = GitHub::new()
@@ -385,16 +385,43 @@ limits:
 "#,
     );
     let output = plan(&world, &[]);
-    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&output.text())));
+    expect![[r#"
+        exit 0
+        --- stdout
+        campaign x (x-45bcab6ff85c)
+
+        to work on: 2
+          acme/now    main  COMMIT  wave 1
+          acme/plain  main  COMMIT  wave 2
+
+        finished: 1
+          acme/pulls: pull request #2 is open
+
+        skipped: 7
+          acme/ours: excluded by `acme/our*`
+          acme/forked: it is a fork, and `select.forks` is not set
+          acme/mould: it is a template, and `select.templates` is not set
+          acme/old: it is archived
+          acme/empty: it is empty
+          acme/gone: repository `acme/gone` (or the token may not see it) was not found
+          acme/read: the token may not push to it
+
+        cost:    not known, no run has ended yet; at most $4.00
+        running: not known
+        publishing: about TIME at the pace that GitHub allows
+        --- stderr
+        note: `nobody` was left out: the repositories of `nobody` (or the token may not see it) was not found
+        note: `acme/then` is called `acme/now` now
+    "#]].assert_eq(&without_commits(&world.tidy(&output.text())));
     assert!(world.github.writes().iter().all(|write| write.contains("graphql")), "reads only");
     assert_eq!(world.model.requests().len(), 0);
     let lines = plan(&world, &["--json", "--quiet"]);
     let last: Value = serde_json::from_str(lines.stdout.lines().last().unwrap()).unwrap();
     assert_eq!(last["type"], "plan");
     let work = last["estimate"]["targets"].as_u64().unwrap();
-    assert_eq!((work, last["estimate"]["most_usd"].as_f64()), (4, Some(5.0)));
+    assert_eq!((work, last["estimate"]["most_usd"].as_f64()), (2, Some(4.0)));
     let plans = |word: &str| lines.stdout.matches(&format!("\"plan\":\"{word}\"")).count();
-    assert_eq!((plans("work"), plans("finished")), (4, 0));
+    assert_eq!((plans("work"), plans("finished"), plans("skip")), (2, 1, 7));
     for line in lines.stdout.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         assert!(line["type"] == "plan" || line["repository"].as_str().is_some(), "{line}");
@@ -411,11 +438,49 @@ fn pull_requests_of_the_branch_say_what_was_done_already() {
     github = one("acme/once", github).pull(1, "t", BRANCH, &[("b", "b")]).body("Mine.").closed();
     let campaign = "name: x\nselect: {organizations: [acme]}\ntask: {prompt: Fix it.}\n";
     let world = world(github, campaign);
-    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+    expect![[r#"
+        exit 0
+        --- stdout
+        campaign x (x-efa6a8a9efb3)
+
+        to work on: 1
+          acme/once  main  COMMIT  wave 1
+
+        finished: 2
+          acme/open: pull request #1 is open
+          acme/merged: pull request #1 was merged
+
+        skipped: 2
+          acme/rejected: it was rejected: #1 was closed unmerged
+          acme/person: pull request #1 from `patchwright/x` is not ours; close it, or choose another `publish.branch`
+
+        cost:    not known, no run has ended yet; at most $5.00
+        running: not known
+        publishing: about TIME at the pace that GitHub allows
+    "#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
     // Again when the base has moved, which it has not for the open one.
     let moved = format!("{campaign}repeat: when-moved\n");
     fs_err::write(world.path("c.yml"), moved).unwrap();
-    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+    expect![[r#"
+        exit 0
+        --- stdout
+        campaign x (x-efa6a8a9efb3)
+
+        to work on: 2
+          acme/merged  main  COMMIT  wave 1
+          acme/once    main  COMMIT  wave 1
+
+        finished: 1
+          acme/open: pull request #1 is open
+
+        skipped: 2
+          acme/rejected: it was rejected: #1 was closed unmerged
+          acme/person: pull request #1 from `patchwright/x` is not ours; close it, or choose another `publish.branch`
+
+        cost:    not known, no run has ended yet; at most $10.00
+        running: not known
+        publishing: about TIME at the pace that GitHub allows
+    "#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
 }
 
 #[test]
@@ -429,7 +494,23 @@ fn reviews_are_planned_for_each_open_pull_request() {
         .pull(3, "three", "three", &[("d", "d")])
         .closed();
     let world = world(github, "name: x\nselect: {organizations: [acme]}\nmode: review\n");
-    expect![[r#""#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
+    expect![[r#"
+        exit 0
+        --- stdout
+        campaign x (x-4940ac532625)
+
+        to work on: 1
+          acme/app#1  main  COMMIT  wave 1
+
+        skipped: 2
+          acme/app#2: it is a draft
+          acme/quiet: no open pull request
+
+        cost:    not known, no run has ended yet; at most $5.00
+        running: not known
+        publishing: about TIME at the pace that GitHub allows
+    "#]]
+    .assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
 }
 
 #[test]
@@ -459,13 +540,24 @@ fn nothing_selected_is_said_clearly() {
     );
     let output = plan(&world, &["--matrix"]);
     assert_eq!(output.stdout.trim_end(), r#"{"include":[]}"#);
-    expect![[r#""#]].assert_eq(&plan(&world, &[]).text());
+    expect![[r#"
+        exit 10
+        --- stderr
+        error: campaign `x` selects no repository
+
+        hint: check `select` in the campaign file, and that the token may see them
+    "#]]
+    .assert_eq(&plan(&world, &[]).text());
     fs_err::write(
         world.path("c.yml"),
         "name: x\nselect: {search: \"org:nobody\"}\ntask: {prompt: Fix it.}\n",
     )
     .unwrap();
-    expect![[r#""#]].assert_eq(&plan(&world, &[]).text());
+    expect![[r#"
+        exit 60
+        --- stderr
+        error: search by `org:nobody` was rejected: Validation Failed: The listed users and repositories cannot be searched either because the resources do not exist or you do not have permission to view them.
+    "#]].assert_eq(&plan(&world, &[]).text());
     fs_err::write(world.path("c.yml"), "name: x\nselekt: {}\n").unwrap();
     let output = plan(&world, &[]).expect(2);
     assert!(output.stderr.contains("did you mean `select`?"), "{}", output.stderr);

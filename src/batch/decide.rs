@@ -208,3 +208,120 @@ pub(super) fn decide_pull(
     }
     Verdict::work(head)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::campaign::parse;
+
+    fn campaign(more: &str) -> Campaign {
+        let least = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
+        parse("c.yml", &format!("{least}{more}"), None).unwrap()
+    }
+
+    fn target(state: TargetState, base: &str, pull: Option<i64>, id: &str) -> Target {
+        Target {
+            id: 1,
+            campaign: id.to_owned(),
+            repository: "a/b".to_owned(),
+            number: None,
+            base_branch: "main".to_owned(),
+            base_sha: base.to_owned(),
+            wave: 0,
+            state,
+            class: None,
+            reason: None,
+            run: None,
+            attempts: 1,
+            cost_usd: 0.0,
+            tokens: 0,
+            pull_request: pull,
+            url: None,
+            created_at: 0,
+            updated_at: 0,
+            started_at: None,
+            ended_at: None,
+        }
+    }
+
+    fn candidate(pulls: Vec<CandidatePull>) -> Candidate {
+        Candidate {
+            repository: "a/b".to_owned(),
+            base_branch: "main".to_owned(),
+            base_sha: Some("new".to_owned()),
+            can_push: true,
+            pull_requests: pulls,
+            ..Candidate::default()
+        }
+    }
+
+    fn said(verdict: &Verdict) -> String {
+        match (&verdict.skipped, &verdict.finished) {
+            (Some(why), _) => format!("skip {why}"),
+            (None, Some(how)) => format!("finished {how}"),
+            (None, None) => format!("work {}", verdict.base_sha),
+        }
+    }
+
+    #[test]
+    fn what_the_store_knows_decides_whether_a_repository_is_worked_on_again() {
+        use TargetState::{
+            Closed, Failed, Held, Merged, Open, Publishing, Queued, Ready, Running, Skipped,
+            Unchanged, Waiting,
+        };
+        let (once, again) = (campaign(""), campaign("repeat: when-moved\n"));
+        for (state, base, if_once, if_moved) in [
+            (Waiting, "old", "work new", "work new"),
+            (Queued, "new", "work new", "work new"),
+            (Running, "old", "work old", "work old"),
+            (Ready, "old", "work old", "work old"),
+            (Publishing, "old", "work old", "work old"),
+            (Open, "old", "finished pull request #5 is open", "work new"),
+            (Open, "new", "finished pull request #5 is open", "finished pull request #5 is open"),
+            (Merged, "old", "finished pull request #5 was merged", "work new"),
+            (Unchanged, "new", "finished nothing was", "finished nothing was"),
+            (Held, "old", "finished a change is stored", "work new"),
+            (Closed, "old", "finished pull request #5 was closed", "finished pull request #5 was"),
+            (Failed, "new", "finished failed", "finished failed"),
+            (Failed, "old", "work new", "work new"),
+            (Skipped, "", "work new", "work new"),
+        ] {
+            for (campaign, expected) in [(&once, if_once), (&again, if_moved)] {
+                let known = target(state, base, Some(5), &campaign.id());
+                let verdict = decide(campaign, &candidate(Vec::new()), Some(&known), &[]);
+                let said = said(&verdict);
+                assert!(said.starts_with(expected), "{state:?} at {base}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pull_request_of_another_task_stands_in_the_way_of_nothing() {
+        let campaign = campaign("");
+        let rejected = CandidatePull { number: 5, ours: true, ..CandidatePull::default() };
+        let candidate = candidate(vec![rejected]);
+        let other = target(TargetState::Closed, "old", Some(5), "x-other");
+        let same = target(TargetState::Closed, "old", Some(5), &campaign.id());
+        for (history, expected) in [
+            (vec![], "skip it was rejected: #5"),
+            (vec![same], "skip it was rejected: #5"),
+            (vec![other], "work new"),
+        ] {
+            let said = said(&decide(&campaign, &candidate, None, &history));
+            assert!(said.starts_with(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_pull_request_is_reviewed_once_for_each_head() {
+        let pull =
+            CandidatePull { head_sha: "h2".to_owned(), open: true, ..CandidatePull::default() };
+        let draft = CandidatePull { draft: true, ..pull.clone() };
+        let at = |head: &str| target(TargetState::Reported, head, None, "x");
+        assert_eq!(said(&decide_pull(&pull, false, None)), "work h2");
+        assert_eq!(said(&decide_pull(&pull, false, Some(&at("h1")))), "work h2");
+        assert!(said(&decide_pull(&pull, false, Some(&at("h2")))).starts_with("finished"));
+        assert_eq!(said(&decide_pull(&draft, false, None)), "skip it is a draft");
+        assert_eq!(said(&decide_pull(&draft, true, None)), "work h2");
+    }
+}

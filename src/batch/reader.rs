@@ -37,7 +37,7 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
             None => failure,
         }
     })?;
-    let places: Place = serde_saphyr::from_str(text).unwrap_or(Place::Leaf);
+    let places: Option<Place> = serde_saphyr::from_str(text).ok();
     let mut mistakes = check::check(&campaign);
     if let Err(mistake) = take_prompt(&mut campaign, folder) {
         mistakes.push(mistake);
@@ -49,7 +49,8 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
     let mut told: Vec<(u64, String)> = mistakes
         .iter()
         .map(|mistake| {
-            let line = places.line_of(&mistake.key).max(1);
+            let line = places.as_ref().map_or(0, |places| places.line_of(&mistake.key));
+            let line = if line > 0 { line } else { written_at(text, &mistake.key) };
             (line, format!("line {line}: `{}` {}", mistake.key, mistake.why))
         })
         .collect();
@@ -60,6 +61,17 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
         lines.push(format!("and {more} more"));
     }
     Err(invalid(lines.join("\n         ")))
+}
+
+/// The first line that begins with the last name of the key.
+fn written_at(text: &str, key: &str) -> u64 {
+    let is_name = |step: &&str| step.parse::<usize>().is_err();
+    let name = key.rsplit('.').find(is_name).unwrap_or(key);
+    let is_it = |line: &str| {
+        let line = line.trim_start_matches([' ', '-', '{']);
+        line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
+    text.lines().zip(1u64..).find(|(line, _)| is_it(line)).map_or(1, |(_, number)| number)
 }
 
 /// Something that is wrong at a key such as `waves.1.size`.
@@ -81,7 +93,8 @@ fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Mis
         key: "task.prompt-file".to_owned(),
         why: format!("names `{}`, which {why}", path.display()),
     };
-    let size = fs_err::metadata(&path).map_err(|err| mistake(format!("cannot be read: {err}")))?;
+    let size = fs_err::metadata(&path)
+        .map_err(|err| mistake(format!("cannot be read: {}", err.kind())))?;
     if !size.is_file() {
         return Err(mistake("is no file".to_owned()));
     }
@@ -116,12 +129,33 @@ fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>)
         Some((given.to_owned(), known.collect()))
     })();
     let has_line = words.starts_with("line ");
-    let place = err.location().filter(|_| !has_line);
-    let words = match place {
-        Some(place) if place.line() > 0 => format!("line {}: {words}", place.line()),
-        _ => words.to_owned(),
-    };
-    (words, slip)
+    let place = err.location().filter(|place| !has_line && place.line() > 0);
+    let Some(place) = place else { return (words.to_owned(), slip) };
+    let end = format!(" at line {}, column {}", place.line(), place.column());
+    let words = plainer(words.strip_suffix(&end).unwrap_or(words));
+    (format!("line {}: {words}", place.line()), slip)
+}
+
+/// What the parser says, in words about the file.
+fn plainer(words: &str) -> String {
+    let number = |kind: &str| matches!(kind, "u32" | "u64" | "i64");
+    if words == "expected sequence start" {
+        return "a list is expected here, such as `[a, b]`".to_owned();
+    }
+    if words == "expected mapping start" {
+        return "keys with values are expected here".to_owned();
+    }
+    if words == "expected string scalar" {
+        return "a text is expected here".to_owned();
+    }
+    if words.strip_prefix("invalid ").is_some_and(number) {
+        return "a whole number is expected here, 0 or more".to_owned();
+    }
+    if words == "invalid f64" || words == "invalid floating point value" {
+        return "a number is expected here".to_owned();
+    }
+    let twice = words.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split_once(','));
+    twice.map_or_else(|| words.to_owned(), |(key, _)| format!("`{key}` is there twice"))
 }
 
 /// The file again, with the lines in which values stand.

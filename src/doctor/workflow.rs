@@ -111,7 +111,7 @@ fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
     let needed = needed(workflow);
     let list: Vec<String> = needed.iter().map(|(scope, _)| format!("`{scope}: write`")).collect();
     let list = list.join(", ");
-    for job in workflow.ours() {
+    for job in workflow.ours().filter(|job| !only_reads(job)) {
         let granted = match job.get("permissions") {
             Some(granted) => granted,
             None => &workflow.permissions,
@@ -146,6 +146,14 @@ fn missing(name: &str, scope: &str, without: Option<&str>) -> Finding {
         Some(without) => Finding::note(name, format!("{lacks}: {without}"), Some(fix.as_str())),
         None => Finding::broken(name, lacks, fix),
     }
+}
+
+/// A part of a campaign that publishes nothing.
+fn only_reads(job: &Value) -> bool {
+    let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let runs: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+    let says = |words: &str| runs.iter().any(|run| run.contains(words));
+    (says("batch plan") || says("--hold")) && !says("--publish-from") && !says("action")
 }
 
 fn runs_patchwright(job: &Value) -> bool {

@@ -227,7 +227,8 @@ impl GitHubForge {
             segment(&query)
         );
         for number in 1..=SEARCH_CAP / SEARCH_PAGE {
-            let call = Call::get(format!("{path}&page={number}"), format!("the search `{query}`"));
+            let call = Call::get(format!("{path}&page={number}"), format!("the search `{query}`"))
+                .in_order_to(format!("search by `{query}`"), "");
             let mut page: SearchPage = self.api.read_json(&call).await?;
             if page.incomplete_results {
                 // GitHub ran out of time; the second answer is often whole.
