@@ -184,7 +184,7 @@ async fn tokens_end_after_an_hour_or_when_they_are_revoked_for_git_too() {
     assert!(!clone(&github, "acme/secret", &token_now));
     assert_eq!(get(&github, "/repos/acme/app", &token_now).await.problem(), "401 Bad credentials");
     let next = token(&github, json!({})).await;
-    assert_eq!(github.installation_tokens(), [next.clone()]);
+    assert_eq!(github.installation_tokens(), std::slice::from_ref(&next));
     let gone = ask(&github, Method::DELETE, "/installation/token", None, &next).await;
     assert_eq!((gone.status, get(&github, "/repos/acme/app", &next).await.status), (204, 401));
     let last = token(&github, json!({})).await;

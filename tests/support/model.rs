@@ -332,14 +332,14 @@ async fn answer(
         let status = if connection.others_are_idle() { 204 } else { 409 };
         return response(status, &[], String::new());
     }
-    let response = take_turn(&shared, method, &uri, &headers, &raw);
+    let response = take_turn(&shared, &method, &uri, &headers, &raw);
     connection.settle();
     response
 }
 
 fn take_turn(
     shared: &Shared,
-    method: Method,
+    method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     raw: &Bytes,

@@ -90,9 +90,8 @@ impl World {
         let public = DecodingKey::from_rsa_der(key().public_key().as_ref());
         let claims = decode::<Value>(token, &public, &rules).map_err(|_| undecodable())?.claims;
         let now = self.now().timestamp();
-        let whole = |name: &str| claims[name].as_i64().or(claims[name].as_f64().map(|n| n as i64));
         let refused = |text: &str| Err(Answer::problem(401, text));
-        match whole("exp") {
+        match claims["exp"].as_i64() {
             Some(exp) if exp > now + 600 => {
                 return refused("'Expiration time' claim ('exp') is too far in the future");
             }

@@ -15,6 +15,11 @@
 
 #![allow(dead_code, reason = "a world for all tests; no single one uses everything")]
 #![allow(clippy::struct_excessive_bools, reason = "GitHub has that many switches")]
+#![allow(
+    clippy::format_collect,
+    clippy::needless_pass_by_value,
+    reason = "brevity in a test world"
+)]
 #![allow(clippy::result_large_err, clippy::unused_self, reason = "brevity in a test world")]
 #![allow(clippy::too_many_arguments, clippy::unnecessary_wraps, reason = "brevity in a test world")]
 

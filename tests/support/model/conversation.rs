@@ -62,7 +62,7 @@ pub(super) struct Attempts(BTreeMap<(String, usize), usize>);
 impl Attempts {
     pub(super) fn said(&mut self, asked: &Asked, request: &Recorded) -> Said {
         let entries = entries(asked.wire, &asked.body);
-        let first = entries.iter().position(|entry| is_models(entry)).unwrap_or(entries.len());
+        let first = entries.iter().position(is_models).unwrap_or(entries.len());
         let mut opening = String::new();
         for key in ["instructions", "system", "systemInstruction"] {
             texts(&asked.body[key], &mut opening);
