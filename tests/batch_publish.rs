@@ -272,7 +272,6 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         sandbox: Arc::default(),
         drain_time: std::time::Duration::from_secs(1),
         drain: CancellationToken::new(),
-        drain_time: std::time::Duration::ZERO,
         common,
         env,
     }

@@ -74,6 +74,7 @@ mod review_config; // the sections `review` and `respond`: what they may say, an
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
+mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
 mod stops; // budgets, failures and crashes of the agent loop

@@ -123,7 +123,7 @@ fn signed(headers: &HeaderMap) -> Result<(), String> {
     if iat > now || exp - now > 600 || exp - iat > 600 {
         return Err(format!("'Expiration time' claim ('exp') is too far in the future: {claims}"));
     }
-    if claims["iss"] != json!(APP) {
+    if claims["iss"] != json!(APP.to_string()) {
         return Err(format!("the issuer is {}", claims["iss"]));
     }
     Ok(())

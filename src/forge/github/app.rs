@@ -14,7 +14,7 @@ use http::header::{DATE, HeaderMap};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::http::{Api, Call, segment};
@@ -95,8 +95,7 @@ impl Key {
     pub(super) fn sign(&self) -> Result<SecretString, ForgeError> {
         // The real time, whatever dates are shown: GitHub compares it with its own.
         let now = Clock::default().now().timestamp() + self.ahead.load(Ordering::Relaxed);
-        let issuer = self.issuer.parse::<u64>().map_or_else(|_| json!(self.issuer), Value::from);
-        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": issuer });
+        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
         let signed = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.key);
         let signed = signed.map(SecretString::from).map_err(|_| ForgeError::Authentication {
             message: "the App's private key cannot sign".to_owned(),
