@@ -35,7 +35,8 @@ fn refused(text: &str, expected: &Expect) {
     let said = failure.to_string();
     let said = said.strip_prefix("error: campaign `c.yml` is not valid\n").unwrap_or(&said);
     let said = said.replace("\nhint: every key is described in `docs/campaigns.md`", "");
-    expected.assert_eq(said.trim_end());
+    let lines = said.lines().map(|line| line.strip_prefix("  ").unwrap_or(line));
+    expected.assert_eq(lines.collect::<Vec<_>>().join("\n").trim_end());
 }
 
 #[test]
@@ -51,53 +52,53 @@ fn the_least_campaign_has_the_documented_defaults() {
 
 #[test]
 fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
-    refused("", &expect!["  cause: it is empty; a campaign has `name`, `select` and `task`"]);
+    refused("", &expect!["cause: it is empty; a campaign has `name`, `select` and `task`"]);
     refused(
         &format!("{LEAST}wave: []\n"),
         &expect![[r#"
-          cause: line 6: unknown field `wave`, expected one of name, description, select, task, mode, agent, environment, verify, publish, waves, limits, windows, schedule, repeat, tracking-issue
+        cause: line 6: unknown field `wave`, expected one of name, description, select, task, mode, agent, environment, verify, publish, waves, limits, windows, schedule, repeat, tracking-issue
 
         hint: did you mean `waves`?"#]],
     );
     refused(
         &format!("{LEAST}limits:\n  creations-per-hours: 5\n"),
         &expect![[r#"
-          cause: line 7: unknown field `creations-per-hours`, expected one of concurrency, per-organization, per-repository, creations-per-hour, max-open-pull-requests, budget-usd, max-failure-rate, max-attempts
+        cause: line 7: unknown field `creations-per-hours`, expected one of concurrency, per-organization, per-repository, creations-per-hour, max-open-pull-requests, budget-usd, max-failure-rate, max-attempts
 
         hint: did you mean `creations-per-hour`?"#]],
     );
     refused(
         &format!("{LEAST}mode: prs\n"),
-        &expect!["  cause: line 6: unknown variant `prs`, expected one of pr, review, report"],
+        &expect!["cause: line 6: unknown variant `prs`, expected one of pr, review, report"],
     );
     refused(
         &format!("{LEAST}verify: make\n"),
-        &expect!["  cause: line 6: a list is expected here, such as `[a, b]`"],
+        &expect!["cause: line 6: a list is expected here, such as `[a, b]`"],
     );
     refused(
         &format!("{LEAST}waves:\n  - size: many\n"),
-        &expect!["  cause: line 7: `many` is no wave size; write `5`, `25%` or `all`"],
+        &expect!["cause: line 7: `many` is no wave size; write `5`, `25%` or `all`"],
     );
     refused(
         &format!("{LEAST}waves:\n  - size: 0\n"),
-        &expect!["  cause: line 7: `0` is no wave size; write `5`, `25%` or `all`"],
+        &expect!["cause: line 7: `0` is no wave size; write `5`, `25%` or `all`"],
     );
     refused(
         &format!("{LEAST}waves:\n  - min-success: 1\n"),
-        &expect!["  cause: line 7: missing field `size`"],
+        &expect!["cause: line 7: missing field `size`"],
     );
     refused(
         &format!("{LEAST}limits:\n  concurrency: -1\n"),
-        &expect!["  cause: line 7: a whole number is expected here, 0 or more"],
+        &expect!["cause: line 7: a whole number is expected here, 0 or more"],
     );
     refused(
         &format!("{LEAST}limits:\n  budget-usd: .nan\n"),
-        &expect!["  cause: line 7: `limits.budget-usd` must be a number of dollars, 0 or more"],
+        &expect!["cause: line 7: `limits.budget-usd` must be a number of dollars, 0 or more"],
     );
-    refused("name: x\n", &expect!["  cause: line 1: missing field `select`"]);
-    refused("name: [x\n", &expect!["  cause: line 1: a text is expected here"]);
-    refused("- name: x\n", &expect!["  cause: line 1: keys with values are expected here"]);
-    refused(&format!("{LEAST}name: y\n"), &expect!["  cause: line 6: `name` is there twice"]);
+    refused("name: x\n", &expect!["cause: line 1: missing field `select`"]);
+    refused("name: [x\n", &expect!["cause: line 1: a text is expected here"]);
+    refused("- name: x\n", &expect!["cause: line 1: keys with values are expected here"]);
+    refused(&format!("{LEAST}name: y\n"), &expect!["cause: line 6: `name` is there twice"]);
 }
 
 #[test]
@@ -209,12 +210,12 @@ fn a_prompt_is_given_once_and_uses_what_is_defined() {
     let head = "name: x\nselect:\n  repositories: [acme/app]\n";
     refused(
         &format!("{head}task: {{}}\n"),
-        &expect!["  cause: line 4: `task` needs `prompt` or `prompt-file`"],
+        &expect!["cause: line 4: `task` needs `prompt` or `prompt-file`"],
     );
-    refused(head, &expect!["  cause: line 1: `task` needs `prompt` or `prompt-file`"]);
+    refused(head, &expect!["cause: line 1: `task` needs `prompt` or `prompt-file`"]);
     refused(
         &format!("{head}task:\n  prompt: \" \"\n"),
-        &expect!["  cause: line 5: `task.prompt` is empty"],
+        &expect!["cause: line 5: `task.prompt` is empty"],
     );
     refused(
         &format!("{head}task:\n  prompt: \"{{% if x\"\n"),
@@ -224,7 +225,7 @@ fn a_prompt_is_given_once_and_uses_what_is_defined() {
     );
     refused(
         &format!("{head}task:\n  prompt: \"{{{{ name | shout }}}}\"\n"),
-        &expect!["  cause: line 5: `task.prompt` cannot be filled in: filter shout is unknown"],
+        &expect!["cause: line 5: `task.prompt` cannot be filled in: filter shout is unknown"],
     );
     refused(
         &format!("{head}task:\n  prompt-file: /no/such/file.md\n"),

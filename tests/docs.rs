@@ -182,7 +182,10 @@ fn the_workflow_to_paste_is_short_and_says_nothing_that_the_shipped_one_does_not
 fn links_between_documents_lead_somewhere() {
     let mut names = vec!["README.md".to_owned(), "SECURITY.md".into(), "CONTRIBUTING.md".into()];
     for entry in fs_err::read_dir(path("docs")).unwrap() {
-        names.push(format!("docs/{}", entry.unwrap().file_name().to_string_lossy()));
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") {
+            names.push(format!("docs/{name}"));
+        }
     }
     for name in names {
         let folder = path(&name).parent().unwrap().to_owned();
