@@ -5,6 +5,8 @@
 
 #[path = "../tests/support/git_http.rs"]
 mod git_http;
+#[path = "../tests/support/git_quick.rs"]
+mod git_quick;
 #[path = "../tests/support/git_repo.rs"]
 mod git_repo;
 

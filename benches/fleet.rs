@@ -10,6 +10,7 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::zombie_processes, reason = "wait4 reaps the child by its process id")]
 #![allow(unsafe_code, reason = "wait4 is the only way to a child's own resource usage")]
+#![allow(unused_imports, reason = "the world has more than a benchmark needs")]
 
 #[path = "../tests/support"]
 mod support {
