@@ -99,7 +99,9 @@ async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
     if view.targets.iter().any(is_open)
         && let Err(failure) = refresh::refresh(fleet, &id).await
     {
-        fleet.ui.say(&format!("the open pull requests could not be looked at: {}", failure.message));
+        fleet
+            .ui
+            .say(&format!("the open pull requests could not be looked at: {}", failure.message));
     }
 }
 

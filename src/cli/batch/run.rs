@@ -54,12 +54,7 @@ pub struct Args {
     pub detach: bool,
 
     /// Agent runs at once, in place of what the campaign says
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_CONCURRENCY",
-        value_name = "N",
-        help_heading = "Campaign"
-    )]
+    #[arg(long, env = "PATCHWRIGHT_CONCURRENCY", value_name = "N", help_heading = "Campaign")]
     pub concurrency: Option<NonZeroUsize>,
 
     /// Only this repository; repeatable
