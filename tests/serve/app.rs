@@ -51,7 +51,10 @@ fn a_token_that_ends_in_the_middle_is_replaced() {
     let child = world.spawn(&["issue", "acme/app#7"]);
     let output = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while world.model.requests().is_empty() {
+            for _ in 0..3000 {
+                if !world.model.requests().is_empty() {
+                    break;
+                }
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
             front.seen.lock().unwrap().ended.push(TOKENS[0].to_owned());

@@ -126,7 +126,7 @@ fn what_sets_nothing_off_is_answered_and_not_stored() {
         let (status, text) = body(server.deliver(&guid(number), event, &payload));
         assert!(status == 202 && text.starts_with("ignored") && text.contains(part), "{text}");
     }
-    let (status, _) = body(server.deliver(&guid(7), "issues", &json!(["no object"])));
+    let (status, _) = body(server.deliver(&guid(7), "issues", &json!("no object")));
     assert_eq!(status, 400);
     assert_eq!(queued(&server), 0.0);
     assert_eq!(
@@ -242,9 +242,15 @@ fn slow_and_many_connections_end_and_keep_nobody_out() {
     }
     assert_eq!(server.deliver(&guid(901), "issues", &payload).status, 202);
     assert_eq!(queued(&server), 2.0);
-    let long = "x".repeat(80 << 10);
-    let answer = http::get(server.address, "/healthz", &[("X-Long", &long)]);
-    assert_eq!(answer.status, 431, "{answer:?}");
+    let mut stream = http::connect(server.address);
+    let head =
+        format!("GET /healthz HTTP/1.1\r\nHost: here\r\nX-Long: {}\r\n\r\n", "x".repeat(300 << 10));
+    let mut answer = Vec::new();
+    // It may be cut off before all is sent.
+    let _ = stream.write_all(head.as_bytes());
+    let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
 
 #[test]

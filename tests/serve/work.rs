@@ -21,7 +21,8 @@ fn a_label_ends_in_a_pull_request() {
     server.until("no pull request", || !world.github.pulls().is_empty());
     server.until_idle();
     let page = server.get("/").body;
-    assert!(page.contains("done: ") && page.contains("/acme/app/pull/9"), "{page}");
+    let pull = format!("/acme/app/pull/{}", world.github.pulls()[0].number);
+    assert!(page.contains("done: ") && page.contains(&pull), "{page}");
     assert_eq!(server.metric("patchwright_delivery_runs_total{conclusion=\"done\"}"), 1.0);
     assert!(server.metric("patchwright_delivery_cost_usd_total") > 0.0);
     let (code, said) = server.stop(15);
