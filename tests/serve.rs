@@ -1,4 +1,5 @@
 //! `patchwright serve`: webhooks in, work done, pages out; the real program on a real port.
+#![allow(clippy::float_cmp, reason = "counters are whole numbers")]
 
 mod app;
 mod catch_up;
