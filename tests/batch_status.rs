@@ -135,7 +135,7 @@ fn pull_requests_that_were_merged_are_seen_when_asked_for() {
 /// A pseudo-terminal of a size: the end that people look at, and the one for the program.
 fn terminal(columns: u16, rows: u16) -> (std::fs::File, Stdio) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();

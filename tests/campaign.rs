@@ -230,13 +230,13 @@ fn a_prompt_is_given_once_and_uses_what_is_defined() {
     refused(
         &format!("{head}task:\n  prompt-file: /no/such/file.md\n"),
         &expect![
-            "  cause: line 5: `task.prompt-file` names `/no/such/file.md`, which cannot be read: entity not found"
+            "cause: line 5: `task.prompt-file` names `/no/such/file.md`, which cannot be read: entity not found"
         ],
     );
     refused(
         "name: x\nselect: {}\ntask:\n  prompt: y\n",
         &expect![
-            "  cause: line 2: `select` selects nothing; it needs `repositories`, `organizations` or `search`"
+            "cause: line 2: `select` selects nothing; it needs `repositories`, `organizations` or `search`"
         ],
     );
     // A review needs none.
