@@ -9,7 +9,7 @@ use crate::support::github::{Fault, GitHub, Kind, fleet_name};
 use crate::support::model::{ModelServer, Turn, call, custom, fail, quota, say, unauthorized};
 use crate::support::world::{FILES, Output, PATCH, TestWorld};
 
-const CAMPAIGN: &str = "name: sums
+pub(crate) const CAMPAIGN: &str = "name: sums
 description: Sums are right everywhere
 select:
   organizations: [acme]
@@ -32,7 +32,7 @@ fn repositories(count: usize) -> GitHub {
 }
 
 /// The work in one repository.
-fn fixed() -> Vec<Turn> {
+pub(crate) fn fixed() -> Vec<Turn> {
     vec![custom("apply_patch", PATCH), say("Add instead of subtracting\n\nThe sign was wrong.")]
 }
 
@@ -41,7 +41,7 @@ fn world(count: usize, others: Vec<(usize, Vec<Turn>)>) -> TestWorld {
     within(repositories(count), others)
 }
 
-fn within(github: GitHub, others: Vec<(usize, Vec<Turn>)>) -> TestWorld {
+pub(crate) fn within(github: GitHub, others: Vec<(usize, Vec<Turn>)>) -> TestWorld {
     let others: Vec<(String, Vec<Turn>)> =
         others.into_iter().map(|(number, turns)| (fleet_name(number), turns)).collect();
     let model = ModelServer::conversations(move |said| {
@@ -53,11 +53,11 @@ fn within(github: GitHub, others: Vec<(usize, Vec<Turn>)>) -> TestWorld {
     world
 }
 
-fn write(world: &TestWorld, campaign: &str) {
+pub(crate) fn write(world: &TestWorld, campaign: &str) {
     fs_err::write(world.path("campaign.yml"), campaign).unwrap();
 }
 
-fn batch(world: &TestWorld, args: &[&str]) -> Output {
+pub(crate) fn batch(world: &TestWorld, args: &[&str]) -> Output {
     let mut all = vec!["batch", args[0], "campaign.yml", "--model", "gpt-5.3-codex", "--json"];
     all.extend(&args[1..]);
     world.run(&all)
@@ -72,17 +72,17 @@ fn result(output: &Output) -> Value {
 }
 
 /// How many targets are in each state.
-fn states(output: &Output) -> BTreeMap<String, u64> {
+pub(crate) fn states(output: &Output) -> BTreeMap<String, u64> {
     let targets = result(output)["targets"].clone();
     serde_json::from_value(targets).unwrap()
 }
 
-fn counted(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+pub(crate) fn counted(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
     pairs.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
 /// Every pull request on GitHub, as `repository#number`.
-fn pulls(world: &TestWorld) -> Vec<String> {
+pub(crate) fn pulls(world: &TestWorld) -> Vec<String> {
     let github = world.github.world();
     let all = github.repositories.iter();
     let mut names: Vec<String> = all
@@ -93,7 +93,7 @@ fn pulls(world: &TestWorld) -> Vec<String> {
 }
 
 /// Everything that was written to GitHub; questions are no writes.
-fn writes(world: &TestWorld) -> Vec<String> {
+pub(crate) fn writes(world: &TestWorld) -> Vec<String> {
     let mut writes = world.github.writes();
     writes.retain(|write| !write.contains("/graphql"));
     writes
