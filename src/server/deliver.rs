@@ -84,7 +84,7 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     let delivery = fleet.store.delivery(&held.job.subject).await?;
     let became = match Box::pin(handle(fleet, &held, &delivery)).await {
         Ok(became) => became,
-        Err(failure) => failed(fleet, &held, failure),
+        Err(failure) => failed(fleet, &held, &failure),
     };
     if held.lost().is_cancelled() {
         // Somebody else has it: nothing more is written, here or elsewhere.
@@ -221,7 +221,7 @@ fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
 }
 
 /// What a run without an outcome means for the job.
-fn failed(fleet: &Fleet, held: &Held, failure: Failure) -> Became {
+fn failed(fleet: &Fleet, held: &Held, failure: &Failure) -> Became {
     let conclusion = failure.kind.conclusion();
     let text = format!("{conclusion}: {}", failure.message);
     let end = match failure.kind {

@@ -26,8 +26,8 @@ pub(super) struct Intake {
 
 struct Waiting {
     delivery: Delivery,
-    /// Memory of the body.
-    _room: Option<OwnedSemaphorePermit>,
+    /// Memory of the body, given back when it is stored.
+    room: Option<OwnedSemaphorePermit>,
     stored: oneshot::Sender<bool>,
 }
 
@@ -53,7 +53,7 @@ impl Intake {
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<bool, NotStored> {
         let (stored, answer) = oneshot::channel();
-        let waiting = Waiting { delivery, _room: room, stored };
+        let waiting = Waiting { delivery, room, stored };
         self.queue.try_send(waiting).map_err(|err| match err {
             mpsc::error::TrySendError::Full(_) => NotStored::Full,
             mpsc::error::TrySendError::Closed(_) => NotStored::Failed,
@@ -79,9 +79,9 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
     while queue.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
         let mut deliveries = Vec::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
-        for Waiting { delivery, _room, stored } in batch.drain(..) {
+        for Waiting { delivery, room, stored } in batch.drain(..) {
             deliveries.push(delivery);
-            answers.push((stored, _room));
+            answers.push((stored, room));
         }
         match put(&store, &mut deliveries).await {
             Ok(new) => {

@@ -157,7 +157,7 @@ pub(super) async fn take(
         let Envelope { action, repository, number, .. } = envelope.clone();
         let repository = repository.map(|repository| repository.to_string());
         let (guid, event, at) = (guid.to_owned(), event.to_owned(), shared.fleet.clock.now());
-        recent::add(Seen { guid, event, at, action, repository, number, outcome })
+        recent::add(Seen { guid, event, action, repository, number, at, outcome })
     };
     let outside = match &envelope.repository {
         None => Some("the payload names no repository".to_owned()),
