@@ -60,14 +60,14 @@ fn main() {
     let runs = metric(&address, "patchwright_delivery_runs_total{conclusion=\"ignored\"}");
     let mut took = sent.took;
     took.sort_by(f64::total_cmp);
-    let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize];
+    let at = |percent: usize| took[(took.len() - 1) * percent / 100];
     println!(
         "{} deliveries at {rate} a second, {} of them repeats: p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms",
         took.len(),
         took.len() - sent.unique.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0),
+        at(50),
+        at(99),
+        at(100),
     );
     println!(
         "not acknowledged {}, lost {}, done twice {}; the last job ended {:.1} s after the last answer",
@@ -90,7 +90,11 @@ struct Sent {
 
 /// Delivers at an even pace, on kept connections.
 fn send(address: &str, count: u64, rate: u64) -> Sent {
-    let sent = Mutex::new(Sent { took: Vec::new(), unique: Default::default(), refused: 0 });
+    let sent = Mutex::new(Sent {
+        took: Vec::new(),
+        unique: std::collections::BTreeSet::default(),
+        refused: 0,
+    });
     let next = AtomicU64::new(0);
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -112,7 +116,7 @@ fn send(address: &str, count: u64, rate: u64) -> Sent {
                     let due = Duration::from_micros(at * 1_000_000 / rate);
                     std::thread::sleep(due.saturating_sub(started.elapsed()));
                     let status = exchange(&mut stream, address, &request);
-                    let took = (started.elapsed() - due).as_secs_f64() * 1e3;
+                    let took = started.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
                     let mut sent = sent.lock().unwrap();
                     sent.took.push(took);
                     if status == Some(202) {
@@ -142,8 +146,10 @@ fn request(address: &str, number: u64) -> Vec<u8> {
     .to_string();
     let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
     mac.update(body.as_bytes());
-    let signature: String =
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = mac.finalize().into_bytes().iter().fold(String::new(), |mut text, byte| {
+        text.push_str(&format!("{byte:02x}"));
+        text
+    });
     format!(
         "POST /webhook HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\nX-GitHub-Event: issues\r\nX-GitHub-Delivery: {number:08}-bench\r\n\

@@ -167,7 +167,8 @@ fn deliveries(behind: &Behind, rest: &[&str]) -> Response<Body> {
             answer(200, &json!(list))
         }
         [id] => {
-            let found = seen.deliveries.iter().find(|(listed, _)| listed["id"].to_string() == *id);
+            let found =
+                seen.deliveries.iter().find(|(listed, _)| listed["id"].as_u64() == id.parse().ok());
             match found {
                 Some((listed, payload)) => {
                     let mut whole = listed.clone();
