@@ -151,7 +151,8 @@ fn look(pid: u32, most: &mut Most) {
         pss += kilobytes(pid, "smaps_rollup", "Pss:") * 1024;
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         guests += usize::from(name.trim() == "sleep");
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let threads =
+            std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for thread in threads {
             let children = std::fs::read_to_string(thread.path().join("children"));
             let children = children.unwrap_or_default();

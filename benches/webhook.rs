@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "it starts the program")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -84,17 +85,13 @@ struct Sent {
     /// Milliseconds from when a delivery was due to its answer.
     took: Vec<f64>,
     /// Numbers of deliveries that were acknowledged.
-    unique: std::collections::BTreeSet<u64>,
+    unique: BTreeSet<u64>,
     refused: usize,
 }
 
 /// Delivers at an even pace, on kept connections.
 fn send(address: &str, count: u64, rate: u64) -> Sent {
-    let sent = Mutex::new(Sent {
-        took: Vec::new(),
-        unique: std::collections::BTreeSet::default(),
-        refused: 0,
-    });
+    let sent = Mutex::new(Sent { took: Vec::new(), unique: BTreeSet::default(), refused: 0 });
     let next = AtomicU64::new(0);
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -146,10 +143,11 @@ fn request(address: &str, number: u64) -> Vec<u8> {
     .to_string();
     let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
     mac.update(body.as_bytes());
-    let signature = mac.finalize().into_bytes().iter().fold(String::new(), |mut text, byte| {
-        text.push_str(&format!("{byte:02x}"));
-        text
-    });
+    let signature: String = mac
+        .finalize()
+        .into_bytes()
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     format!(
         "POST /webhook HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\nX-GitHub-Event: issues\r\nX-GitHub-Delivery: {number:08}-bench\r\n\

@@ -220,7 +220,7 @@ fn a_prompt_is_given_once_and_uses_what_is_defined() {
     refused(
         &format!("{head}task:\n  prompt: \"{{% if x\"\n"),
         &expect![
-            "  cause: line 5: `task.prompt` is no template: unexpected end of input, expected end of block"
+            "cause: line 5: `task.prompt` is no template: unexpected end of input, expected end of block"
         ],
     );
     refused(
@@ -230,13 +230,13 @@ fn a_prompt_is_given_once_and_uses_what_is_defined() {
     refused(
         &format!("{head}task:\n  prompt-file: /no/such/file.md\n"),
         &expect![
-            "  cause: line 5: `task.prompt-file` names `/no/such/file.md`, which cannot be read: entity not found"
+            "cause: line 5: `task.prompt-file` names `/no/such/file.md`, which cannot be read: entity not found"
         ],
     );
     refused(
         "name: x\nselect: {}\ntask:\n  prompt: y\n",
         &expect![
-            "  cause: line 2: `select` selects nothing; it needs `repositories`, `organizations` or `search`"
+            "cause: line 2: `select` selects nothing; it needs `repositories`, `organizations` or `search`"
         ],
     );
     // A review needs none.
@@ -526,6 +526,7 @@ fn view(open: i64, spent_usd: f64, parts: &[(i64, TargetState, i64)]) -> Campaig
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn the_next_wave_opens_when_its_gate_lets_it() {
     use TargetState::{
         Draft, Failed, Merged, Open, Publishing, Queued, Ready, Running, Skipped, Unchanged,

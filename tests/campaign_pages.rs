@@ -104,6 +104,7 @@ const HOSTILE: &[&str] = &[
 ];
 
 /// 200 repositories in every state, a third of them with something hostile.
+#[expect(clippy::too_many_lines, reason = "data")]
 pub(crate) fn large() -> (CampaignView, Vec<Event>) {
     let mut events = Vec::new();
     let mut targets = Vec::new();
@@ -207,6 +208,7 @@ fn campaigns_are_listed_one_in_a_line() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a snapshot")]
 fn programs_get_everything_as_json() {
     let json = serde_json::to_string_pretty(&status(&small())).unwrap();
     expect![[r#"

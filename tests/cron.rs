@@ -62,7 +62,7 @@ const RULES: &[Rule] = &[
             && ([1, 15].contains(&t.day()) || weekday(t) == 3)
     }),
     ("0 3 */2 * mon", |t| at(t, 3, 0) && t.day() % 2 == 1 && weekday(t) == 1),
-    ("0 3 1-7 * */3", |t| at(t, 3, 0) && t.day() <= 7 && weekday(t) % 3 == 0),
+    ("0 3 1-7 * */3", |t| at(t, 3, 0) && t.day() <= 7 && weekday(t).is_multiple_of(3)),
     ("@yearly", |t| at(t, 0, 0) && (t.month(), t.day()) == (1, 1)),
     ("@monthly", |t| at(t, 0, 0) && t.day() == 1),
     ("@weekly", |t| at(t, 0, 0) && weekday(t) == 0),

@@ -135,7 +135,7 @@ fn workers_that_are_killed_or_stand_still_leave_one_pull_request_each() {
     // Past its lease, and into what others have taken over.
     until("a takeover", || {
         let (_, jobs) = stored(&url);
-        jobs.get(&(JobKind::Target, "queued".to_owned())).is_none()
+        !jobs.contains_key(&(JobKind::Target, "queued".to_owned()))
     });
     std::thread::sleep(Duration::from_secs(5));
     signal(&stopped, rustix::process::Signal::CONT);

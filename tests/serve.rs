@@ -1,5 +1,5 @@
 //! `patchwright serve`: webhooks in, work done, pages out; the real program on a real port.
-#![allow(clippy::float_cmp, reason = "metrics that count have whole values")]
+#![allow(clippy::float_cmp, reason = "counters are whole numbers")]
 
 mod app;
 mod catch_up;
@@ -150,10 +150,9 @@ fn kill(child: &Child, signal: i32) {
 pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(body);
-    mac.finalize().into_bytes().iter().fold("sha256=".to_owned(), |mut text, byte| {
-        text.push_str(&format!("{byte:02x}"));
-        text
-    })
+    let digits: String =
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={digits}")
 }
 
 /// What GitHub sends besides the body.

@@ -370,7 +370,7 @@ impl Campaign {
             "base": self.publish.base,
         });
         let digest = Sha256::digest(spec.to_string().as_bytes());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     }
 
     /// `<name>-<first 12 hex digits of the hash>`.

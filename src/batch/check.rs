@@ -180,8 +180,8 @@ impl Found {
         let agent = &campaign.agent;
         self.filled("agent.model", agent.model.as_deref());
         self.filled("agent.effort", agent.effort.as_deref());
-        self.at_least("agent.max-turns", agent.max_turns, 1);
-        self.at_least("agent.max-tokens", agent.max_tokens, 1);
+        self.at_least("agent.max-turns", agent.max_turns, &1);
+        self.at_least("agent.max-tokens", agent.max_tokens, &1);
         self.dollars("agent.max-cost-usd", agent.max_cost_usd);
         self.duration("agent.timeout", agent.timeout.as_deref(), 1);
         let environment = &campaign.environment;
@@ -262,8 +262,8 @@ impl Found {
 
     fn limits(&mut self, campaign: &Campaign) {
         let limits = &campaign.limits;
-        self.at_least("limits.concurrency", limits.concurrency, 1);
-        self.at_least("limits.per-organization", limits.per_organization, 1);
+        self.at_least("limits.concurrency", limits.concurrency, &1);
+        self.at_least("limits.per-organization", limits.per_organization, &1);
         if limits.per_repository.is_some_and(|count| count != 1) {
             self.say(
                 "limits.per-repository",
@@ -283,7 +283,7 @@ impl Found {
         if limits.max_attempts.is_some_and(|count| !(1..=20).contains(&count)) {
             self.say("limits.max-attempts", "must be from 1 to 20");
         }
-        self.at_least("limits.max-open-pull-requests", limits.max_open_pull_requests, 1);
+        self.at_least("limits.max-open-pull-requests", limits.max_open_pull_requests, &1);
     }
 
     fn window(&mut self, key: &str, window: &Window) {
@@ -313,8 +313,8 @@ impl Found {
         }
     }
 
-    fn at_least<T: PartialOrd + Display>(&mut self, key: &str, value: Option<T>, least: T) {
-        if value.is_some_and(|value| value < least) {
+    fn at_least<T: PartialOrd + Display>(&mut self, key: &str, value: Option<T>, least: &T) {
+        if value.is_some_and(|value| value < *least) {
             self.say(key, format!("must be at least {least}"));
         }
     }

@@ -66,7 +66,6 @@ fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Ve
         TargetState::Running | TargetState::Ready | TargetState::Publishing => {
             Some(Verdict::work(&target.base_sha))
         }
-        TargetState::Waiting | TargetState::Queued => None,
         TargetState::Failed if same => {
             let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
             finished(format!("failed: {why}; `patchwright batch retry` starts it again"))
@@ -74,7 +73,10 @@ fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Ve
         TargetState::Superseded if same => {
             finished(target.reason.clone().unwrap_or_else(|| "was taken back".to_owned()))
         }
-        TargetState::Failed | TargetState::Superseded => None,
+        TargetState::Waiting
+        | TargetState::Queued
+        | TargetState::Failed
+        | TargetState::Superseded => None,
         TargetState::Skipped if target.run.is_none() => None,
         TargetState::Closed => finished(ended(target)),
         state if state.is_settled() && (same || campaign.repeats() == Repeat::Never) => {

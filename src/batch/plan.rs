@@ -64,9 +64,10 @@ pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
     };
     let mut targets = Vec::new();
     for candidate in &candidates {
-        let history = match candidate.pull_requests.is_empty() {
-            true => Vec::new(),
-            false => fleet.store.history(&campaign.name, &candidate.repository).await?,
+        let history = if candidate.pull_requests.is_empty() {
+            Vec::new()
+        } else {
+            fleet.store.history(&campaign.name, &candidate.repository).await?
         };
         let known = known_targets(view.as_ref(), &candidate.repository);
         targets.extend(planned(fleet, campaign, candidate, &known, &history));

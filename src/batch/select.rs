@@ -38,6 +38,7 @@ pub struct Candidate {
 
 /// A pull request of a candidate.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as the forge tells them")]
 pub struct CandidatePull {
     pub number: u64,
     pub open: bool,

@@ -120,7 +120,7 @@ impl Work<'_> {
         };
         let (world, config, task) = match ready.await {
             Ok(ready) => ready,
-            Err(trouble) => return self.record(self.failed(trouble), None, (0.0, 0)).await,
+            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
         let watched = Watched::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
@@ -128,7 +128,7 @@ impl Work<'_> {
         let begun = match campaign::begin(&world, config, task, around, &title) {
             Ok(begun) => begun,
             Err(failure) => {
-                return self.record(self.failed(failure.into()), None, (0.0, 0)).await;
+                return self.record(self.failed(&failure.into()), None, (0.0, 0)).await;
             }
         };
         self.fleet.store.begin_target(&self.held.lease, self.target.id, begun.id()).await?;
@@ -137,7 +137,7 @@ impl Work<'_> {
         let run = Some(attempt.run().to_owned());
         let verdict = match &attempt.ended {
             Ok(ended) => self.finished(ended).await?,
-            Err(trouble) => self.failed_by(trouble),
+            Err(trouble) => self.failed(trouble),
         };
         self.record(verdict, run, used).await?;
         if let Err(failure) = attempt.close() {
@@ -181,7 +181,7 @@ impl Work<'_> {
         };
         let (world, config, task) = match ready.await {
             Ok(ready) => ready,
-            Err(trouble) => return self.record(self.failed(trouble), None, (0.0, 0)).await,
+            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
         let watched = Watched::new(self.fleet, &self.held);
         let name = format!("review-{}", self.target.id);
@@ -207,7 +207,7 @@ impl Work<'_> {
                     }
                     None => failure.into(),
                 };
-                let verdict = self.failed(trouble);
+                let verdict = self.failed(&trouble);
                 // A run that is gone on with counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),

@@ -26,7 +26,7 @@ pub(super) struct Intake {
 
 struct Waiting {
     delivery: Delivery,
-    /// Memory of the body, given back when it is stored.
+    /// Memory of the body.
     room: Option<OwnedSemaphorePermit>,
     stored: oneshot::Sender<bool>,
 }

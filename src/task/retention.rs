@@ -74,9 +74,10 @@ pub fn sweep(state: &Path, now: SystemTime, kept: Kept) -> std::io::Result<usize
     let mut total: u64 = folders.iter().map(|folder| folder.bytes).sum();
     let mut removed = 0;
     for folder in folders {
-        let is_old = match folder.is_unfinished {
-            true => folder.age >= kept.unfinished,
-            false => folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY),
+        let is_old = if folder.is_unfinished {
+            folder.age >= kept.unfinished
+        } else {
+            folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY)
         };
         if is_old {
             fs::remove_dir_all(&folder.path)?;

@@ -112,12 +112,11 @@ fn make_commit(
         TaskKind::Campaign { title: Some(title), .. } => Some(commit_message::subject(title)),
         _ => None,
     };
-    let (title, words) = match fixed {
-        Some(title) => (title, worked.stopped.final_message.clone()),
-        None => {
-            let issue_title = run.issue_title.as_deref();
-            (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
-        }
+    let (title, words) = if let Some(title) = fixed {
+        (title, worked.stopped.final_message.clone())
+    } else {
+        let issue_title = run.issue_title.as_deref();
+        (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
     };
     let message = commit_message::commit_message(&title, &words, &[]);
     let identity = commit::Identity {

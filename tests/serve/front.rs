@@ -167,8 +167,9 @@ fn deliveries(behind: &Behind, rest: &[&str]) -> Response<Body> {
             answer(200, &json!(list))
         }
         [id] => {
-            let found =
-                seen.deliveries.iter().find(|(listed, _)| listed["id"].as_u64() == id.parse().ok());
+            let found = seen.deliveries.iter().find(|(listed, _)| {
+                listed["id"].as_u64().is_some_and(|listed| id.parse() == Ok(listed))
+            });
             match found {
                 Some((listed, payload)) => {
                     let mut whole = listed.clone();

@@ -17,7 +17,7 @@ pub(crate) const PASSWORD: &str = "correct-horse-battery";
 pub(crate) struct Postgres {
     port: u16,
     server: Child,
-    _folder: TempDir,
+    folder: TempDir,
     next: AtomicU32,
 }
 
@@ -96,7 +96,7 @@ async fn start() -> Result<Postgres, String> {
         .stderr(log.into_file())
         .spawn()
         .map_err(|err| err.to_string())?;
-    let server = Postgres { port, server, _folder: folder, next: AtomicU32::new(0) };
+    let server = Postgres { port, server, folder, next: AtomicU32::new(0) };
     for _ in 0..200 {
         if let Ok(pool) = sqlx::PgPool::connect(&server.address("postgres", PASSWORD)).await {
             pool.close().await;
@@ -104,7 +104,7 @@ async fn start() -> Result<Postgres, String> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let log = fs_err::read_to_string(server._folder.path().join("log")).unwrap_or_default();
+    let log = fs_err::read_to_string(server.folder.path().join("log")).unwrap_or_default();
     Err(format!("the server does not answer: {log}"))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Work;
 use crate::batch::campaign::PublishAs;
-use crate::batch::{publish, stored};
+use crate::batch::{pace, publish, stored};
 use crate::error::Failure;
 use crate::report::text;
 use crate::store::StoreError;
@@ -131,7 +131,7 @@ impl Work<'_> {
         let target = &self.target;
         let changeset = match stored::changeset(&self.campaign, target, change).await {
             Ok(changeset) => changeset,
-            Err(failure) => return Ok(self.failed(failure.into())),
+            Err(failure) => return Ok(self.failed(&failure.into())),
         };
         if let Some(why) = self.same_elsewhere(&changeset).await? {
             return Ok(Verdict::settled(TargetState::Skipped, why));
@@ -168,13 +168,9 @@ impl Work<'_> {
         Ok(None)
     }
 
-    pub(super) fn failed_by(&self, trouble: &Trouble) -> Verdict {
+    pub(super) fn failed(&self, trouble: &Trouble) -> Verdict {
         let Trouble { class, failure, fate } = trouble;
         self.verdict_on(*class, failure, *fate)
-    }
-
-    pub(super) fn failed(&self, trouble: Trouble) -> Verdict {
-        self.failed_by(&trouble)
     }
 
     fn verdict_on(&self, class: ErrorClass, failure: &Failure, fate: Fate) -> Verdict {
@@ -206,9 +202,7 @@ impl Work<'_> {
         let own = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
         let asked = asked.and_then(|wait| Millis::try_from(wait.as_millis()).ok());
         let wait = asked.map_or(own, |asked| asked.clamp(own, 24 * LONGEST_WAIT));
-        #[expect(clippy::cast_possible_truncation, reason = "a day in milliseconds, made shorter")]
-        let scaled = (wait as f64 * self.fleet.env.time_scale()) as Millis;
-        scaled
+        pace::scaled_wait(self.fleet, wait)
     }
 }
 

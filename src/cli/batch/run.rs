@@ -30,7 +30,6 @@ use crate::task::signals;
 /// key of the model's provider. The state is in `fleet.db` in the state folder, or in the database that
 /// `DATABASE_URL` names.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub struct Args {
     /// Campaign file
     #[arg(value_name = "CAMPAIGN.yml")]
@@ -114,7 +113,7 @@ pub(in crate::cli) async fn work_off(
     if let Some(live) = shown.live {
         live.finish();
     }
-    finish(fleet, &ended?)
+    Ok(finish(fleet, &ended?))
 }
 
 /// Takes over the databases of other machines.
@@ -180,7 +179,7 @@ impl Watch for Shown {
 }
 
 /// The page, the table, the last line, and the exit code.
-fn finish(fleet: &Fleet, ended: &Ended) -> Result<u8> {
+fn finish(fleet: &Fleet, ended: &Ended) -> u8 {
     let Ended { why, view, events } = ended;
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
@@ -213,7 +212,7 @@ fn finish(fleet: &Fleet, ended: &Ended) -> Result<u8> {
         "page": page,
         "exit_code": code,
     }));
-    Ok(code)
+    code
 }
 
 /// The exit code, and what is said about it.

@@ -52,7 +52,7 @@ const PERMISSIONS: &[(&str, &str)] = &[
 pub struct Key {
     /// App id or client id.
     issuer: String,
-    private: EncodingKey,
+    signing: EncodingKey,
     /// Seconds that GitHub's clock is ahead of ours.
     ahead: AtomicI64,
 }
@@ -83,12 +83,12 @@ impl Key {
         redact::learn(name, &pem);
         // Some places that hold variables cannot hold line ends.
         let text = pem.expose_secret().replace("\\n", "\n");
-        let private = EncodingKey::from_rsa_pem(text.trim().as_bytes()).map_err(|_| {
+        let key = EncodingKey::from_rsa_pem(text.trim().as_bytes()).map_err(|_| {
             Failure::usage(format!("`{name}` is not a private key")).hint(
                 "it begins with `-----BEGIN RSA PRIVATE KEY-----`; make one in the App's settings",
             )
         })?;
-        Ok(Some(Key { issuer: issuer.trim().to_owned(), private, ahead: AtomicI64::new(0) }))
+        Ok(Some(Key { issuer: issuer.trim().to_owned(), signing: key, ahead: AtomicI64::new(0) }))
     }
 
     /// A JWT for now.
@@ -96,7 +96,7 @@ impl Key {
         // The real time, whatever dates are shown: GitHub compares it with its own.
         let now = Clock::default().now().timestamp() + self.ahead.load(Ordering::Relaxed);
         let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
-        let signed = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.private);
+        let signed = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.signing);
         let signed = signed.map(SecretString::from).map_err(|_| ForgeError::Authentication {
             message: "the App's private key cannot sign".to_owned(),
         })?;

@@ -4,7 +4,7 @@
 //! that one that is gone does not take the rest with it. What GraphQL leaves out, or all where it is
 //! refused, is asked over REST, one repository after the other ([`super::preflight`]).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -73,6 +73,7 @@ pub struct Facts {
 
 /// What decides about a pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
 pub struct PullFacts {
     pub number: u64,
     pub open: bool,
@@ -258,6 +259,6 @@ enum Rest {
 
 /// Each once, whatever the case of its letters, in their order.
 pub(super) fn once_each(all: impl Iterator<Item = RepositoryId>) -> Vec<RepositoryId> {
-    let mut seen = BTreeMap::new();
-    all.filter(|id| seen.insert(id.to_string().to_lowercase(), ()).is_none()).collect()
+    let mut seen = BTreeSet::new();
+    all.filter(|id| seen.insert(id.to_string().to_lowercase())).collect()
 }
