@@ -156,8 +156,7 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
         // The failing check is given back to it, and it insists.
         (
             4,
-            vec![vec![shell("rm README.md && echo 1 > x")], vec![say("Remove the readme"); 6]]
-                .concat(),
+            [vec![shell("rm README.md && echo 1 > x")], vec![say("Remove the readme"); 6]].concat(),
         ),
         (
             5,

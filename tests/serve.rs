@@ -150,8 +150,11 @@ fn kill(child: &Child, signal: i32) {
 pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(body);
-    let digits: String =
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = mac
+        .finalize()
+        .into_bytes()
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     format!("sha256={digits}")
 }
 
