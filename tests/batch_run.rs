@@ -252,6 +252,9 @@ fn parts_are_run_apart_and_published_together() {
         fs_err::create_dir_all(world.path(&file).parent().unwrap()).unwrap();
         let output = batch(&world, &["run", "--hold", "--shard", part, "--database", &file]);
         assert_eq!(output.code, 0, "{}", output.text());
+        // It is carried away as one file.
+        let folder = fs_err::read_dir(world.path(&file).parent().unwrap()).unwrap();
+        assert_eq!(folder.count(), 1, "something is left beside {file}");
     }
     assert_eq!(writes(&world), Vec::<String>::new());
     let asked = world.model.requests().len();

@@ -46,7 +46,8 @@ pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
         found.zone("schedule.timezone", zone);
         let zone = zone.filter(|zone| window::zone(Some(zone)).is_some());
         if let Err(failure) = Crontab::parse(&schedule.cron, zone) {
-            found.say("schedule.cron", failure.message);
+            let hint = failure.hints.first().map(|hint| format!("; {hint}")).unwrap_or_default();
+            found.say("schedule.cron", format!("{}{hint}", failure.message));
         }
     }
     if let Some(Err(why)) = campaign.tracking_issue.as_ref().map(|it| it.parse::<RepositoryId>()) {

@@ -78,7 +78,10 @@ pub struct Args {
     #[arg(
         long,
         env = "PATCHWRIGHT_PUBLISH_FROM",
-        value_name = "DIR", help_heading = "Campaign", conflicts_with_all = ["dry_run", "hold", "shard", "only"])]
+        value_name = "DIR",
+        help_heading = "Campaign",
+        conflicts_with_all = ["dry_run", "hold", "shard", "only"]
+    )]
     pub publish_from: Option<PathBuf>,
 
     #[command(flatten)]
@@ -99,7 +102,10 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         shard: args.shard,
         publish_only: args.publish_from.is_some(),
     };
-    work_off(&fleet, campaign, &options).await
+    let worked = work_off(&fleet, campaign, &options).await;
+    // The database may be carried away as one file, so nothing stays beside it.
+    fleet.store.close().await;
+    worked
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
