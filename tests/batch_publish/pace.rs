@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use patchwright::batch::pace;
 use patchwright::forge::{Forge, ForgeError, RepositoryId};
@@ -17,21 +17,17 @@ fn app() -> RepositoryId {
     "acme/app".parse().unwrap()
 }
 
-/// When each write arrived, as the one who waits for its answer sees it.
-type Times = Arc<std::sync::Mutex<Vec<Instant>>>;
-
 #[tokio::test]
 async fn three_processes_never_write_more_than_the_limits() {
     let bench = Bench::new(world().issue("acme/app", 1, "Typo", "It says teh.")).await;
     let limits = PaceLimits { gap: 15, per_minute: 24, per_hour: 1_000 };
-    let times: Times = Arc::default();
     let refused = Arc::new(AtomicUsize::new(0));
     let mut processes = Vec::new();
     for number in 0..3 {
         let path = bench.folder.path().join("fleet.db");
         let store = Store::open(&format!("sqlite:{}", path.display())).await.unwrap();
         let forge = connect(&bench.github).gated(pace::gate(&store, "token", limits, None));
-        let (times, refused) = (Arc::clone(&times), Arc::clone(&refused));
+        let refused = Arc::clone(&refused);
         processes.push(tokio::spawn(async move {
             for label in 0..12 {
                 let labels = [format!("l{number}-{label}")];
@@ -39,7 +35,7 @@ async fn three_processes_never_write_more_than_the_limits() {
                 let id = app();
                 let write = forge.add_labels(&id, 1, &labels);
                 match tokio::time::timeout(Duration::from_secs(3), write).await {
-                    Ok(Ok(())) => times.lock().unwrap().push(Instant::now()),
+                    Ok(Ok(())) => {}
                     Ok(Err(err)) => panic!("{err}"),
                     Err(_) => {
                         refused.fetch_add(1, Ordering::Relaxed);
@@ -55,9 +51,6 @@ async fn three_processes_never_write_more_than_the_limits() {
     let writes = bench.github.writes();
     assert_eq!(writes.len(), 24, "as many as a minute takes: {writes:#?}");
     assert_eq!(refused.load(Ordering::Relaxed), 3, "the others waited");
-    let times = times.lock().unwrap();
-    let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-    assert!(last.duration_since(*first) >= Duration::from_millis(15 * 22), "one after the other");
 }
 
 #[tokio::test]
