@@ -191,17 +191,17 @@ tracking-issue: acme
 "#
         ),
         &expect![[r#"
-              cause: line 7: `limits.concurrency` must be at least 1
-                     line 8: `limits.per-repository` is 1, always: two runs in one repository would work on the same branch
-                     line 9: `limits.creations-per-hour` must be from 1 to 500, which is what GitHub takes from one account
-                     line 10: `limits.budget-usd` must be a number of dollars, 0 or more
-                     line 11: `limits.max-failure-rate` must be a share from 0 to 1, such as `0.8`
-                     line 12: `limits.max-attempts` must be from 1 to 20
-                     line 14: `windows.0.from` is `25:00`; it must be a time such as `22:00`
-                     line 15: `windows.0.to` is `6`; it must be a time such as `06:00`
-                     line 16: `windows.0.timezone` is `Berlin`; it must be a time zone such as `Europe/Berlin`
-                     line 18: `schedule.cron` the cron line `0 2 * *` has 4 fields; it has five: minute, hour, day of the month, month, day of the week
-                     and 2 more"#]],
+            cause: line 7: `limits.concurrency` must be at least 1
+                   line 8: `limits.per-repository` is 1, always: two runs in one repository would work on the same branch
+                   line 9: `limits.creations-per-hour` must be from 1 to 500, which is what GitHub takes from one account
+                   line 10: `limits.budget-usd` must be a number of dollars, 0 or more
+                   line 11: `limits.max-failure-rate` must be a share from 0 to 1, such as `0.8`
+                   line 12: `limits.max-attempts` must be from 1 to 20
+                   line 14: `windows.0.from` is `25:00`; it must be a time such as `22:00`
+                   line 15: `windows.0.to` is `6`; it must be a time such as `06:00`
+                   line 16: `windows.0.timezone` is `Berlin`; it must be a time zone such as `Europe/Berlin`
+                   line 18: `schedule.cron` the cron line `0 2 * *` has 4 fields; it has five: minute, hour, day of the month, month, day of the week; write `0 2 * * *`
+                   and 2 more"#]],
     );
 }
 
