@@ -51,6 +51,20 @@ async fn three_processes_never_write_more_than_the_limits() {
     let writes = bench.github.writes();
     assert_eq!(writes.len(), 24, "as many as a minute takes: {writes:#?}");
     assert_eq!(refused.load(Ordering::Relaxed), 3, "the others waited");
+    // What was reserved, not when it arrived: a busy machine sends late.
+    let reserved = reserved(&bench, "token").await;
+    assert_eq!(reserved.len(), 24, "{reserved:?}");
+    let is_apart = |pair: &[i64]| pair[1] - pair[0] >= limits.gap;
+    assert!(reserved.windows(2).all(is_apart), "{reserved:?}");
+}
+
+/// The moments that were given to writes of this token, oldest first.
+async fn reserved(bench: &Bench, token: &str) -> Vec<i64> {
+    let url = format!("sqlite://{}", bench.folder.path().join("fleet.db").display());
+    let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+    let recent = sqlx::query_scalar("SELECT recent FROM pace WHERE token = $1").bind(token);
+    let recent: String = recent.fetch_one(&pool).await.unwrap();
+    serde_json::from_str(&recent).unwrap()
 }
 
 #[tokio::test]
