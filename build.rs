@@ -74,7 +74,14 @@ fn build(out: &Path) -> PathBuf {
         .arg("rustc")
         .arg("--manifest-path")
         .arg(manifest.join("Cargo.toml"))
-        .args(["--bin", "patchwright-guest", "--no-default-features", "--locked"])
+        .args([
+            "--bin",
+            "patchwright-guest",
+            "--no-default-features",
+            "--features",
+            "script",
+            "--locked",
+        ])
         .args(["--profile", profile, "--target-dir"])
         .arg(&target)
         .args(["--", "-C", "target-feature=+crt-static"]);

@@ -35,9 +35,13 @@ pub mod tools;
 pub mod store;
 
 #[cfg(feature = "host")]
+pub mod egress;
+#[cfg(feature = "host")]
 pub mod forge;
 #[cfg(feature = "host")]
 pub mod git;
+#[cfg(feature = "host")]
+pub mod mcp;
 #[cfg(feature = "host")]
 pub mod policy;
 #[cfg(feature = "host")]

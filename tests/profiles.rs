@@ -20,6 +20,7 @@ use patchwright::task::plan::Plan;
 use patchwright::tools::dispatch::{Dispatch, Means};
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
+use patchwright::tools::services::Services;
 use serde_json::{Value, json};
 
 use crate::support::bench::{clock, no_redaction};
@@ -89,6 +90,7 @@ impl Desk {
             journal: &self.journal,
             clock: clock(),
             progress: &|_: Happening<'_>| {},
+            services: &Services::default(),
         };
         work(&Dispatch::new(means, &self.plan, &std::sync::Mutex::default())).await
     }

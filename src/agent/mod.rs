@@ -26,6 +26,7 @@ use crate::provider::Provider;
 use crate::provider::catalogue::Model;
 use crate::task::Limits;
 use crate::tools::registry::ToolSet;
+use crate::tools::services::Services;
 
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;
@@ -52,4 +53,6 @@ pub struct AgentSpec<'a> {
     /// Cancelled by SIGINT and SIGTERM.
     pub cancel: CancellationToken,
     pub progress: &'a dyn AgentProgress,
+    /// What the tools share, sub-agents' too.
+    pub services: &'a Services,
 }

@@ -344,6 +344,7 @@ impl<'a> Agent<'a> {
             journal: self.spec.journal,
             clock: self.spec.clock,
             progress: self.spec.progress,
+            services: self.spec.services,
         };
         Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review)
     }

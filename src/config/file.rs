@@ -55,8 +55,12 @@ pub struct File {
     pub respond: RespondFile,
     /// Operator only.
     pub access: Access,
-    /// Operator only.
+    /// Operator only, but for fewer hosts.
     pub network: Network,
+    /// Operator only, but for `disabled`.
+    pub tools: super::tools::Tools,
+    /// Operator only; a repository names those that it wants, with nothing but fewer `tools`.
+    pub mcp: BTreeMap<String, super::tools::McpServer>,
     /// Operator only.
     pub identity: Identity,
 }
@@ -127,6 +131,8 @@ pub struct Access {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Network {
+    /// Hosts that the model's commands and tools may reach.
+    pub allow: Option<Vec<String>>,
     /// Hosts that setup commands may reach.
     pub setup_allow: Option<Vec<String>>,
 }

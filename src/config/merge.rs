@@ -58,6 +58,9 @@ pub fn defaults() -> Result<Config> {
         respond: super::review::Respond::default(),
         personality: Personality::default(),
         mode: Mode::default(),
+        allow_hosts: Vec::new(),
+        tools: super::tools::Tools::default(),
+        mcp: std::collections::BTreeMap::new(),
         dry_run: false,
         sources: std::collections::BTreeMap::new(),
         notes: Vec::new(),
@@ -96,6 +99,13 @@ fn overlay(config: &mut Config, file: file::File) {
     take!(config, source, image = file.image.map(Some));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
+    take!(config, source, allow_hosts = file.network.allow);
+    take!(
+        config,
+        source,
+        tools = Some(file.tools).filter(|it| *it != super::tools::Tools::default())
+    );
+    take!(config, source, mcp = Some(file.mcp).filter(|it| !it.is_empty()));
     take!(config, source, verify = file.verify);
     take!(config, source, setup_timeout = file.limits.setup_timeout);
     take!(config, source, limits.max_turns = file.limits.max_turns);
@@ -192,6 +202,8 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
         ("network", file.network != file::Network::default()),
+        ("tools", file.tools != super::tools::Tools::default()),
+        ("mcp", !file.mcp.is_empty()),
         ("identity", file.identity != file::Identity::default()),
         ("policy.secret-allow-paths", !file.policy.secret_allow_paths.is_empty()),
         ("policy.allow-workflows", file.policy.allow_workflows == Some(true)),

@@ -10,6 +10,7 @@ pub mod file;
 pub mod merge;
 mod merge_review;
 pub mod review;
+pub mod tools;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +50,16 @@ pub struct Config {
     pub setup: Vec<String>,
     /// Hosts that setup commands may reach.
     pub setup_hosts: Vec<String>,
+    /// Hosts that commands of the model, its tools and MCP servers may reach: names, or `*.name` for
+    /// everything below one. None: no network.
+    #[serde(default)]
+    pub allow_hosts: Vec<String>,
+    /// Tools beyond the profile's, and what surrounds calls.
+    #[serde(default)]
+    pub tools: tools::Tools,
+    /// MCP servers, by name.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, tools::McpServer>,
     pub setup_timeout: Duration,
     /// Checks; found by the repository's kind when empty.
     pub verify: Vec<String>,

@@ -4,6 +4,7 @@
 //! the guest does — floods, lies about lengths, answers what nobody asked, falls silent — ends in a
 //! [`GuestError`] in bounded time and memory.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -259,6 +260,23 @@ impl Client {
         }
     }
 
+    /// Adds to the environment of every command from now on.
+    pub async fn add_env(&self, env: BTreeMap<String, String>) -> Result<(), GuestError> {
+        match self.ask(&Request::AddEnv { env }, PROMPT).await? {
+            Response::Added => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Which of these programs are in the sandbox.
+    pub async fn find(&self, programs: &[&str]) -> Result<Vec<String>, GuestError> {
+        let programs = programs.iter().map(|name| (*name).to_owned()).collect();
+        match self.ask(&Request::Find { programs }, PROMPT).await? {
+            Response::Found { programs } => Ok(programs),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Ends the guest: closes its input and waits a moment until it has closed its output. Other
     /// clones fail from now on.
     pub async fn close(self) {
@@ -287,6 +305,9 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Exec(_) => "exec",
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
+        Response::Added => "added",
+        Response::Found { .. } => "found",
+        Response::Piped(_) => "piped",
         Response::Removed => "removed",
     };
     GuestError::Protocol(format!("the answer `{name}` does not fit the request"))

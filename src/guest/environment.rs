@@ -2,7 +2,7 @@
 //! like a credential, and with settings that keep programs from waiting for a person.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -56,10 +56,18 @@ fn is_foreign(name: &str) -> bool {
 
 /// The shell for commands given as text: bash when the sandbox has it, else sh.
 pub fn default_shell(env: &BTreeMap<String, String>) -> String {
+    find(env, "bash").map_or_else(|| "/bin/sh".to_owned(), |bash| bash.display().to_string())
+}
+
+/// Where commands find a program, by the absolute folders of `PATH`.
+pub fn find(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+    let is_runnable = |path: &PathBuf| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if name.is_empty() || name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_absolute()).filter(is_runnable);
+    }
     let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    path.split(':')
-        .filter(|folder| folder.starts_with('/'))
-        .map(|folder| Path::new(folder).join("bash"))
-        .find(|bash| bash.is_file())
-        .map_or_else(|| "/bin/sh".to_owned(), |bash| bash.display().to_string())
+    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    folders.map(|folder| Path::new(folder).join(name)).find(is_runnable)
 }

@@ -74,6 +74,7 @@ impl Kept {
             total_bytes,
             total_lines,
             omitted_bytes: omitted,
+            session: None,
         }
     }
 }

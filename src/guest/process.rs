@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Processes {
     workspace: PathBuf,
     /// What every command has in its environment.
-    env: BTreeMap<String, String>,
+    env: RwLock<Arc<BTreeMap<String, String>>>,
     /// Watches how much the workspace holds.
     room: Option<Arc<Room>>,
     launchers: Mutex<BTreeSet<i32>>,
@@ -71,12 +71,19 @@ impl Processes {
         env: BTreeMap<String, String>,
         room: Option<Arc<Room>>,
     ) -> Processes {
+        let env = RwLock::new(Arc::new(env));
         Processes { workspace, env, room, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
-    pub fn env(&self) -> &BTreeMap<String, String> {
-        &self.env
+    pub fn env(&self) -> Arc<BTreeMap<String, String>> {
+        Arc::clone(&self.env.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds to the environment of every command from now on.
+    pub fn add_env(&self, more: BTreeMap<String, String>) {
+        let mut env = self.env.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut env).extend(more);
     }
 
     /// Runs a command of the harness.
@@ -184,7 +191,7 @@ impl Processes {
             .args([mode, "--"])
             .args(spec.argv)
             .env_clear()
-            .envs(&self.env)
+            .envs(self.env().iter())
             .env("PWD", &cwd)
             .envs(spec.env)
             .current_dir(&cwd)

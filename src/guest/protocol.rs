@@ -67,6 +67,14 @@ pub enum Request {
     Upload,
     /// Sends what changed since the base as a tar in `Data` frames; answers with [`Collected`].
     Collect,
+    /// Adds to the environment of every command from now on.
+    AddEnv { env: BTreeMap<String, String> },
+    /// Which of these programs commands would find, by name.
+    Find { programs: Vec<String> },
+    /// Runs a command whose standard input and output are the `Data` frames of this call, each way until
+    /// an empty one. Standard error is kept, head and tail, and comes with the answer at its end.
+    /// `timeout_ms` of 0 means for as long as the call lives; cancelling ends it with all it started.
+    Pipe(Exec),
     /// Removes the uploaded tree's files that have not changed since, so that only what setup
     /// made is left, and gives the workspace to this user and group.
     RemoveBase { chown: Option<(u32, u32)> },
@@ -90,8 +98,19 @@ pub enum Response {
     Pong,
     Tool(ToolOutput),
     Exec(CommandOutput),
-    Uploaded { files: u64, bytes: u64 },
+    Uploaded {
+        files: u64,
+        bytes: u64,
+    },
     Collected(Collected),
+    /// The environment was added to.
+    Added,
+    /// Those that are there, in the order asked.
+    Found {
+        programs: Vec<String>,
+    },
+    /// A piped command ended; `output` is what it wrote to standard error.
+    Piped(CommandOutput),
     Removed,
 }
 

@@ -146,7 +146,7 @@ impl Processes {
         let (reader, feed) = std::io::pipe().map_err(|err| broken(&err))?;
         rustix::fs::fcntl_setfl(&feed, OFlags::NONBLOCK).map_err(|err| broken(&err))?;
         let spec = Spec {
-            argv: &[environment::default_shell(self.env())],
+            argv: &[environment::default_shell(&self.env())],
             cwd: None,
             env: &BTreeMap::new(),
             timeout: START,

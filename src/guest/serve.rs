@@ -203,6 +203,16 @@ impl Server {
             Request::Exec(exec) => self.processes.exec(&exec, &work.cancelled).map(Response::Exec),
             Request::Upload => self.upload(work),
             Request::Collect => self.collect(work),
+            Request::AddEnv { env } => {
+                self.processes.add_env(env);
+                Ok(Response::Added)
+            }
+            Request::Find { programs } => {
+                let is_there =
+                    |name: &String| environment::find(&self.processes.env(), name).is_some();
+                Ok(Response::Found { programs: programs.into_iter().filter(is_there).collect() })
+            }
+            Request::Pipe(_) => Err(ToolError::tell("pipes are not there yet")),
             Request::RemoveBase { chown } => {
                 let mut base = lock(&self.base);
                 collect::remove_base(&self.workspace, &base, chown)?;

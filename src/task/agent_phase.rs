@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::brief::{self, Brief, message};
+use super::brief::{Brief, message};
 use super::checks::{self, Checks};
+use super::equip;
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::Workspace;
@@ -153,6 +154,7 @@ async fn converse(
 ) -> Result<Stopped> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what);
+    let (tools, services) = equip::equip(run, sandbox).await?;
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
@@ -161,12 +163,13 @@ async fn converse(
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
         instructions: brief.instructions.clone(),
-        tools: brief::tools(run)?,
+        tools,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,
         cancel: run.around.cancel.clone(),
         progress: &progress,
+        services: &services,
     })
     .reviewing(desk);
     let mut stopped = if Agent::can_resume(&run.folder.recorded) {

@@ -10,6 +10,7 @@ pub mod campaign;
 pub mod checks;
 mod decide;
 pub mod demo;
+mod equip;
 mod failures;
 pub mod folder;
 pub mod outcome;

@@ -23,6 +23,7 @@ use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::registry::ToolSet;
+use crate::tools::services::Services;
 use crate::verify;
 use crate::world::World;
 
@@ -143,6 +144,7 @@ async fn converse(
             ui.say(&format!("· {}", call.name));
         }
     };
+    let services = Services::default();
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
         clock: world.clock,
@@ -157,6 +159,7 @@ async fn converse(
         journal: &journal,
         cancel: CancellationToken::new(),
         progress: &progress,
+        services: &services,
     });
     let mut stopped = agent.run(recording.opening.clone()).await;
     for (commands, items) in &recording.rounds {

@@ -22,15 +22,19 @@ pub struct Refusal {
 
 /// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
 pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
-    let mut args = match (tool.tool, payload) {
+    let mut args = match (tool.tool.as_ref(), payload) {
         ("apply_patch", Payload::Freeform(text)) => json!({ "input": text }),
         (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
             from_json(tool, text)?
         }
     };
-    spelling::shown(tool.face, tool.schema(), &mut args);
+    let Some(face) = tool.face else {
+        check(tool, &args)?;
+        return Ok(args);
+    };
+    spelling::shown(face, tool.schema(), &mut args);
     check(tool, &args)?;
-    Ok(spelling::own(tool.face, args))
+    Ok(spelling::own(face, args))
 }
 
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {

@@ -7,24 +7,27 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::arguments::{self, Refusal};
 use super::format::Style;
-use super::host::HostCall;
+use super::host::{Agents, HostCall, Nested};
 use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
+use super::services::Services;
 use super::{Effect, ToolError, ToolOutput, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
 use crate::guest::client::Client;
+use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::Model;
-use crate::provider::item::{CallOutput, Content, ToolCall};
+use crate::provider::item::{CallOutput, Content, Payload, ToolCall};
 use crate::review::finding::Finding;
 use crate::task::Limits;
 use crate::task::plan::Plan;
@@ -88,6 +91,7 @@ pub struct Means<'a> {
     pub journal: &'a Journal,
     pub clock: Clock,
     pub progress: &'a dyn AgentProgress,
+    pub services: &'a Services,
 }
 
 /// Runs the calls of one turn.
@@ -96,13 +100,13 @@ pub struct Dispatch<'a> {
     plan: &'a Mutex<Plan>,
     findings: &'a Mutex<Vec<Finding>>,
     review: Option<&'a Desk<'a>>,
-    /// Reads share it, a write has it alone. It is fair, so calls pass in the order in which they
-    /// were made.
-    gate: RwLock<()>,
+    agents: Option<&'a dyn Agents>,
 }
 
 /// Held while a call runs.
 enum Pass<'a> {
+    /// It makes calls of its own, which pass one by one.
+    Free,
     Reading(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Writing(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
 }
@@ -120,13 +124,20 @@ impl<'a> Dispatch<'a> {
         plan: &'a Mutex<Plan>,
         findings: &'a Mutex<Vec<Finding>>,
     ) -> Dispatch<'a> {
-        Dispatch { means, plan, findings, review: None, gate: RwLock::new(()) }
+        Dispatch { means, plan, findings, review: None, agents: None }
     }
 
     /// With what is reviewed.
     #[must_use]
     pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Dispatch<'a> {
         self.review = review;
+        self
+    }
+
+    /// With sub-agents.
+    #[must_use]
+    pub fn with_agents(mut self, agents: Option<&'a dyn Agents>) -> Dispatch<'a> {
+        self.agents = agents;
         self
     }
 
@@ -148,9 +159,9 @@ impl<'a> Dispatch<'a> {
             Err(refusal) => Ran::refused(refusal),
             Ok((tool, args)) => {
                 let effect = tool.effect_of(&args);
-                let pass = self.pass(effect).await;
+                let pass = self.pass(tool, effect).await;
                 self.journal_start(turn, call, effect)?;
-                let ran = self.execute(tool, args).await?;
+                let ran = self.execute(tool, &call.id, args).await?;
                 drop(pass);
                 ran
             }
@@ -164,8 +175,8 @@ impl<'a> Dispatch<'a> {
         let Ok((tool, args)) = self.find(0, call).and_then(|tool| parse(tool, call)) else {
             return Ok(Redone { success: false, changed: Vec::new() });
         };
-        let _pass = self.pass(tool.effect_of(&args)).await;
-        let ran = self.execute(tool, args).await?;
+        let _pass = self.pass(tool, tool.effect_of(&args)).await;
+        let ran = self.execute(tool, &call.id, args).await?;
         let success = ran.output.as_ref().is_ok_and(|output| output.success);
         Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
     }
@@ -181,10 +192,12 @@ impl<'a> Dispatch<'a> {
             .map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
     }
 
-    async fn pass(&self, effect: Effect) -> Pass<'_> {
-        match effect {
-            Effect::Reads => Pass::Reading(self.gate.read().await),
-            Effect::Writes => Pass::Writing(self.gate.write().await),
+    async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
+        let gate = &self.means.services.gate;
+        match (&tool.place, effect) {
+            (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
+            (_, Effect::Reads) => Pass::Reading(gate.read().await),
+            (_, Effect::Writes) => Pass::Writing(gate.write().await),
         }
     }
 
@@ -200,17 +213,13 @@ impl<'a> Dispatch<'a> {
         Ok(())
     }
 
-    async fn execute(&self, tool: &Known, args: Value) -> Result<Ran, Broken> {
+    async fn execute(&self, tool: &Known, id: &str, args: Value) -> Result<Ran, Broken> {
         let clock = self.means.clock;
         let started = clock.instant();
-        let output = match tool.place {
+        let output = match &tool.place {
             Place::Guest => self.in_guest(tool, args).await,
-            Place::Host(host) => {
-                let Means { journal, progress, client, limits, .. } = self.means;
-                let (plan, findings, review) = (self.plan, self.findings, self.review);
-                let call = HostCall { plan, findings, journal, progress, client, limits, review };
-                host.call(&call, args).await
-            }
+            Place::Host(host) => host.call(&self.context(id), args).await,
+            Place::Extra(extra) => extra.call(&self.context(id), args).await,
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
@@ -222,13 +231,30 @@ impl<'a> Dispatch<'a> {
         }
     }
 
+    fn context<'c>(&'c self, id: &'c str) -> HostCall<'c> {
+        let Means { journal, progress, client, limits, services, .. } = self.means;
+        HostCall {
+            plan: self.plan,
+            findings: self.findings,
+            journal,
+            progress,
+            client,
+            limits,
+            review: self.review,
+            services,
+            nested: self,
+            agents: self.agents,
+            id,
+        }
+    }
+
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
         if tool.is_shell() {
             bound_timeout(&mut args, limit);
         }
         let cap = truncate::output_cap(self.means.model.output_tokens);
-        self.means.client.tool(tool.tool, args, cap, limit + GRACE).await
+        self.means.client.tool(&tool.tool, args, cap, limit + GRACE).await
     }
 
     /// The output as the model reads it.
@@ -279,6 +305,26 @@ impl<'a> Dispatch<'a> {
         self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
         Ok(Done { entry, changed })
+    }
+}
+
+#[async_trait]
+impl Nested for Dispatch<'_> {
+    async fn call(&self, name: &str, args: Value) -> Result<ToolOutput, ToolError> {
+        let tool = self.means.tools.find(name)?;
+        let payload = Payload::Json(args.to_string());
+        let args = arguments::parse(tool, &payload).map_err(|it| ToolError::Tell(it.message))?;
+        let _pass = self.pass(tool, tool.effect_of(&args)).await;
+        // Boxed: a nested call may nest calls.
+        let ran = Box::pin(self.execute(tool, "", args)).await.map_err(|broken| match broken {
+            Broken::Sandbox(why) => ToolError::Broken(why),
+            Broken::Journal(failure) => ToolError::Broken(failure.to_string()),
+        })?;
+        ran.output.map_err(ToolError::Tell)
+    }
+
+    fn tools(&self) -> Vec<ToolDeclaration> {
+        self.means.tools.declarations().to_vec()
     }
 }
 

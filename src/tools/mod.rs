@@ -10,6 +10,8 @@ pub mod arguments;
 #[cfg(feature = "host")]
 pub mod dispatch;
 #[cfg(feature = "host")]
+pub mod extra;
+#[cfg(feature = "host")]
 pub mod face;
 #[cfg(feature = "host")]
 pub mod format;
@@ -26,6 +28,8 @@ pub mod registry;
 pub mod review;
 #[cfg(feature = "host")]
 pub mod schema;
+#[cfg(feature = "host")]
+pub mod services;
 #[cfg(feature = "host")]
 pub mod spelling;
 #[cfg(feature = "host")]
@@ -93,6 +97,9 @@ pub struct CommandOutput {
     pub total_lines: u64,
     /// Bytes left out of `output`.
     pub omitted_bytes: u64,
+    /// The session in which the command still runs; `exit_code` says nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u32>,
 }
 
 /// Why a tool gives no output. `Tell` is an answer for the model, `Broken` ends the run.

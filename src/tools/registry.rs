@@ -1,10 +1,12 @@
 //! The tools of one run: what is declared to the model, and what is found under a name that it calls.
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use serde_json::Value;
 
+use super::extra::Extra;
 use super::face::{self, Face, Power};
 use super::guest;
 use super::host::{self, Tool};
@@ -12,9 +14,9 @@ use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
-use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
+use crate::provider::{ToolDeclaration, ToolForm};
 
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
@@ -30,10 +32,11 @@ pub struct ToolSet {
 /// A tool that can be called.
 pub struct Known {
     /// What the model calls it.
-    pub name: &'static str,
-    /// The tool that runs.
-    pub tool: &'static str,
-    pub face: &'static Face,
+    pub name: Cow<'static, str>,
+    /// The tool that runs; of an extra one, its name.
+    pub tool: Cow<'static, str>,
+    /// `None` for extra tools, whose arguments are taken as they are.
+    pub face: Option<&'static Face>,
     pub effect: Effect,
     pub place: Place,
     /// Of the arguments as the face shows them; made when it is first needed.
@@ -43,12 +46,14 @@ pub struct Known {
 }
 
 /// Where a tool runs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Place {
     /// In the sandbox.
     Guest,
     /// Beside the agent.
     Host(&'static dyn Tool),
+    /// Wherever it comes from.
+    Extra(Arc<dyn Extra>),
 }
 
 impl ToolSet {
@@ -132,6 +137,25 @@ impl ToolSet {
         Ok(ToolSet { profile, declarations, known, mode: Mode::Execute })
     }
 
+    /// With tools that only this run has, declared behind the others. Of two with one name, the first
+    /// stays.
+    #[must_use]
+    pub fn with_extras(mut self, extras: Vec<Arc<dyn Extra>>) -> ToolSet {
+        for extra in extras {
+            let is_taken = self.known.iter().any(|known| known.name == extra.name());
+            if is_taken || (self.mode != Mode::Execute && extra.effect() == Effect::Writes) {
+                continue;
+            }
+            self.declarations.push(ToolDeclaration {
+                name: extra.name().to_owned(),
+                description: extra.description().to_owned(),
+                form: ToolForm::Function { schema: extra.schema().clone(), strict: false },
+            });
+            self.known.push(Known::extra(extra));
+        }
+        self
+    }
+
     /// Without the tools that write.
     fn read_only(mut self, mode: Mode) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);
@@ -200,13 +224,28 @@ impl Known {
             .or_else(host)
             .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
         let (schema, validator) = (OnceLock::new(), OnceLock::new());
-        Ok(Known { name: face.name, tool, face, effect, place, schema, validator })
+        let (name, tool) = (Cow::Borrowed(face.name), Cow::Borrowed(tool));
+        Ok(Known { name, tool, face: Some(face), effect, place, schema, validator })
+    }
+
+    fn extra(extra: Arc<dyn Extra>) -> Known {
+        let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
+        Known {
+            tool: name.clone(),
+            name,
+            face: None,
+            effect: extra.effect(),
+            schema: OnceLock::from(extra.schema().clone()),
+            validator: OnceLock::new(),
+            place: Place::Extra(extra),
+        }
     }
 
     /// The schema of the arguments as the model sees them.
     pub fn schema(&self) -> &Value {
         // The tool was found when this was made, so there is a schema.
-        self.schema.get_or_init(|| self.face.schema().unwrap_or_default())
+        self.schema
+            .get_or_init(|| self.face.and_then(|face| face.schema().ok()).unwrap_or_default())
     }
 
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
@@ -216,7 +255,7 @@ impl Known {
 
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        face::powers(self.tool).contains(&Power::Run)
+        face::powers(&self.tool).contains(&Power::Run)
     }
 
     /// What a call with these arguments, under the tool's own names, may do.

@@ -129,6 +129,7 @@ mod tests {
             total_bytes: whole.len() as u64,
             total_lines: 5_000,
             omitted_bytes: (whole.len() - cap) as u64,
+            session: None,
         };
         assert_eq!(
             command(&output, 100),

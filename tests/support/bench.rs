@@ -20,6 +20,7 @@ use patchwright::provider::{OnProgress, Provider, ProviderError, Reply, Request,
 use patchwright::task::Limits;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
+use patchwright::tools::services::Services;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::transcript::without_times;
@@ -167,6 +168,7 @@ impl Bench {
             }
             _ => {}
         };
+        let services = Services::default();
         let mut agent = Agent::new(AgentSpec {
             provider: &recorder,
             clock: clock(),
@@ -181,6 +183,7 @@ impl Bench {
             journal,
             cancel: self.cancel.clone(),
             progress: &progress,
+            services: &services,
         });
         let stopped = work(&mut agent).await;
         let asked = recorder.asked.into_inner().unwrap();

@@ -54,7 +54,7 @@ fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let share = call.output_cap / args.commands.len();
     let asked = args.max_output_length.map_or(share, |limit| share.min(limit));
     let cap = asked.saturating_add(SLACK);
-    let shell = environment::default_shell(call.processes.env());
+    let shell = environment::default_shell(&call.processes.env());
     let mut commands = Vec::new();
     for script in &args.commands {
         let left = end.saturating_duration_since(Instant::now());
@@ -81,5 +81,6 @@ fn not_run() -> CommandOutput {
         total_bytes: 0,
         total_lines: 0,
         omitted_bytes: 0,
+        session: None,
     }
 }

@@ -83,7 +83,7 @@ fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput,
     if let Some(patch) = apply_patch::intercept_script(&args.command) {
         return run_patch(call, &patch, args.workdir.as_deref());
     }
-    let shell = environment::default_shell(call.processes.env());
+    let shell = environment::default_shell(&call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
     let command = [shell, flag.to_owned(), args.command.clone()];
     run(call, &command, args.workdir.as_deref(), args.timeout_ms)
@@ -104,7 +104,7 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
             if matches!(shell.as_str(), "bash" | "/bin/bash")
                 && matches!(flag.as_str(), "-lc" | "-c") =>
         {
-            let shell = environment::default_shell(call.processes.env());
+            let shell = environment::default_shell(&call.processes.env());
             vec![shell, "-c".to_owned(), script.clone()]
         }
         other => other.to_vec(),

@@ -15,9 +15,11 @@ use serde_json::Value;
 
 use super::progress::AgentProgress;
 use super::review::Desk;
+use super::services::Services;
 use super::{Effect, ToolError, ToolOutput};
 use crate::agent::journal::Journal;
 use crate::guest::client::Client;
+use crate::provider::ToolDeclaration;
 use crate::review::finding::Finding;
 use crate::task::Limits;
 use crate::task::plan::Plan;
@@ -42,6 +44,12 @@ pub trait Tool: Send + Sync {
     /// JSON Schema of the arguments, made from the doc comments of the tool's `Args`.
     fn schema(&self) -> Value;
 
+    /// A call passes the gate, together with other reads or alone. Not for tools that make calls
+    /// themselves or wait for agents that do: those pass it one by one.
+    fn passes_gate(&self) -> bool {
+        true
+    }
+
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }
@@ -58,6 +66,30 @@ pub struct HostCall<'a> {
     pub limits: &'a Limits,
     /// What is reviewed, in a review.
     pub review: Option<&'a Desk<'a>>,
+    pub services: &'a Services,
+    /// For tools that call tools.
+    pub nested: &'a dyn Nested,
+    /// For tools that start agents; none in a sub-agent of the deepest level.
+    pub agents: Option<&'a dyn Agents>,
+    /// The call that is being run, for tools that care about its id or its form.
+    pub id: &'a str,
+}
+
+/// Calls from inside a call: the same seven steps, journalled as part of the outer one.
+#[async_trait]
+pub trait Nested: Send + Sync {
+    /// Runs a tool by the name that the model would call.
+    async fn call(&self, name: &str, args: Value) -> Result<ToolOutput, ToolError>;
+
+    /// What can be called, as it would be declared to a model with functions.
+    fn tools(&self) -> Vec<ToolDeclaration>;
+}
+
+/// The sub-agents of a run.
+#[async_trait]
+pub trait Agents: Send + Sync {
+    /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait` and `close_agent`.
+    async fn call(&self, tool: &str, args: Value) -> Result<ToolOutput, ToolError>;
 }
 
 /// The tool with this name.

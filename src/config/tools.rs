@@ -1,0 +1,108 @@
+//! What the model can call besides its profile's own tools, and what surrounds calls: the sections
+//! `tools`, `mcp` and `network` of a configuration file. The same types are the file's and the resolved
+//! configuration's.
+//!
+//! Operator only, but for what tightens: a repository may name which of the operator's servers and tools
+//! it wants, and fewer hosts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The section `tools`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Tools {
+    /// Tools that are neither declared nor run, by the name that the model sees; globs.
+    pub disabled: Vec<String>,
+    /// Tools whose outputs are not shortened for the model (the sandbox's own bound stays); globs.
+    pub untruncated: Vec<String>,
+    /// With more tools from servers and configuration than this, they are found with `tool_search`
+    /// instead of being declared. 30 when absent.
+    pub search_above: Option<usize>,
+    /// Commands that the model can call as tools, by name.
+    pub custom: BTreeMap<String, CustomTool>,
+    /// Commands that run before or after calls, in order.
+    pub hooks: Vec<Hook>,
+    /// Added to the environment of every command that the model runs.
+    pub shell_env: BTreeMap<String, String>,
+    /// Sub-agents: how many may work at the same time (0 for none; 4 when absent).
+    pub agents: Option<usize>,
+    /// Offer `js_repl` where the sandbox has Node. False when absent.
+    pub js_repl: Option<bool>,
+}
+
+/// A command that is offered as a tool. It runs in the sandbox, with the arguments as JSON on standard
+/// input and as `TOOL_<NAME>` variables; what it prints is the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CustomTool {
+    /// For the model: what it does, and when to use it.
+    pub description: String,
+    /// Run by the sandbox's shell.
+    pub command: String,
+    /// JSON Schema of the arguments, an object; none when absent.
+    #[serde(default)]
+    pub parameters: Option<serde_json::Value>,
+    /// It changes nothing, so it may run beside other reading calls, and in plan mode.
+    #[serde(default)]
+    pub reads: bool,
+    /// Seconds; the run's command limit when absent.
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
+}
+
+/// A command around calls. It gets the call as JSON on standard input and may answer with JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Hook {
+    pub when: When,
+    /// Names of tools that it is about, as the model sees them; globs. Every tool when absent.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// Run by the sandbox's shell.
+    pub command: String,
+    /// Seconds; 30 when absent. A hook that fails or takes longer denies the call (before) or is noted
+    /// (after).
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
+}
+
+/// When a hook runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// May change the arguments or deny the call.
+    Before,
+    /// May add a note to the result.
+    After,
+}
+
+/// An MCP server: `command` for one that is started in the sandbox, `url` for one that is reached over
+/// HTTP through the list of allowed hosts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct McpServer {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Its environment, besides the sandbox's own.
+    pub env: BTreeMap<String, String>,
+    /// Of its streamable HTTP endpoint.
+    pub url: Option<String>,
+    /// Sent with every request; `${NAME}` stands for an environment variable of Patchwright's own, whose
+    /// value is in no journal.
+    pub headers: BTreeMap<String, String>,
+    /// Which of its tools are offered; globs, all when empty.
+    pub tools: Vec<String>,
+    /// For the start and for a call, each; 30 and 120 when absent.
+    pub start_timeout_seconds: Option<u64>,
+    pub timeout_seconds: Option<u64>,
+}
+
+impl CustomTool {
+    /// How long it may run, when it says so.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout_seconds.map(Duration::from_secs)
+    }
+}

@@ -1,0 +1,29 @@
+//! Tools that only this run has: those of MCP servers and of the configuration. Their names, schemas and
+//! descriptions are not ours, so they are bounded before they come here.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::host::HostCall;
+use super::{Effect, ToolError, ToolOutput};
+
+/// A tool with a name of its own in this run.
+#[async_trait]
+pub trait Extra: Send + Sync {
+    /// What the model calls it: at most 64 of `[A-Za-z0-9_-]`.
+    fn name(&self) -> &str;
+
+    /// For the model.
+    fn description(&self) -> &str;
+
+    /// JSON Schema of the arguments, an object.
+    fn schema(&self) -> &Value;
+
+    fn effect(&self) -> Effect;
+
+    /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
+    fn origin(&self) -> &str;
+
+    /// Does the work. The arguments have been checked against the schema.
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
+}
