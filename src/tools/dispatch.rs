@@ -324,7 +324,12 @@ impl Nested for Dispatch<'_> {
     }
 
     fn tools(&self) -> Vec<ToolDeclaration> {
-        self.means.tools.declarations().to_vec()
+        let tools = self.means.tools;
+        tools.declarations().iter().chain(tools.deferred()).cloned().collect()
+    }
+
+    fn deferred(&self) -> Vec<ToolDeclaration> {
+        self.means.tools.deferred().to_vec()
     }
 }
 

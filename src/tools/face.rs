@@ -164,6 +164,10 @@ pub static GENERIC_SEARCH: Face = Face {
     ..also("search_file_content", "grep_files")
 };
 
+/// Declared behind the tools of every profile that has any, when what they need is there (see
+/// [`super::need`]), in this order.
+pub static OPTIONAL: &[&Face] = &[];
+
 /// What providers ask for on behalf of tools that they run; always understood, never declared.
 pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 

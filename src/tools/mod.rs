@@ -19,6 +19,10 @@ pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "host")]
+pub mod need;
+#[cfg(feature = "host")]
+pub mod offer;
+#[cfg(feature = "host")]
 pub mod profile;
 #[cfg(feature = "host")]
 pub mod progress;
