@@ -53,6 +53,7 @@ mod hosted; // tools that the provider runs: declared, with secrets on the wire 
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use super::brief;
+use super::mcp;
 use super::run::Run;
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
+use crate::mcp::Opened;
 use crate::sandbox::Running;
 use crate::tools::extra::Extra;
 use crate::tools::need::Present;
@@ -21,10 +23,12 @@ use crate::tools::services::Services;
 /// For the user: a server that was asked for does not start, or the tools cannot be declared.
 pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, Services)> {
     let config = &run.config.tools;
-    let services = Services { config: config.clone(), ..Services::default() };
+    let mut services = Services { config: config.clone(), ..Services::default() };
+    let opened = mcp::start(run, &sandbox.client, services.egress.as_ref()).await?;
+    services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;
     let present = present(run, sandbox, &tools).await?;
-    let tools = tools.equipped(&run.world.model, &present)?.with_extras(extras(&services));
+    let tools = tools.equipped(&run.world.model, &present)?.with_extras(extras(opened));
     let tools = tools.without(&config.disabled);
     environment(run, sandbox).await?;
     for text in tools.notes() {
@@ -51,9 +55,8 @@ async fn present(run: &Run<'_>, sandbox: &Running, tools: &ToolSet) -> Result<Pr
 }
 
 /// The tools that only this run has.
-fn extras(services: &Services) -> Vec<Arc<dyn Extra>> {
-    let _ = services;
-    Vec::new()
+fn extras(servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
+    servers.map(|opened| opened.extras).unwrap_or_default()
 }
 
 /// The operator's variables, for every command.

@@ -170,6 +170,23 @@ impl<'a> Dispatch<'a> {
         self.journal_end(turn, call, ran, content)
     }
 
+    /// A recorded call may be made again: it reaches nothing outside of the sandbox.
+    pub fn is_repeatable(&self, call: &ToolCall) -> bool {
+        match self.find(0, call).map(|tool| &tool.place) {
+            Ok(Place::Extra(extra)) => extra.is_repeatable(),
+            _ => true,
+        }
+    }
+
+    /// Ends a call that was begun before the run was interrupted, and that must not be made twice.
+    pub fn leave(&self, turn: u32, call: &ToolCall) -> Result<Done, Broken> {
+        let why = "the run was interrupted during this call. Whether it was done is not known: find out \
+                   before you make it again";
+        let ran = Ran { output: Err(why.to_owned()), fault: None, took: Duration::ZERO };
+        let content = self.format(None, call, &ran);
+        self.journal_end(turn, call, ran, content)
+    }
+
     /// Runs a recorded call again for its effect; nothing is journalled and nobody is told.
     pub async fn redo(&self, call: &ToolCall) -> Result<Redone, Broken> {
         let Ok((tool, args)) = self.find(0, call).and_then(|tool| parse(tool, call)) else {

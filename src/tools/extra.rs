@@ -24,6 +24,12 @@ pub trait Extra: Send + Sync {
     /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
     fn origin(&self) -> &str;
 
+    /// A recorded call may be made again when a run goes on in a fresh sandbox. Not for calls that reach
+    /// outside of it: those stand as they were recorded.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }

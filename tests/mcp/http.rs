@@ -1,0 +1,1 @@
+//! Streamable HTTP: a real server, one that loses its sessions, and headers with secrets.
