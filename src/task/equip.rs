@@ -10,10 +10,15 @@ use super::run::Run;
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
 use crate::sandbox::Running;
+use crate::tools::custom;
 use crate::tools::extra::Extra;
 use crate::tools::need::Present;
+use crate::tools::offer::{Search, SearchForm};
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
+
+/// Tools of servers and configuration that are declared; with more they are searched for.
+pub const SEARCH_ABOVE: usize = 30;
 
 /// What the model can call in this sandbox, and what the calls share.
 ///
@@ -24,7 +29,10 @@ pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, 
     let services = Services { config: config.clone(), ..Services::default() };
     let tools = brief::tools(run)?;
     let present = present(run, sandbox, &tools).await?;
-    let tools = tools.equipped(&run.world.model, &present)?.with_extras(extras(&services));
+    let model = &run.world.model;
+    let above = config.search_above.unwrap_or(SEARCH_ABOVE);
+    let search = Search { above, form: SearchForm::of(model) };
+    let tools = tools.equipped(model, &present)?.with_extras(extras(&services), search)?;
     let tools = tools.without(&config.disabled);
     environment(run, sandbox).await?;
     for text in tools.notes() {
@@ -52,8 +60,7 @@ async fn present(run: &Run<'_>, sandbox: &Running, tools: &ToolSet) -> Result<Pr
 
 /// The tools that only this run has.
 fn extras(services: &Services) -> Vec<Arc<dyn Extra>> {
-    let _ = services;
-    Vec::new()
+    custom::tools(&services.config)
 }
 
 /// The operator's variables, for every command.
