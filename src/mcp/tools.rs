@@ -83,7 +83,7 @@ impl Extra for ServerTool {
         self.server.name()
     }
 
-    fn is_repeatable(&self) -> bool {
+    fn is_redone(&self) -> bool {
         self.server.is_inside()
     }
 

@@ -12,10 +12,15 @@ use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
 use crate::mcp::Opened;
 use crate::sandbox::Running;
+use crate::tools::custom;
 use crate::tools::extra::Extra;
 use crate::tools::need::Present;
+use crate::tools::offer::{Search, SearchForm};
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
+
+/// Tools of servers and configuration that are declared; with more they are searched for.
+pub const SEARCH_ABOVE: usize = 30;
 
 /// What the model can call in this sandbox, and what the calls share.
 ///
@@ -28,7 +33,11 @@ pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, 
     services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;
     let present = present(run, sandbox, &tools).await?;
-    let tools = tools.equipped(&run.world.model, &present)?.with_extras(extras(opened));
+    let model = &run.world.model;
+    let above = config.search_above.unwrap_or(SEARCH_ABOVE);
+    let search = Search { above, form: SearchForm::of(model) };
+    let extras = extras(&services, opened);
+    let tools = tools.equipped(model, &present)?.with_extras(extras, search)?;
     let tools = tools.without(&config.disabled);
     environment(run, sandbox).await?;
     for text in tools.notes() {
@@ -55,8 +64,9 @@ async fn present(run: &Run<'_>, sandbox: &Running, tools: &ToolSet) -> Result<Pr
 }
 
 /// The tools that only this run has.
-fn extras(servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
-    servers.map(|opened| opened.extras).unwrap_or_default()
+fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
+    let offered = servers.map(|opened| opened.extras).unwrap_or_default();
+    custom::tools(&services.config).into_iter().chain(offered).collect()
 }
 
 /// The operator's variables, for every command.

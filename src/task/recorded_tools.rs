@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::agent::journal::{Entry, Line};
 use crate::provider::item::{CallOutput, Content};
@@ -22,29 +22,44 @@ struct Recorded {
     outputs: Arc<HashMap<String, ToolOutput>>,
 }
 
-/// The tools that were declared to the model and that `tools` does not have.
-pub(super) fn missing(lines: &[Line], tools: &ToolSet) -> Vec<Arc<dyn Extra>> {
+/// The tools that were declared to the model, or run, and that are in neither of these.
+pub(super) fn missing(
+    lines: &[Line],
+    tools: &ToolSet,
+    extras: &[Arc<dyn Extra>],
+) -> Vec<Arc<dyn Extra>> {
     let outputs = lines.iter().filter_map(|line| match &line.entry {
         Entry::CallEnded { output, .. } => Some((output.id.clone(), answer(output))),
         _ => None,
     });
     let outputs = Arc::new(outputs.collect::<HashMap<_, _>>());
-    let mut extras: Vec<Arc<dyn Extra>> = Vec::new();
-    for declared in lines.iter().flat_map(declared) {
-        let ToolForm::Function { schema, .. } = declared.form else { continue };
-        let is_known = tools.find(&declared.name).is_ok();
-        if is_known || extras.iter().any(|extra| extra.name() == declared.name) {
+    let mut missing: Vec<Arc<dyn Extra>> = Vec::new();
+    for (name, schema) in lines.iter().flat_map(named) {
+        let has = |list: &[Arc<dyn Extra>]| list.iter().any(|extra| extra.name() == name);
+        if tools.find(&name).is_ok() || has(extras) || has(&missing) {
             continue;
         }
-        let outputs = Arc::clone(&outputs);
-        extras.push(Arc::new(Recorded { name: declared.name, schema, outputs }));
+        missing.push(Arc::new(Recorded { name, schema, outputs: Arc::clone(&outputs) }));
     }
-    extras
+    missing
 }
 
-fn declared(line: &Line) -> Vec<ToolDeclaration> {
+/// Names of tools with their schemas.
+fn named(line: &Line) -> Vec<(String, Value)> {
     match &line.entry {
-        Entry::Prompted { tools, .. } => serde_json::from_value(tools.clone()).unwrap_or_default(),
+        Entry::Prompted { tools, .. } => {
+            let declared: Vec<ToolDeclaration> =
+                serde_json::from_value(tools.clone()).unwrap_or_default();
+            let functions = declared.into_iter().filter_map(|tool| match tool.form {
+                ToolForm::Function { schema, .. } => Some((tool.name, schema)),
+                _ => None,
+            });
+            functions.collect()
+        }
+        // One that was found by searching was not declared.
+        Entry::CallEnded { output, fault: None, .. } => {
+            vec![(output.name.clone(), json!({"type": "object"}))]
+        }
         _ => Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::recorded_tools;
+use super::{equip, recorded_tools};
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
 use crate::agent::journal::{self, Entry, Journal, Line};
@@ -25,6 +25,8 @@ use crate::mcp::{self, Outside};
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
+use crate::tools::custom;
+use crate::tools::offer::{Search, SearchForm};
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -194,14 +196,18 @@ async fn tools(
         Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
-    let tools = tools.with_extras(opened.extras);
-    let missing = recorded_tools::missing(&recording.lines, &tools);
+    let above = recording.config.tools.search_above.unwrap_or(equip::SEARCH_ABOVE);
+    let search = Search { above, form: SearchForm::of(&world.model) };
+    let mut extras = custom::tools(&recording.config.tools);
+    extras.extend(opened.extras);
+    let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
+    extras.extend(missing);
     let services = Services {
         config: recording.config.tools.clone(),
         servers: Some(opened.servers),
         ..Services::default()
     };
-    Ok((tools.with_extras(missing), services))
+    Ok((tools.with_extras(extras, search)?, services))
 }
 
 impl Recording {

@@ -24,9 +24,9 @@ pub trait Extra: Send + Sync {
     /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
     fn origin(&self) -> &str;
 
-    /// A recorded call may be made again when a run goes on in a fresh sandbox. Not for calls that reach
-    /// outside of it: those stand as they were recorded.
-    fn is_repeatable(&self) -> bool {
+    /// What it changes is in the sandbox, so that a call is made again when a run goes on in a fresh
+    /// one. False for what acts elsewhere.
+    fn is_redone(&self) -> bool {
         true
     }
 

@@ -2,20 +2,54 @@
 //! behind them the ones that only this run has. A function of its inputs, so that every run with the
 //! same ones sends the same bytes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde_json::json;
 
 use super::extra::Extra;
 use super::face::{self, Face, Power};
 use super::need::{Need, Present};
 use super::profile::{self, Profile, Setting, Shape};
 use super::registry::{Known, Place, ToolSet};
-use super::{Effect, dispatch};
+use super::{Effect, dispatch, schema};
 use crate::config::Mode;
 use crate::error::Result;
 use crate::provider::catalogue::Model;
+use crate::provider::item::Wire;
 use crate::provider::{ToolDeclaration, ToolForm};
+
+/// Sources that the description of the search names.
+const MAX_SOURCES: usize = 20;
+
+/// When and how tools are searched for instead of being declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// With more tools than this.
+    pub above: usize,
+    pub form: SearchForm,
+}
+
+/// How a search is declared, and what it found is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchForm {
+    /// The provider's own tool, whose answer declares what was found.
+    Native,
+    /// A function; the wire takes calls of declared functions only, so what it found is wrapped.
+    Wrapped,
+}
+
+impl SearchForm {
+    /// The form for a model.
+    pub fn of(model: &Model) -> SearchForm {
+        if model.wire == Wire::Responses && model.tool_search {
+            SearchForm::Native
+        } else {
+            SearchForm::Wrapped
+        }
+    }
+}
 
 impl ToolSet {
     /// Every program that one of the tools, or one that may join them, needs.
@@ -138,29 +172,107 @@ impl ToolSet {
         self.withdrawn.extend(gone);
     }
 
-    /// With tools that only this run has, declared behind the others in the order of their names. Of
-    /// two with one name the first stays; a name that is only understood gives way.
-    #[must_use]
-    pub fn with_extras(mut self, mut extras: Vec<Arc<dyn Extra>>) -> ToolSet {
+    /// With tools that only this run has, declared behind the others in the order of their names, or
+    /// found by searching when there are too many. Of two with one name the first stays; a name that is
+    /// only understood gives way.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn with_extras(
+        mut self,
+        mut extras: Vec<Arc<dyn Extra>>,
+        search: Search,
+    ) -> Result<ToolSet> {
+        if self.profile == Profile::Text && !extras.is_empty() {
+            self.notes.push(format!(
+                "{} tools of servers and configuration are not offered: the model has no tool calls",
+                extras.len()
+            ));
+            return Ok(self);
+        }
         extras.sort_by(|one, other| one.name().cmp(other.name()));
         for extra in extras {
             let name = extra.name();
             if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
                 continue;
             }
-            let is_taken = self.declarations.iter().any(|it| it.name == name);
-            if is_taken || !dispatch::is_tool_name(name) {
+            let mut taken = self.declarations.iter().map(|it| it.name.as_str());
+            let is_taken = taken
+                .any(|it| it == name || matches!(name, "tool_search" | "call_tool"))
+                || self.extras.iter().any(|it| it.name() == name);
+            if is_taken || !is_name(name) {
                 let (name, origin) =
                     (dispatch::printable(name), dispatch::printable(extra.origin()));
-                self.notes.push(format!(
-                    "the tool `{name}` of `{origin}` is not offered: its name is taken or no name"
-                ));
+                let why =
+                    if is_taken { "another tool has its name" } else { "its name is no name" };
+                self.notes.push(format!("the tool `{name}` of `{origin}` is not offered: {why}"));
                 continue;
             }
             self.known.retain(|known| known.name != name);
-            self.declarations.push(declaration(extra.as_ref()));
             self.known.push(Arc::new(Known::extra(Arc::clone(&extra))));
             self.extras.push(extra);
+        }
+        let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
+        if self.extras.len() <= search.above {
+            self.declarations.extend(declared);
+            return Ok(self);
+        }
+        self.deferred = declared.collect();
+        self.searchable(search.form)
+    }
+
+    /// Declares how to find what is not declared.
+    fn searchable(mut self, form: SearchForm) -> Result<ToolSet> {
+        let faces: &[&'static Face] = match form {
+            SearchForm::Native => &[&face::TOOL_SEARCH],
+            SearchForm::Wrapped => &[&face::TOOL_SEARCH, &face::CALL_TOOL],
+        };
+        let setting = Setting::plain(Wire::Chat);
+        for face in faces.iter().copied() {
+            self.known.push(Arc::new(Known::new(face)?));
+            let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
+            for declaration in &mut declared {
+                if face.tool == "tool_search" {
+                    declaration.description.push_str(&self.sources());
+                    if form == SearchForm::Native {
+                        make_native(declaration);
+                    }
+                }
+            }
+            self.declarations.extend(declared);
+        }
+        Ok(self)
+    }
+
+    /// Where the tools come from that can be found, for the one that finds them.
+    fn sources(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for extra in &self.extras {
+            *counts.entry(extra.origin()).or_default() += 1;
+        }
+        let shown = counts.iter().take(MAX_SOURCES);
+        let shown =
+            shown.map(|(origin, count)| format!("{} ({count})", dispatch::printable(origin)));
+        let shown: Vec<String> = shown.collect();
+        format!(" {} tools can be found: {}.", self.extras.len(), shown.join(", "))
+    }
+
+    /// With the own tools of another set, none of them declared: calls that were recorded with them
+    /// are run again.
+    #[must_use]
+    pub fn with_extras_of(mut self, other: &ToolSet) -> ToolSet {
+        for extra in &other.extras {
+            self.known.retain(|known| known.name != extra.name());
+            self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
+            self.extras.push(Arc::clone(extra));
+        }
+        let faces = [&face::TOOL_SEARCH, &face::CALL_TOOL]
+            .into_iter()
+            .chain(face::OPTIONAL.iter().copied());
+        for known in faces.filter_map(|face| Known::new(face).ok()) {
+            if !self.known.iter().any(|other| other.name == known.name) {
+                self.known.push(Arc::new(known));
+            }
         }
         self
     }
@@ -181,11 +293,27 @@ fn needs(face: &Face) -> &'static [Need] {
     super::host::find(face.tool).map_or(&[], super::host::Tool::needs)
 }
 
+/// Names that every provider takes.
+fn is_name(name: &str) -> bool {
+    dispatch::is_tool_name(name) && !name.contains('.')
+}
+
+/// As OpenAI's Responses API declares a search that the client does.
+fn make_native(declaration: &mut ToolDeclaration) {
+    if let ToolForm::Function { schema, .. } = &declaration.form {
+        let value = json!({
+            "type": "tool_search", "execution": "client",
+            "description": declaration.description, "parameters": schema,
+        });
+        declaration.form = ToolForm::Native { value };
+    }
+}
+
 fn declaration(extra: &dyn Extra) -> ToolDeclaration {
     ToolDeclaration {
         name: extra.name().to_owned(),
         description: extra.description().to_owned(),
-        form: ToolForm::Function { schema: extra.schema().clone(), strict: false },
+        form: ToolForm::Function { schema: schema::declared(extra.schema()), strict: false },
     }
 }
 

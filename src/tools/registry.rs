@@ -21,6 +21,9 @@ use crate::provider::item::Wire;
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
+/// Names that are listed for a model that called one that does not exist.
+const MAX_NAMES: usize = 40;
+
 /// The tools of one run. Clones share what is known of each tool.
 #[derive(Clone)]
 pub struct ToolSet {
@@ -205,15 +208,24 @@ impl ToolSet {
             return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
         }
         let given = name.to_ascii_lowercase();
+        let is_searched = !self.deferred.is_empty();
+        names.extend(self.deferred.iter().map(|it| it.name.as_str()));
         names.sort_by_key(|name| distance(&given, name));
+        let left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let more = match (left_out, is_searched) {
+            (0, _) => String::new(),
+            (more, false) => format!(" and {more} more"),
+            (more, true) => format!(" and {more} more, which `tool_search` finds"),
+        };
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
             Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
-            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}{more}",
             names.join(", ")
         ))
     }

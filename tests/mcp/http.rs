@@ -19,7 +19,7 @@ async fn server_everything_works_over_http_too() {
     let image = call(&guest.client, &opened, "mcp__far__get-tiny-image", json!({})).await.unwrap();
     assert_eq!(image.images.len(), 1);
     assert_eq!(find(&opened, "mcp__far__echo").effect(), Effect::Writes);
-    assert!(!find(&opened, "mcp__far__echo").is_repeatable());
+    assert!(!find(&opened, "mcp__far__echo").is_redone());
     opened.servers.close().await;
 }
 

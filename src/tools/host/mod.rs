@@ -6,6 +6,7 @@ pub mod declined;
 pub mod read_diff;
 pub mod report_finding;
 pub mod run_check;
+pub mod tool_search;
 pub mod update_plan;
 
 use std::sync::Mutex;
@@ -33,6 +34,8 @@ pub const ALL: &[&dyn Tool] = &[
     &run_check::RunCheck,
     &declined::McpApprovalRequest,
     &declined::Computer,
+    &tool_search::ToolSearch,
+    &tool_search::CallTool,
 ];
 
 /// A tool that runs beside the agent.
