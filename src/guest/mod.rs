@@ -6,8 +6,9 @@
 //! times, and [`collected`] parses what comes out as hostile.
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
-//! ([`descendants`]) and within bounds of [`output`], or in a shell that stays (`resident`); [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
+//! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
+//! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
+//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -20,6 +21,7 @@ mod connection;
 pub mod descendants;
 pub mod environment;
 pub mod folder;
+mod keeper;
 pub mod launch;
 pub mod output;
 pub mod paths;
@@ -29,6 +31,8 @@ mod resident;
 pub mod room;
 pub mod seccomp;
 pub mod serve;
+pub mod session;
+mod terminal;
 pub mod transfer;
 
 /// The static guest binary that `build.rs` built, embedded.
