@@ -81,6 +81,7 @@ mod sandboxes; // real containers: what they enforce, how they start, end and ar
 mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
+mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop

@@ -443,6 +443,8 @@ impl<'a> Dispatch<'a> {
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
         let command = ran.output.as_ref().ok().and_then(|output| output.command.as_ref());
+        // One that still runs has none.
+        let command = command.filter(|command| command.session.is_none());
         let exit_code = command.map(|command| command.exit_code);
         let Ran { fault, denied, .. } = ran;
         let entry = Entry::CallEnded { turn, output, duration_ms, fault, exit_code, denied };
@@ -475,7 +477,8 @@ fn broken(err: ToolError) -> Broken {
 /// A command may take as long as the model asks for, and never longer than the run's limit says.
 fn bound_timeout(args: &mut Value, limit: Duration) {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let asked = args.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_MS);
+    let asked = ["timeout_ms", "yield_time_ms"].iter().find_map(|name| args.get(*name)?.as_u64());
+    let asked = asked.unwrap_or(DEFAULT_TIMEOUT_MS);
     if let Value::Object(fields) = args {
         fields.insert("timeout_ms".to_owned(), json!(asked.min(limit)));
     }
