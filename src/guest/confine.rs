@@ -16,6 +16,7 @@ use landlock::{
     Scope,
 };
 use rustix::fs::{Mode, OFlags};
+use rustix::mount::MountFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
@@ -26,6 +27,16 @@ const NEWEST: ABI = ABI::V6;
 
 /// Files that one command can have open.
 const OPEN_FILES: u64 = 4096;
+
+/// Largest single file that a process may write, in bytes.
+const FILE_BYTES: u64 = 2 << 30;
+
+/// Inodes of the folders for temporary files, each.
+const TMP_INODES: u32 = 200_000;
+
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Bytes of [`SHARED_MEMORY`].
+const SHARED_BYTES: u64 = 64 << 20;
 
 /// Folders of the system that commands read and execute. The home folders, `/run` and `/var` are
 /// left out: credentials and sockets live there.
@@ -72,6 +83,17 @@ pub struct Bounds {
     pub read: Vec<PathBuf>,
     /// Mounted over `/tmp`, when the guest has its own mount namespace.
     pub private_tmp: Option<PathBuf>,
+    /// The folder of temporary files.
+    pub tmp: Option<PathBuf>,
+    /// The home folder, when it is to be bounded like the temporary files.
+    pub home: Option<PathBuf>,
+    /// Most bytes of the temporary files and of the home folder, each, when the guest has its own
+    /// mount namespace.
+    pub tmp_bytes: Option<u64>,
+    /// Control groups to enter, made and bounded by the host.
+    pub groups: Vec<PathBuf>,
+    /// Most processes, where no group bounds them.
+    pub max_processes: Option<u64>,
     pub when_unenforced: WhenUnenforced,
 }
 
@@ -140,6 +162,9 @@ pub fn restrict_contained() -> Vec<String> {
         Ok(()) => report.push("seccomp: no kernel administration".to_owned()),
         Err(err) => report.push(format!("seccomp: not in force ({err})")),
     }
+    if let Err(err) = seccomp::deny_odd_sockets() {
+        report.push(format!("seccomp: sockets of every kind ({err})"));
+    }
     report.push(network());
     report
 }
@@ -149,14 +174,12 @@ pub fn restrict_contained() -> Vec<String> {
 /// Fails when the kernel enforces nothing, unless the bounds say otherwise.
 pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
-    if let Some(tmp) = &bounds.private_tmp {
-        match rustix::mount::mount_bind(tmp, "/tmp") {
-            Ok(()) => report.push("/tmp: private".to_owned()),
-            Err(err) => report.push(format!("/tmp: shared ({err})")),
-        }
-    }
+    enter(&bounds.groups)?;
+    let (furnished, has_shared_memory) = furnish(bounds);
+    report.extend(furnished);
+    limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds).map_err(|err| format!("cannot confine: {err}"))?;
+    let status = restrict_files(bounds, has_shared_memory).map_err(|err| format!("cannot confine: {err}"))?;
     let enforced = match status.ruleset {
         RulesetStatus::FullyEnforced => "landlock: files fully enforced",
         RulesetStatus::PartiallyEnforced => "landlock: files enforced in part",
@@ -189,10 +212,69 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     Ok(report)
 }
 
+/// Enters the groups: everything that is started from now on is in them.
+fn enter(groups: &[PathBuf]) -> Result<(), String> {
+    for group in groups {
+        let procs = group.join("cgroup.procs");
+        fs_err::write(procs, "0").map_err(|err| format!("cannot enter a control group: {err}"))?;
+    }
+    Ok(())
+}
+
+/// Mounts of the sandbox's own, where it may make any: bounded folders for temporary files, as a
+/// container has them. What cannot be had is reported; also whether there is shared memory.
+fn furnish(bounds: &Bounds) -> (Vec<String>, bool) {
+    let mut report = Vec::new();
+    let mut has_shared_memory = false;
+    if let Some(bytes) = bounds.tmp_bytes {
+        let small = [bounds.tmp.as_deref(), bounds.home.as_deref()];
+        let mounted = small.into_iter().flatten().all(|path| mount_memory(path, bytes, 0o700).is_ok());
+        let (what, size) = (if bounds.home.is_some() { "/tmp and home" } else { "/tmp" }, bytes >> 20);
+        report.push(match mounted {
+            true if bounds.home.is_some() => format!("{what}: {size} MiB each"),
+            true => format!("{what}: {size} MiB"),
+            false => format!("{what}: not bounded"),
+        });
+        let shared = mount_memory(Path::new(SHARED_MEMORY), SHARED_BYTES, 0o1777);
+        has_shared_memory = shared.is_ok();
+    }
+    if let Some(tmp) = &bounds.private_tmp {
+        match rustix::mount::mount_bind(tmp, "/tmp") {
+            Ok(()) => report.push("/tmp: private".to_owned()),
+            Err(err) => report.push(format!("/tmp: shared ({err})")),
+        }
+    }
+    (report, has_shared_memory)
+}
+
+/// An empty folder in memory over another one.
+fn mount_memory(path: &Path, bytes: u64, mode: u32) -> std::io::Result<()> {
+    let options = format!("size={bytes},nr_inodes={TMP_INODES},mode={mode:o}");
+    let options = std::ffi::CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str())?;
+    Ok(())
+}
+
+/// Limits of each process, and where no group counts them, of their number.
+fn limit(bounds: &Bounds) -> rustix::io::Result<()> {
+    let set = |resource, most: u64| {
+        let hard = rustix::process::getrlimit(resource).maximum;
+        let most = Some(hard.map_or(most, |hard| hard.min(most)));
+        rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
+    };
+    set(Resource::Fsize, FILE_BYTES)?;
+    bounds.max_processes.map_or(Ok(()), |most| set(Resource::Nproc, most))
+}
+
 /// Gives up every capability: those of root, and those that come with a user namespace. Without new
 /// privileges no program gets them back.
 fn drop_capabilities() -> rustix::io::Result<()> {
     let none = CapabilitySet::empty();
+    for capability in CapabilitySet::all() {
+        // Who may not do this can get none back either: there are no new privileges.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
     rustix::thread::clear_ambient_capability_set()?;
     rustix::thread::set_capabilities(
         None,
@@ -200,7 +282,10 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     )
 }
 
-fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::RulesetError> {
+fn restrict_files(
+    bounds: &Bounds,
+    has_shared_memory: bool,
+) -> Result<RestrictionStatus, landlock::RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let everything = AccessFs::from_all(NEWEST);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -232,6 +317,9 @@ fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::Rulese
     }
     for path in &bounds.write {
         rules = allow(rules, path, everything)?;
+    }
+    if has_shared_memory {
+        rules = allow(rules, Path::new(SHARED_MEMORY), everything)?;
     }
     rules.restrict_self()
 }
