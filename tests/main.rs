@@ -56,6 +56,7 @@ mod litellm; // a LiteLLM proxy in between: the same work through its four front
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
+mod parity; // one table of cases for Docker and the local sandbox
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths

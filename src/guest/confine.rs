@@ -7,15 +7,16 @@
 //! Everything is inherited by every command. What could be had is reported, never assumed.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
     Scope,
 };
 use rustix::fs::{Mode, OFlags};
+use rustix::io::FdFlags;
 use rustix::mount::MountFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -123,6 +124,19 @@ pub fn detach_stdout() -> std::io::Result<File> {
     Ok(moved.into())
 }
 
+/// Keeps to this process what it inherited besides its standard streams: an open folder or pipe of
+/// whoever started Patchwright is a hole in the wall, which no rule about paths closes.
+#[expect(unsafe_code, reason = "inherited files have a number and no owner")]
+fn keep_inherited_files() {
+    for entry in fs_err::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|number: &i32| *number > 2) else { continue };
+        // SAFETY: borrowed for one call, which does nothing but fail when the file is closed by then.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = rustix::io::fcntl_setfd(file, FdFlags::CLOEXEC);
+    }
+}
+
 /// For the guest and every launcher: no core dumps, nothing readable through `/proc` by others of
 /// the same user, no new privileges, orphans come here.
 pub fn harden_process() -> Result<(), String> {
@@ -157,6 +171,7 @@ pub fn restrict_command() {
 
 /// What holds without confinement of our own, and the system call list on top. For containers.
 pub fn restrict_contained() -> Vec<String> {
+    keep_inherited_files();
     let mut report = Vec::new();
     match seccomp::deny_kernel_surface() {
         Ok(()) => report.push("seccomp: no kernel administration".to_owned()),
@@ -174,12 +189,14 @@ pub fn restrict_contained() -> Vec<String> {
 /// Fails when the kernel enforces nothing, unless the bounds say otherwise.
 pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
+    keep_inherited_files();
     enter(&bounds.groups)?;
     let (furnished, has_shared_memory) = furnish(bounds);
     report.extend(furnished);
     limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds, has_shared_memory).map_err(|err| format!("cannot confine: {err}"))?;
+    let status = restrict_files(bounds, has_shared_memory)
+        .map_err(|err| format!("cannot confine: {err}"))?;
     let enforced = match status.ruleset {
         RulesetStatus::FullyEnforced => "landlock: files fully enforced",
         RulesetStatus::PartiallyEnforced => "landlock: files enforced in part",
@@ -193,6 +210,9 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
         }
     };
     report.push(enforced.to_owned());
+    if let LandlockStatus::Available { effective_abi, kernel_abi } = status.landlock {
+        report.push(format!("landlock ABI: {}", kernel_abi.unwrap_or(effective_abi as i32)));
+    }
     let signals = if status.ruleset == RulesetStatus::FullyEnforced {
         report.push("signals: own processes only".to_owned());
         seccomp::Signals::Scoped
@@ -228,8 +248,10 @@ fn furnish(bounds: &Bounds) -> (Vec<String>, bool) {
     let mut has_shared_memory = false;
     if let Some(bytes) = bounds.tmp_bytes {
         let small = [bounds.tmp.as_deref(), bounds.home.as_deref()];
-        let mounted = small.into_iter().flatten().all(|path| mount_memory(path, bytes, 0o700).is_ok());
-        let (what, size) = (if bounds.home.is_some() { "/tmp and home" } else { "/tmp" }, bytes >> 20);
+        let mounted =
+            small.into_iter().flatten().all(|path| mount_memory(path, bytes, 0o700).is_ok());
+        let (what, size) =
+            (if bounds.home.is_some() { "/tmp and home" } else { "/tmp" }, bytes >> 20);
         report.push(match mounted {
             true if bounds.home.is_some() => format!("{what}: {size} MiB each"),
             true => format!("{what}: {size} MiB"),

@@ -91,11 +91,14 @@ impl Group {
     pub(super) fn noted(note: &str) -> Group {
         let is_ours = |path: &PathBuf| {
             path.starts_with("/sys/fs/cgroup")
-                && path.file_name().is_some_and(|name| {
-                    name.to_string_lossy().starts_with("patchwright-")
-                })
+                && path
+                    .file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("patchwright-"))
         };
-        Group { folders: note.lines().map(PathBuf::from).filter(is_ours).collect(), bounded: vec![] }
+        Group {
+            folders: note.lines().map(PathBuf::from).filter(is_ours).collect(),
+            bounded: vec![],
+        }
     }
 
     /// For a process that will remove the groups later.
@@ -114,10 +117,18 @@ impl Group {
     /// What is bounded and what is not, for the report.
     pub(super) fn report(&self, limits: &ContainerLimits) -> Vec<String> {
         let line = |one: Controller, what: &str, bound: String| {
-            if self.bounded.contains(&one) { format!("{what}: {bound}") } else { format!("{what}: not bounded") }
+            if self.bounded.contains(&one) {
+                format!("{what}: {bound}")
+            } else {
+                format!("{what}: not bounded")
+            }
         };
         vec![
-            line(Controller::Memory, "memory", format!("{} MiB without swap", limits.memory_bytes >> 20)),
+            line(
+                Controller::Memory,
+                "memory",
+                format!("{} MiB without swap", limits.memory_bytes >> 20),
+            ),
             line(Controller::Cpu, "cpus", limits.cpus.to_string()),
             line(Controller::Pids, "processes", limits.pids.to_string()),
         ]
@@ -199,8 +210,10 @@ fn candidates(own: &str, mounts: &str) -> Vec<Parent> {
     let mut found = Vec::new();
     for mount in mounts.lines().filter_map(Mount::parse) {
         let Some(path) = own.lines().find_map(|line| mount.path_of(line)) else { continue };
-        let controllers: Vec<Controller> =
-            CONTROLLERS.into_iter().filter(|one| mount.options.iter().any(|it| it == one.word())).collect();
+        let controllers: Vec<Controller> = CONTROLLERS
+            .into_iter()
+            .filter(|one| mount.options.iter().any(|it| it == one.word()))
+            .collect();
         if mount.version == 1 && controllers.is_empty() {
             continue;
         }
@@ -211,7 +224,11 @@ fn candidates(own: &str, mounts: &str) -> Vec<Parent> {
                 _ => enabled(folder),
             };
             if !controllers.is_empty() {
-                found.push(Parent { folder: folder.to_owned(), version: mount.version, controllers });
+                found.push(Parent {
+                    folder: folder.to_owned(),
+                    version: mount.version,
+                    controllers,
+                });
             }
         }
     }

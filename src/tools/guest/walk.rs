@@ -544,9 +544,10 @@ impl First {
             return false;
         }
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.lines.last_key_value().is_some_and(|(last, _)| {
-            last.0.split('/').cmp(path.split('/')) == Ordering::Less
-        })
+        found
+            .lines
+            .last_key_value()
+            .is_some_and(|(last, _)| last.0.split('/').cmp(path.split('/')) == Ordering::Less)
     }
 
     /// The lines in order, and whether there were more.
