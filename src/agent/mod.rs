@@ -9,6 +9,7 @@ pub mod compact;
 pub mod doom_loop;
 pub mod history;
 pub mod journal;
+mod interrupted;
 mod redo;
 pub mod reply;
 pub mod state;

@@ -11,6 +11,8 @@ pub mod checks;
 mod decide;
 pub mod demo;
 mod equip;
+mod mcp;
+mod recorded_tools;
 mod failures;
 pub mod folder;
 pub mod outcome;
