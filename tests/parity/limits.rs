@@ -34,16 +34,14 @@ fn bounds(place: &Place, what: &str) -> bool {
 
 async fn a_fork_bomb(place: &Place) {
     if bounds(place, "processes") {
-        let script =
-            "for i in $(seq 200); do sleep 30 & done 2>/dev/null; ls -d /proc/[0-9]* | wc -l";
-        let printed = place.sh(&format!("{script}; true")).await;
-        let count = printed.lines().last().unwrap_or_default().parse::<u32>();
-        // Where even `ls` could not be started there is no number.
-        assert!(count.as_ref().is_ok_and(|it| *it <= 70) || printed.contains("fork"), "{printed}");
+        let count = "import os, time\nn = 0\ntry:\n while True:\n  if os.fork() == 0: time.sleep(60)\n  \
+                     n += 1\nexcept OSError as e: print(n > 20, n < 64, e.strerror)";
+        let printed = place.sh(&format!("python3 -c '{count}'")).await;
+        assert_eq!(printed, "True True Resource temporarily unavailable");
         works_again(place).await;
         let _ = place.exec("bomb() { bomb | bomb & }; bomb; sleep 1").await;
         works_again(place).await;
-        let _ = place.exec("import() { :; }; python3 -c 'import os\nwhile True: os.fork()'").await;
+        let _ = place.exec("python3 -c 'import os\nwhile True: os.fork()'").await;
         works_again(place).await;
     }
 }
@@ -76,7 +74,7 @@ async fn full_folders(place: &Place) {
     let many = "import os\ntry:\n for i in range(300000): open(f\"/tmp/{i}\", \"w\").close()\n\
                 except OSError as e: print(e.strerror)";
     assert_eq!(
-        place.sh(&format!("python3 -c '{many}'; rm -rf /tmp/[0-9]*")).await,
+        place.sh(&format!("python3 -c '{many}'; find /tmp -type f -delete")).await,
         "No space left on device"
     );
     assert_eq!(place.sh("python3 -c 'x = []\ntry:\n while True: x.append(open(\"/dev/null\"))\nexcept OSError as e: print(len(x) < 4096, e.strerror)'").await, "True Too many open files");

@@ -35,6 +35,9 @@ os.mkdir('closed', 0)
 write('nulls', b'\0' * 100000)
 ";
 
+/// Said of the folder that nobody may read.
+const CLOSED: &str = "(1 folder could not be read)";
+
 async fn tools_on_odd_trees(place: &Place) {
     assert_eq!(place.sh(&format!("python3 - <<'END'\n{MAKE}END")).await, "");
     let deep = format!("deep{}/f", "/d".repeat(300));
@@ -44,7 +47,7 @@ async fn tools_on_odd_trees(place: &Place) {
             json!({"pattern": "^needle", "output": "lines"}),
             &format!(
                 "*.py:1:needle\n-rf:1:needle\na\u{fffd}b:1:needle\ncaf\u{fffd}.txt:1:needle in a name \
-                 that is no text\n{deep}:1:needle\ndos:2:needle\nmany/07777:1:needle"
+                 that is no text\n{deep}:1:needle\ndos:2:needle\nmany/07777:1:needle\n{CLOSED}"
             ),
         ),
         ("grep_files", json!({"pattern": "needle$", "path": "many"}), "many/07777"),
@@ -53,7 +56,7 @@ async fn tools_on_odd_trees(place: &Place) {
         (
             "grep_files",
             json!({"pattern": "hay", "limit": 2, "output": "lines"}),
-            "many/00000:1:hay\nmany/00001:1:hay\n(more than 2 results)",
+            "many/00000:1:hay\nmany/00001:1:hay\n(more than 2 results)\n(1 folder could not be read)",
         ),
         ("grep_files", json!({"pattern": "needle", "path": "binary"}), "No matches found."),
         (
@@ -64,14 +67,14 @@ async fn tools_on_odd_trees(place: &Place) {
         (
             "glob",
             json!({"pattern": "many/0777?"}),
-            "many/07770\nmany/07771\nmany/07772\nmany/07773\nmany/07774\nmany/07775\nmany/07776\nmany/07777\nmany/07778\nmany/07779",
+            "many/07770\nmany/07771\nmany/07772\nmany/07773\nmany/07774\nmany/07775\nmany/07776\nmany/07777\nmany/07778\nmany/07779\n(1 folder could not be read)",
         ),
-        ("glob", json!({"pattern": "**/f"}), &deep),
-        ("glob", json!({"pattern": "[*].py"}), "*.py"),
+        ("glob", json!({"pattern": "**/f"}), &format!("{deep}\n{CLOSED}")),
+        ("glob", json!({"pattern": "[*].py"}), "*.py\n(1 folder could not be read)"),
         (
             "glob",
             json!({"pattern": "many/*", "limit": 2}),
-            "many/00000\nmany/00001\n(more than 2 files; narrow the pattern)",
+            "many/00000\nmany/00001\n(more than 2 files; narrow the pattern)\n(1 folder could not be read)",
         ),
         ("list_dir", json!({"dir_path": "many", "offset": 9999}), "many/\n  09998\n  09999\n"),
         (
