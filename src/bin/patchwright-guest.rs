@@ -16,7 +16,8 @@ use rustix::process::WaitOptions;
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
                           [--max-bytes N --max-files N]
-                          [--confine [--read PATH]… [--private-tmp] [--unenforced]]
+                          [--confine [--read PATH]… [--private-tmp] [--unenforced]
+                           [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest idle
   patchwright-guest --version";
@@ -52,7 +53,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
     let mut bounds = Bounds::default();
     let mut args = args.iter();
     let mut confined = false;
-    let mut private_tmp = false;
+    let (mut private_tmp, mut bound_home) = (false, false);
     while let Some(arg) = args.next() {
         let mut value = || args.next().map(PathBuf::from).ok_or(format!("`{arg}` needs a value"));
         match *arg {
@@ -64,6 +65,10 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
             "--private-tmp" => private_tmp = true,
+            "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
+            "--bound-home" => bound_home = true,
+            "--group" => bounds.groups.push(value()?),
+            "--max-processes" => bounds.max_processes = Some(number(arg, args.next())?),
             "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
             _ => return Err(format!("unknown option `{arg}`\n{USAGE}")),
         }
@@ -76,6 +81,8 @@ fn parse(args: &[&str]) -> Result<Options, String> {
         bounds.write.push(options.workspace.clone());
         bounds.write.extend(options.home.clone());
         bounds.write.extend(options.tmp.clone());
+        bounds.tmp.clone_from(&options.tmp);
+        bounds.home = options.home.clone().filter(|_| bound_home);
         if private_tmp {
             bounds.private_tmp.clone_from(&options.tmp);
             bounds.write.push(PathBuf::from("/tmp"));
