@@ -7,7 +7,7 @@
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
 //! ([`descendants`]) and within bounds of [`output`], or in a shell that stays (`resident`); [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
+//! finds what changed; [`script`] runs scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -27,6 +27,7 @@ pub mod process;
 pub mod protocol;
 mod resident;
 pub mod room;
+pub mod script;
 pub mod seccomp;
 pub mod serve;
 pub mod transfer;
