@@ -57,6 +57,8 @@ mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
+mod pipe; // commands with streams
+mod pipe_hostile; // guests that lie about streams
 mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small

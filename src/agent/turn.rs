@@ -316,7 +316,8 @@ impl<'a> Agent<'a> {
         for write in redo::writes(recorded, self.state.written()) {
             let former = self.former(write.profile)?;
             let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
-            let redone = self.bounded(dispatch.redo(write.call)).await?.map_err(stop_of)?;
+            let redone = self.bounded(dispatch.redo(&write.call, &write.nested)).await?;
+            let Some(redone) = redone.map_err(stop_of)? else { continue };
             self.touched.extend(redone.changed);
             if redone.success != write.success {
                 let name = &write.call.name;
@@ -332,6 +333,7 @@ impl<'a> Agent<'a> {
         let own = self.spec.tools.profile().name();
         let Some(profile) = profile.filter(|profile| *profile != own) else { return Ok(None) };
         let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+        let tools = tools.map(|tools| tools.with_extras_of(&self.spec.tools));
         tools.map(Some).map_err(StopKind::Machine)
     }
 
@@ -400,7 +402,7 @@ impl<'a> Agent<'a> {
     }
 
     fn stopped(&mut self, reason: StopKind) -> Stopped {
-        let mut spending = self.state.spending.clone();
+        let mut spending = self.state.spending();
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();

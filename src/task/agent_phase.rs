@@ -53,12 +53,13 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
     for line in &run.folder.recorded {
         state.apply(&line.entry);
     }
+    let spending = state.spending();
     let stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,
         plan: state.plan,
         findings: state.findings,
-        spending: state.spending,
+        spending,
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
