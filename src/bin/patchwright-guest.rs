@@ -1,7 +1,7 @@
 //! The program that runs inside the sandbox.
 //!
 //! `serve` answers the host over standard input and output, `launch` runs one command below itself,
-//! `idle` is a container's main process. It knows nothing of forges, models or credentials.
+//! `script` evaluates a script of the model, `idle` is a container's main process. It knows nothing of forges, models or credentials.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
 use patchwright::guest::launch::{self, Kind};
 use patchwright::guest::room::Budget;
+#[cfg(feature = "script")]
+use patchwright::guest::script;
 use patchwright::guest::serve::{Options, serve};
 use rustix::process::WaitOptions;
 
@@ -19,6 +21,7 @@ const USAGE: &str = "usage:
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]
                            [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
+  patchwright-guest script
   patchwright-guest idle
   patchwright-guest --version";
 
@@ -33,6 +36,11 @@ fn main() -> ExitCode {
         [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Kind::Terminal),
         [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(err) => fail(&err),
+        },
+        #[cfg(feature = "script")]
+        [_, script::SCRIPT] => match script::run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(err) => fail(&err),
         },

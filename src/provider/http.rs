@@ -33,6 +33,9 @@ mod clean;
 /// How long to wait for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How OpenAI's own client asks for a lighter form of the protocol. For users whose service wants it.
+const RESPONSES_LITE: &str = "x-openai-internal-codex-responses-lite";
+
 /// Where distributions keep the system's roots in one file.
 const BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
@@ -179,6 +182,9 @@ impl HttpProvider {
         if model.wire == Wire::Messages {
             let key = self.endpoint.key().map(|key| &key.value);
             anthropic::add(&mut headers, model, &self.anthropic_version, key);
+        }
+        if model.responses_lite && model.wire == Wire::Responses {
+            headers.insert(RESPONSES_LITE, HeaderValue::from_static("true"));
         }
         if let Some((name, value)) = self.endpoint.key_header(model.wire) {
             headers.insert(name, value);

@@ -108,7 +108,7 @@ impl Brief {
         let paths = workspace.paths(MAX_PATHS).await?;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
-            tools: tools(run)?.declarations(),
+            tools: &tools(run)?.described(),
             personality: run.config.personality,
             mode: run.config.mode,
             paths: &paths,

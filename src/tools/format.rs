@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::profile::Profile;
 use super::registry::Known;
-use super::{CommandOutput, ToolOutput, truncate};
-use crate::provider::item::{OutputForm, ToolCall};
+use super::{CommandOutput, Image, Part, ToolOutput, truncate};
+use crate::provider::item::{Content, OutputForm, ToolCall};
 
 /// What the wording depends on besides the output.
 pub struct Style<'a> {
@@ -58,6 +58,31 @@ impl Style<'_> {
             text.push_str(&output.text);
         }
         (self.redact)(&text)
+    }
+
+    /// What else an output shows, in order: all of it when its texts fit into the limit, otherwise its
+    /// texts as one, cut to size, before its pictures.
+    pub fn parts(&self, parts: &[Part], shows_pictures: bool) -> Vec<Content> {
+        let texts = || {
+            parts.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Image(_) => None,
+            })
+        };
+        let content = |part: &Part| match part {
+            Part::Text(text) => Content::text((self.redact)(text)),
+            Part::Image(Image { media_type, data }) if shows_pictures => {
+                Content::Image { media_type: media_type.clone(), data: data.clone() }
+            }
+            Part::Image(_) => Content::text("(a picture, which this model does not take)"),
+        };
+        let bytes: usize = texts().map(str::len).sum();
+        if bytes.div_ceil(truncate::BYTES_PER_TOKEN) as u64 <= self.tokens {
+            return parts.iter().map(content).collect();
+        }
+        let whole = truncate::text(&texts().collect::<Vec<_>>().join("\n"), self.tokens).text;
+        let images = parts.iter().filter(|part| matches!(part, Part::Image(_))).map(content);
+        std::iter::once(Content::text((self.redact)(&whole))).chain(images).collect()
     }
 
     /// The outcomes of several commands: as the list that a `shell_call` is answered with, and in
