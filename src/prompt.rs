@@ -68,6 +68,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
     "tools/bash.md",
+    "tools/exec_command.md",
     "tools/glob.md",
     "tools/grep_files.md",
     "tools/list_dir.md",
@@ -85,6 +86,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/update_plan.md",
     "tools/view_image.md",
     "tools/write_file.md",
+    "tools/write_stdin.md",
 ];
 
 /// The system prompt of a model family that has none of its own.

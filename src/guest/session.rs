@@ -453,12 +453,7 @@ impl Session {
 }
 
 /// Writes what is taken until then; the number of bytes.
-fn send(
-    to: &File,
-    text: &[u8],
-    until: Instant,
-    cancelled: &AtomicBool,
-) -> Result<usize, Errno> {
+fn send(to: &File, text: &[u8], until: Instant, cancelled: &AtomicBool) -> Result<usize, Errno> {
     let mut rest = text;
     while !rest.is_empty() {
         match rustix::io::write(to, rest) {

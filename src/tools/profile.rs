@@ -180,7 +180,9 @@ impl Profile {
         let function = |face: &'static Face| (face, Shape::Function);
         Ok(match setting.shell {
             None | Some("shell_command") => vec![function(&face::SHELL_COMMAND)],
-            Some("unified_exec") => [&face::EXEC_COMMAND, &face::WRITE_STDIN].map(function).to_vec(),
+            Some("unified_exec") => {
+                [&face::EXEC_COMMAND, &face::WRITE_STDIN].map(function).to_vec()
+            }
             Some("local_shell") if native => {
                 vec![(&face::LOCAL_SHELL, Shape::Native(json!({"type": "local_shell"})))]
             }
