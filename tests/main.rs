@@ -36,6 +36,7 @@ mod edit_formats; // the text formats of models without tool calls: replies, pro
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
+mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
@@ -53,10 +54,14 @@ mod hosted; // tools that the provider runs: declared, with secrets on the wire 
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
+mod parity; // one table of cases for Docker and the local sandbox
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
+mod pipe; // commands with streams
+mod pipe_hostile; // guests that lie about streams
 mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small

@@ -5,13 +5,15 @@
 //! launcher's standard input ends (the guest cancelled, or died), it kills whatever is left below it
 //! and exits with the command's exit code. So nothing that a command starts outlives it.
 
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::{confine, descendants};
@@ -29,25 +31,30 @@ pub const LAUNCH: &str = "launch";
 /// The same for a command that is fed: the launcher's standard error is then the reading end of what
 /// becomes the command's standard input, and the command's standard error joins its output.
 pub const LAUNCH_FED: &str = "launch-fed";
+/// The same for a command whose three streams are apart: the launcher's standard error is then a socket,
+/// from which come the command's standard input and standard error, in one message of one byte.
+pub const LAUNCH_PIPED: &str = "launch-piped";
 /// The same for a command whose input, output and error are a terminal: the launcher's standard output.
 pub const LAUNCH_TERMINAL: &str = "launch-terminal";
 /// The program's argument for the step between the launcher and such a command.
 pub const ATTACH: &str = "attach";
 
-/// What a command's standard streams are.
+/// How a command gets its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Empty input, output as the launcher's.
-    Quiet,
-    /// See [`LAUNCH_FED`].
+pub enum Streams {
+    /// [`LAUNCH`].
+    Inherited,
+    /// [`LAUNCH_FED`].
     Fed,
-    /// See [`LAUNCH_TERMINAL`].
+    /// [`LAUNCH_PIPED`].
+    Piped,
+    /// [`LAUNCH_TERMINAL`].
     Terminal,
 }
 
 /// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes. A
 /// byte on the lifeline is a signal for the command's process group.
-pub fn launch(command: &[String], kind: Kind) -> ExitCode {
+pub fn launch(command: &[String], streams: Streams) -> ExitCode {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -66,28 +73,28 @@ pub fn launch(command: &[String], kind: Kind) -> ExitCode {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
     }
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    let mut command = match kind {
-        Kind::Quiet | Kind::Fed => Command::new(program),
-        Kind::Terminal => Command::new("/proc/self/exe"),
-    };
-    let given = match kind {
-        Kind::Quiet => Ok(()),
-        Kind::Fed => feed(&mut command),
-        Kind::Terminal => {
-            command.args([ATTACH, "--", program]);
-            std::io::stdout().as_fd().try_clone_to_owned().map(|terminal| {
-                command.stdin(Stdio::from(terminal));
-            })
+    let mut command = match streams {
+        // A leader of a group could not open the session that a terminal needs.
+        Streams::Terminal => Command::new("/proc/self/exe"),
+        Streams::Inherited | Streams::Fed | Streams::Piped => {
+            let mut command = Command::new(program);
+            command.process_group(0);
+            command
         }
     };
-    if let Err(err) = given {
+    let fed = match streams {
+        Streams::Inherited => Ok(()),
+        Streams::Fed => feed(&mut command),
+        Streams::Piped => feed_apart(&mut command),
+        Streams::Terminal => {
+            command.args([ATTACH, "--", program]);
+            feed_terminal(&mut command)
+        }
+    };
+    if let Err(err) = fed {
         return complain(&format!("cannot pass the input on: {err}"), NOT_RUNNABLE);
     }
     command.args(args);
-    // A leader of a group could not open the session that a terminal needs.
-    if kind != Kind::Terminal {
-        command.process_group(0);
-    }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(err) => return not_started(program, &err),
@@ -127,6 +134,40 @@ fn feed(command: &mut Command) -> std::io::Result<()> {
     let input = std::io::stderr().as_fd().try_clone_to_owned()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned()?;
     command.stdin(Stdio::from(input)).stderr(Stdio::from(output));
+    Ok(())
+}
+
+/// Gives the command the terminal that output goes to as its input.
+fn feed_terminal(command: &mut Command) -> std::io::Result<()> {
+    let terminal = std::io::stdout().as_fd().try_clone_to_owned()?;
+    command.stdin(Stdio::from(terminal));
+    Ok(())
+}
+
+/// Gives the command what comes over the socket in place of standard error.
+fn feed_apart(command: &mut Command) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let socket = std::io::stderr();
+    rustix::net::recvmsg(
+        socket.as_fd(),
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut passed = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            passed.extend(fds);
+        }
+    }
+    let mut passed = passed.into_iter();
+    let (Some(input), Some(error)) = (passed.next(), passed.next()) else {
+        return Err(std::io::Error::other("the streams did not come"));
+    };
+    command.stdin(Stdio::from(input)).stderr(Stdio::from(error.try_clone()?));
+    rustix::stdio::dup2_stderr(error)?;
     Ok(())
 }
 

@@ -20,11 +20,13 @@ pub mod confine;
 mod connection;
 pub mod descendants;
 pub mod environment;
+mod flow;
 pub mod folder;
 mod keeper;
 pub mod launch;
 pub mod output;
 pub mod paths;
+mod pipe;
 pub mod process;
 pub mod protocol;
 mod resident;
@@ -32,6 +34,8 @@ pub mod room;
 pub mod seccomp;
 pub mod serve;
 pub mod session;
+#[cfg(feature = "host")]
+pub(crate) mod streams;
 mod terminal;
 pub mod transfer;
 

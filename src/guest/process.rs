@@ -36,7 +36,7 @@ pub const TIMED_OUT: i32 = 124;
 pub(super) const GLANCE: Duration = Duration::from_millis(25);
 
 /// How long the pipe may stay open after the launcher has ended.
-const AFTERMATH: Duration = Duration::from_millis(300);
+pub(super) const AFTERMATH: Duration = Duration::from_millis(300);
 
 /// How long a launcher may take to kill its command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,17 +56,6 @@ pub struct Processes {
     pub(super) resident: Mutex<Option<Resident>>,
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
-}
-
-/// Where a command's input comes from and its output goes.
-#[derive(Debug)]
-pub(super) enum Streams {
-    /// No input; output and error in one pipe.
-    Quiet,
-    /// The same, with this as input.
-    Fed(PipeReader),
-    /// All three are a terminal.
-    Terminal(Terminal),
 }
 
 /// A command to run.
@@ -163,8 +152,44 @@ impl Processes {
         self.keeper.end(running, sink)
     }
 
-    /// Where a command starts, once it is clear that it can.
-    fn place(&self, spec: &Spec<'_>) -> Result<PathBuf, ToolError> {
+    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
+    pub(super) fn start(
+        &self,
+        spec: &Spec<'_>,
+        feed: Option<PipeReader>,
+    ) -> Result<Running, ToolError> {
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let (mode, stderr) = match feed {
+            None => {
+                let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
+                (launch::LAUNCH, Stdio::from(stderr))
+            }
+            // The launcher's own standard input is its lifeline.
+            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+        };
+        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
+    }
+
+    /// Starts a command on a terminal.
+    pub(super) fn start_on(
+        &self,
+        spec: &Spec<'_>,
+        terminal: Terminal,
+    ) -> Result<Running, ToolError> {
+        let Terminal { near, far } = terminal;
+        let stdout = far.try_clone().map_err(|err| cannot_start(&err))?;
+        self.start_launcher(spec, launch::LAUNCH_TERMINAL, stdout.into(), far.into(), near)
+    }
+
+    /// Starts a launcher with these streams; `output` is what is followed.
+    pub(super) fn start_launcher(
+        &self,
+        spec: &Spec<'_>,
+        mode: &str,
+        stdout: Stdio,
+        stderr: Stdio,
+        output: impl Into<OwnedFd>,
+    ) -> Result<Running, ToolError> {
         let cwd = match spec.cwd {
             Some(cwd) => self.workspace.join(cwd),
             None => self.workspace.clone(),
@@ -178,44 +203,7 @@ impl Processes {
         {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
-        Ok(cwd)
-    }
-
-    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
-    pub(super) fn start(
-        &self,
-        spec: &Spec<'_>,
-        feed: Option<PipeReader>,
-    ) -> Result<Running, ToolError> {
-        self.start_with(spec, feed.map_or(Streams::Quiet, Streams::Fed))
-    }
-
-    /// Starts a command between these streams.
-    pub(super) fn start_with(
-        &self,
-        spec: &Spec<'_>,
-        streams: Streams,
-    ) -> Result<Running, ToolError> {
-        let cwd = self.place(spec)?;
-        let broken =
-            |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
-        let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
-        let (mode, output, stdout, stderr): (_, OwnedFd, _, _) = match streams {
-            Streams::Terminal(Terminal { near, far }) => {
-                let stdout = far.try_clone().map_err(broken)?;
-                (launch::LAUNCH_TERMINAL, near, Stdio::from(stdout), Stdio::from(far))
-            }
-            piped => {
-                let (reader, writer) = std::io::pipe().map_err(broken)?;
-                let stdout = writer.try_clone().map_err(broken)?;
-                let (mode, stderr) = match piped {
-                    // The launcher's own standard input is its lifeline.
-                    Streams::Fed(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
-                    Streams::Quiet | Streams::Terminal(_) => (launch::LAUNCH, Stdio::from(writer)),
-                };
-                (mode, reader.into(), Stdio::from(stdout), stderr)
-            }
-        };
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
         let mut command = Command::new("/proc/self/exe");
         command
@@ -232,11 +220,11 @@ impl Processes {
         let child = self.keeper.spawn(&mut command).map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
             Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
-            _ => broken(err),
+            _ => cannot_start(&err),
         })?;
         let pid = Pid::from_child(&child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
-        let (output, lifeline) = (Some(File::from(output)), Some(lifeline));
+        let (output, lifeline) = (Some(File::from(output.into())), Some(lifeline));
         Ok(Running { child, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
     }
 
@@ -248,6 +236,10 @@ impl Processes {
         self.end_resident(until);
         self.keeper.wait_for_all(until);
     }
+}
+
+pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
+    ToolError::Broken(format!("cannot start a command: {err}"))
 }
 
 /// The exit code of a command as shells have it.
@@ -281,10 +273,10 @@ pub(super) enum Ending {
 /// A launcher with its command.
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    pub(super) child: Child,
     /// Readable when the launcher has ended; absent on kernels without it.
-    pidfd: Option<OwnedFd>,
-    output: Option<File>,
+    pub(super) pidfd: Option<OwnedFd>,
+    pub(super) output: Option<File>,
     lifeline: Option<PipeWriter>,
     /// What reads go into; made by the first one.
     buffer: Vec<u8>,
@@ -344,7 +336,7 @@ impl Running {
 
     /// Reads once; forgets the pipe at its end. A terminal that nobody has open any more has an error
     /// in place of an end.
-    fn take(&mut self, kept: &mut dyn Sink) {
+    pub(super) fn take(&mut self, kept: &mut dyn Sink) {
         use std::io::ErrorKind::{Interrupted, WouldBlock};
         let Some(output) = &mut self.output else { return };
         if self.buffer.is_empty() {

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::equip;
+use super::mcp;
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::Workspace;
@@ -53,12 +54,13 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
     for line in &run.folder.recorded {
         state.apply(&line.entry);
     }
+    let spending = state.spending();
     let stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,
         plan: state.plan,
         findings: state.findings,
-        spending: state.spending,
+        spending,
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
@@ -198,6 +200,7 @@ async fn converse(
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
+    stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     run.journal(&Entry::Stopped {
         reason: stopped.reason.word().to_owned(),
         final_message: stopped.final_message.clone(),

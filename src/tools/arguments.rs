@@ -20,21 +20,32 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
-pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
-    let mut args = match (tool.tool.as_ref(), payload) {
+/// The arguments of a call of `tool` as it shows them, checked.
+pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+    let args = match (tool.tool.as_ref(), payload) {
         ("apply_patch", Payload::Freeform(text)) => json!({ "input": text }),
         (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
             from_json(tool, text)?
         }
     };
-    let Some(face) = tool.face else {
-        check(tool, &args)?;
-        return Ok(args);
-    };
-    spelling::shown(face, tool.schema(), &mut args);
+    checked(tool, args)
+}
+
+/// Arguments that are JSON already, as the tool shows them, checked.
+pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
+    if let Some(face) = tool.face {
+        spelling::shown(face, tool.schema(), &mut args);
+    }
     check(tool, &args)?;
-    Ok(spelling::own(face, args))
+    Ok(args)
+}
+
+/// Checked arguments under the tool's own names.
+pub fn own(tool: &Known, args: Value) -> Value {
+    match tool.face {
+        Some(face) => spelling::own(face, args),
+        None => args,
+    }
 }
 
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {

@@ -14,19 +14,31 @@ use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
+use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
-use crate::provider::{ToolDeclaration, ToolForm};
 
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
-/// The tools of one run.
+/// Names that are listed for a model that called one that does not exist.
+const MAX_NAMES: usize = 40;
+
+/// The tools of one run. Clones share what is known of each tool.
+#[derive(Clone)]
 pub struct ToolSet {
-    profile: Profile,
-    declarations: Vec<ToolDeclaration>,
-    known: Vec<Known>,
-    mode: Mode,
+    pub(super) profile: Profile,
+    pub(super) declarations: Vec<ToolDeclaration>,
+    pub(super) known: Vec<Arc<Known>>,
+    pub(super) mode: Mode,
+    /// Tools that only this run has, in the order of their names.
+    pub(super) extras: Vec<Arc<dyn Extra>>,
+    /// Those of them that are not declared: they are found by searching.
+    pub(super) deferred: Vec<ToolDeclaration>,
+    /// Names that cannot be called in this run, and why.
+    pub(super) withdrawn: Vec<(String, String)>,
+    /// What people should know about the tools of this run.
+    pub(super) notes: Vec<String>,
 }
 
 /// A tool that can be called.
@@ -124,36 +136,26 @@ impl ToolSet {
             face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
         };
         let written = if profile == Profile::Text { face::WRITTEN } else { &[] };
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<Arc<Known>> = Vec::new();
         let declared = tools.iter().map(|(face, _)| *face);
         for face in declared
             .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
             .chain(written.iter().chain(face::DECLINED).copied())
         {
             if !known.iter().any(|tool| tool.name == face.name) {
-                known.push(Known::new(face)?);
+                known.push(Arc::new(Known::new(face)?));
             }
         }
-        Ok(ToolSet { profile, declarations, known, mode: Mode::Execute })
-    }
-
-    /// With tools that only this run has, declared behind the others. Of two with one name, the first
-    /// stays.
-    #[must_use]
-    pub fn with_extras(mut self, extras: Vec<Arc<dyn Extra>>) -> ToolSet {
-        for extra in extras {
-            let is_taken = self.known.iter().any(|known| known.name == extra.name());
-            if is_taken || (self.mode != Mode::Execute && extra.effect() == Effect::Writes) {
-                continue;
-            }
-            self.declarations.push(ToolDeclaration {
-                name: extra.name().to_owned(),
-                description: extra.description().to_owned(),
-                form: ToolForm::Function { schema: extra.schema().clone(), strict: false },
-            });
-            self.known.push(Known::extra(extra));
-        }
-        self
+        Ok(ToolSet {
+            profile,
+            declarations,
+            known,
+            mode: Mode::Execute,
+            extras: Vec::new(),
+            deferred: Vec::new(),
+            withdrawn: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 
     /// Without the tools that write.
@@ -185,38 +187,57 @@ impl ToolSet {
     /// # Errors
     /// For the model: the names that it can call, the nearest first.
     pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
-        let exact = self.known.iter().find(|tool| tool.name == name);
+        let mut known = self.known.iter().map(Arc::as_ref);
+        let exact = known.find(|tool| tool.name == name);
         exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
     }
 
     fn find_loosely(&self, name: &str) -> Option<&Known> {
-        let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare))
+        let bare = bare(name);
+        self.known.iter().map(Arc::as_ref).find(|tool| tool.name.eq_ignore_ascii_case(bare))
     }
 
     fn unknown(&self, name: &str) -> ToolError {
         let shown = super::dispatch::printable(name);
+        let gone = self.withdrawn.iter().find(|(gone, _)| gone == bare(name));
+        if let Some((_, why)) = gone {
+            return ToolError::tell(format!("`{shown}` cannot be used in this run: {why}"));
+        }
         let mut names: Vec<&str> = self.declarations.iter().map(|it| it.name.as_str()).collect();
         if names.is_empty() {
             return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
         }
         let given = name.to_ascii_lowercase();
+        let is_searched = !self.deferred.is_empty();
+        names.extend(self.deferred.iter().map(|it| it.name.as_str()));
         names.sort_by_key(|name| distance(&given, name));
+        let left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let more = match (left_out, is_searched) {
+            (0, _) => String::new(),
+            (more, false) => format!(" and {more} more"),
+            (more, true) => format!(" and {more} more, which `tool_search` finds"),
+        };
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
             Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
-            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}{more}",
             names.join(", ")
         ))
     }
 }
 
+/// The name without what some models write in front of it.
+fn bare(name: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
 impl Known {
-    fn new(face: &'static Face) -> Result<Known> {
+    pub(super) fn new(face: &'static Face) -> Result<Known> {
         let tool = face.tool;
         let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
         let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
@@ -228,7 +249,7 @@ impl Known {
         Ok(Known { name, tool, face: Some(face), effect, place, schema, validator })
     }
 
-    fn extra(extra: Arc<dyn Extra>) -> Known {
+    pub(super) fn extra(extra: Arc<dyn Extra>) -> Known {
         let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
         Known {
             tool: name.clone(),

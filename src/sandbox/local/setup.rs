@@ -15,6 +15,8 @@ use crate::sandbox::{
     ContainerLimits, ImageSpec, PreparedImage, Running, SandboxError, SandboxSpec,
 };
 
+/// What a sandbox in which setup commands run is for.
+pub(super) const PURPOSE: &str = "setup";
 /// Bytes of a failed command's output that are kept.
 const OUTPUT: usize = 16 << 10;
 
@@ -30,7 +32,7 @@ pub(super) async fn prepare(
     let bare = SandboxSpec {
         image: PreparedImage { reference: String::new(), description: String::new() },
         run: spec.run.to_owned(),
-        purpose: "setup",
+        purpose: PURPOSE,
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
     };
