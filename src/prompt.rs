@@ -73,6 +73,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/call_tool.md",
     "tools/exec.md",
     "tools/exec_wait.md",
+    "tools/exec_command.md",
     "tools/glob.md",
     "tools/grep_files.md",
     "tools/js_repl.md",
@@ -93,6 +94,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/update_plan.md",
     "tools/view_image.md",
     "tools/write_file.md",
+    "tools/write_stdin.md",
 ];
 
 /// The system prompt of a model family that has none of its own.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
-use patchwright::guest::launch::{self, Kind};
+use patchwright::guest::launch::{self, Streams};
 use patchwright::guest::room::Budget;
 #[cfg(feature = "script")]
 use patchwright::guest::script;
@@ -30,10 +30,10 @@ fn main() -> ExitCode {
         std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Kind::Quiet),
-        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Kind::Fed),
-        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Kind::Piped),
-        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Kind::Terminal),
+        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),
+        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed),
+        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped),
+        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Streams::Terminal),
         [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
             Ok(()) => ExitCode::SUCCESS,

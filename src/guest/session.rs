@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::PipeWriter;
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -25,7 +25,7 @@ use rustix::process::Signal;
 use super::keeper::Keeper;
 use super::output::Kept;
 use super::process::{
-    Ending, GLANCE, PATIENCE, Processes, Running, Sink, Spec, Streams, TIMED_OUT, exit_code,
+    Ending, GLANCE, PATIENCE, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start, exit_code,
     timespec,
 };
 use super::protocol::MAX_OUTPUT_CAP;
@@ -129,7 +129,11 @@ impl Processes {
         let inside = self.enter()?;
         let (number, _seat) = self.sessions.number()?;
         let (streams, stdin, input, note) = streams(stdin)?;
-        let mut running = self.start_with(spec, streams)?;
+        let mut running = match streams {
+            Streams::Quiet => self.start(spec, None)?,
+            Streams::Fed(feed) => self.start(spec, Some(feed))?,
+            Streams::Terminal(terminal) => self.start_on(spec, terminal)?,
+        };
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let ending =
             running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
@@ -234,25 +238,32 @@ fn label(spec: &Spec<'_>) -> String {
     script.chars().take(LABEL).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Where a command's input comes from and its output goes.
+enum Streams {
+    Quiet,
+    Fed(PipeReader),
+    Terminal(Terminal),
+}
+
 /// The streams of a command, what its input really is, where to write to it, and what to say about it.
 #[expect(clippy::type_complexity, reason = "taken apart at the one place where it is called")]
 fn streams(stdin: Stdin) -> Result<(Streams, Stdin, Option<File>, String), ToolError> {
-    let broken = |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
     let mut note = String::new();
     match stdin {
         Stdin::Empty => return Ok((Streams::Quiet, stdin, None, note)),
         Stdin::Terminal => match Terminal::open() {
             Ok(terminal) => {
-                let input = File::from(terminal.near.try_clone().map_err(broken)?);
+                let input =
+                    File::from(terminal.near.try_clone().map_err(|err| cannot_start(&err))?);
                 return Ok((Streams::Terminal(terminal), stdin, Some(input), note));
             }
             Err(why) => note = format!("{why}: the command runs with pipes instead"),
         },
         Stdin::Pipe => {}
     }
-    let (reader, writer) = std::io::pipe().map_err(broken)?;
+    let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
     rustix::fs::fcntl_setfl(&writer, OFlags::WRONLY | OFlags::NONBLOCK)
-        .map_err(|err| broken(err.into()))?;
+        .map_err(|err| cannot_start(&err.into()))?;
     Ok((Streams::Fed(reader), Stdin::Pipe, Some(File::from(OwnedFd::from(writer))), note))
 }
 

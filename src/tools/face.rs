@@ -204,7 +204,6 @@ pub static UNDERSTOOD: &[&Face] = &[
     &also("container.exec", "shell"),
     &EXEC_COMMAND,
     &WRITE_STDIN,
-    &also("unified_exec", "exec_command"),
     &GEMINI_SHELL,
     &also("bash", "shell_command"),
     &also("execute_command", "shell_command"),
