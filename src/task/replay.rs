@@ -8,9 +8,9 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{equip, recorded_tools};
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
+use super::{equip, recorded_tools};
 use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
@@ -102,6 +102,7 @@ pub async fn run(
             purpose: "replay",
             env: std::collections::BTreeMap::new(),
             limits: recording.config.container.clone(),
+            egress: None,
         })
         .await?;
     let replayed = again(&world, &recording, &workspace, &running, ui).await;
@@ -192,8 +193,7 @@ async fn tools(
 ) -> Result<(ToolSet, Services)> {
     let inside = super::mcp::inside(&recording.config.mcp);
     let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
-    let outside =
-        Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
     let above = recording.config.tools.search_above.unwrap_or(equip::SEARCH_ABOVE);
@@ -299,6 +299,7 @@ fn image_spec(recording: &Recording) -> ImageSpec<'_> {
         image: Some(&recording.image),
         setup: &[],
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: std::time::Duration::ZERO,
         root_files: &[],
         lock_files: &[],
