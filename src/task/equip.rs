@@ -20,7 +20,7 @@ use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 
 /// Tools of servers and configuration that are declared; with more they are searched for.
-pub const SEARCH_ABOVE: usize = 30;
+pub(super) const SEARCH_ABOVE: usize = 30;
 
 /// What the model can call in this sandbox, and what the calls share.
 ///
