@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::text::{self, code, code_cell, inline};
+use crate::egress::ledger::HostUse;
 use crate::git::tree::{Change, FileChange, Mode};
 use crate::policy::{Judgement, Violation};
 use crate::task::outcome::{Conclusion, Provenance, Spending};
@@ -224,6 +225,38 @@ pub fn provenance(run: &str, from: &Provenance) -> String {
         let _ = writeln!(out, "- Input: {}", inline(note));
     }
     out
+}
+
+/// What was reached over the network, host by host.
+pub fn reached(hosts: &[HostUse]) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "| Host | Connections | Received | Sent | Refused |\n|---|---:|---:|---:|---|\n",
+    );
+    for host in hosts.iter().take(MAX_ROWS) {
+        let HostUse { host, connections, bytes_in, bytes_out, refused, reason } = host;
+        let refused = match (refused, reason) {
+            (0, _) => String::new(),
+            (count, Some(reason)) => format!("{count}: {}", inline(&reason.replace('|', " "))),
+            (count, None) => count.to_string(),
+        };
+        let (bytes_in, bytes_out) = (bytes(*bytes_in), bytes(*bytes_out));
+        let host = code_cell(host);
+        let _ = writeln!(out, "| {host} | {connections} | {bytes_in} | {bytes_out} | {refused} |");
+    }
+    left_out(&mut out, hosts.len(), "hosts");
+    out
+}
+
+/// A number of bytes as people say it.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{} KB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
 }
 
 fn base(from: &Provenance) -> String {

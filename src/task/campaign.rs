@@ -9,8 +9,8 @@ mod book;
 mod ended;
 mod trouble;
 
-use std::sync::OnceLock;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::json;
 

@@ -228,6 +228,10 @@ pub(super) async fn make(
         }
         _ => checks.without_change(&baseline),
     };
+    let reached = run.reached();
+    if !reached.is_empty() {
+        run.journal(&Entry::Reached { hosts: reached })?;
+    }
     let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
