@@ -10,7 +10,7 @@ use super::{sections, text};
 use crate::egress::ledger::HostUse;
 use crate::policy::Violation;
 use crate::provider::item::{Content, Item, Role};
-use crate::task::outcome::Outcome;
+use crate::task::outcome::{Outcome, Spending};
 use crate::task::plan::StepStatus;
 use crate::verify::CheckRun;
 
@@ -77,6 +77,7 @@ pub fn report(report: &Report<'_>) -> String {
                 (reached(&outcome.provenance.reached))
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }
+                (tools(&outcome.spending))
                 (provenance(outcome))
             }
         }
@@ -258,6 +259,31 @@ fn reached(hosts: &[HostUse]) -> Markup {
                             @if host.refused > 0 { (host.refused) }
                             @if let Some(reason) = &host.reason { ": " (shown(reason, 300)) }
                         }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tools(spending: &Spending) -> Markup {
+    html! {
+        @if !spending.tools.is_empty() {
+            h2 { "Tools" }
+            table {
+                tr {
+                    @for head in ["Tool", "Calls", "Failed", "Refused", "Time", "Median", "Longest", "Output"] {
+                        th { (head) }
+                    }
+                }
+                @for tool in &spending.tools {
+                    tr {
+                        td { code { (text::line(&tool.name)) } }
+                        @for count in [tool.calls, tool.failures, tool.refusals] { td { (count) } }
+                        @for time in [tool.total_ms, tool.median_ms, tool.max_ms] {
+                            td { (sections::seconds(time)) }
+                        }
+                        td { (sections::bytes(tool.bytes)) }
                     }
                 }
             }

@@ -43,6 +43,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         ("The model says", words),
         ("Network", sections::reached(&outcome.provenance.reached)),
         ("Cost", sections::cost(&outcome.spending)),
+        ("Tools", sections::tools(&outcome.spending)),
         ("Where this comes from", sections::provenance(&outcome.run, &outcome.provenance)),
     ];
     for (heading, part) in parts {
