@@ -17,7 +17,7 @@ use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
-                          [--max-bytes N --max-files N]
+                          [--max-bytes N --max-files N] [--relay]
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]
                            [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
@@ -55,8 +55,14 @@ fn main() -> ExitCode {
 
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None };
+    let mut options = Options {
+        workspace: PathBuf::new(),
+        home: None,
+        tmp: None,
+        bounds: None,
+        budget: None,
+        relay: false,
+    };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
@@ -72,6 +78,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-bytes" => budget.bytes = number(arg, args.next())?,
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
+            "--relay" => options.relay = true,
             "--private-tmp" => private_tmp = true,
             "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
             "--bound-home" => bound_home = true,

@@ -54,8 +54,12 @@ pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<Strin
 
 /// A client for an address, when it is allowed.
 fn reachable(url: &Url, egress: Option<&Arc<Egress>>) -> Result<reqwest::Client> {
-    let _ = egress;
     let host = url.host_str().unwrap_or_default();
-    Err(Failure::usage(format!("the MCP server at `{host}` may not be reached"))
-        .hint(format!("add `{host}` to `network.allow`, or to `--allow-host`")))
+    let refused = |why: String| {
+        Failure::usage(format!("the MCP server at `{host}` may not be reached{why}"))
+            .hint(format!("add `{host}` to `network.allow`, or to `--allow-host`"))
+    };
+    let egress = egress.ok_or_else(|| refused(String::new()))?;
+    egress.allows(url).map_err(|why| refused(format!(": {why}")))?;
+    Ok(egress.client())
 }

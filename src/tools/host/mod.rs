@@ -12,6 +12,7 @@ pub mod run_check;
 mod script_text;
 pub mod tool_search;
 pub mod update_plan;
+pub mod web_fetch;
 
 use std::sync::Mutex;
 
