@@ -308,9 +308,8 @@ impl<'a> Agent<'a> {
         let former = self.former(profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
-        let is_left = |call: &ToolCall| {
-            self.interrupted.contains(&call.id) && dispatch.acts_elsewhere(call)
-        };
+        let is_left =
+            |call: &ToolCall| self.interrupted.contains(&call.id) && dispatch.acts_elsewhere(call);
         let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
         let left: Result<Vec<_>, _> =
             left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();

@@ -18,9 +18,9 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use tokio_util::task::AbortOnDropHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Handler, Watch};
 use super::text;
@@ -73,7 +73,11 @@ enum Beginning {
 
 impl Connection {
     /// Connects, within `limit` in all.
-    pub(super) async fn open(server: &str, way: &Way, limit: Duration) -> Result<Connection, Trouble> {
+    pub(super) async fn open(
+        server: &str,
+        way: &Way,
+        limit: Duration,
+    ) -> Result<Connection, Trouble> {
         let deadline = tokio::time::Instant::now() + limit;
         let left = || deadline.saturating_duration_since(tokio::time::Instant::now());
         let first = Connection::begin(server, way, Beginning::Initialize, left()).await;
@@ -108,10 +112,12 @@ impl Connection {
         let (served, ended) = match way {
             Way::Sandbox { client, exec } => {
                 let pipe = client.pipe(exec.clone()).await;
-                let pipe = pipe.map_err(|err| Trouble::new(format!("it cannot be started: {err}")))?;
+                let pipe =
+                    pipe.map_err(|err| Trouble::new(format!("it cannot be started: {err}")))?;
                 let transport = AsyncRwTransport::new_client(pipe.stdout, pipe.stdin)
                     .with_max_line_length(MAX_MESSAGE);
-                let serving = serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
+                let serving =
+                    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
                 (timeout(limit, serving).await, Some(pipe.ended))
             }
             Way::Http { client, url, headers } => {
@@ -120,7 +126,8 @@ impl Connection {
                     .max_sse_event_size(MAX_MESSAGE)
                     .reinit_on_expired_session(true);
                 let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
-                let serving = serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
+                let serving =
+                    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
                 (timeout(limit, serving).await, None)
             }
         };
@@ -167,7 +174,8 @@ impl Connection {
         // An error here is one of a task that has already ended.
         let _ = self.service.close_with_timeout(GOODBYE).await;
         let flooded = self.watch.has_flooded.load(Ordering::Relaxed);
-        let how = if flooded { "it sent more than it was asked for" } else { "the connection ended" };
+        let how =
+            if flooded { "it sent more than it was asked for" } else { "the connection ended" };
         drop(self.service);
         Trouble::new(how).with(self.ended.take()).await.to_string()
     }
@@ -206,7 +214,10 @@ impl Trouble {
     }
 
     /// With how the command ended, when it does so within a moment.
-    async fn with(mut self, ended: Option<AbortOnDropHandle<Result<CommandOutput, GuestError>>>) -> Trouble {
+    async fn with(
+        mut self,
+        ended: Option<AbortOnDropHandle<Result<CommandOutput, GuestError>>>,
+    ) -> Trouble {
         let Some(mut ended) = ended else { return self };
         match timeout(GOODBYE, &mut ended).await {
             Ok(Ok(Ok(output))) => {

@@ -16,7 +16,8 @@ use crate::redact;
 /// Headers that hold a secret, so that their value is never written into a configuration.
 const SECRET: &[&str] = &["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
 /// Headers that the protocol sets itself.
-const RESERVED: &[&str] = &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+const RESERVED: &[&str] =
+    &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 
 /// The headers of all servers, by the servers' names.
 #[derive(Clone, Default)]
@@ -72,20 +73,26 @@ fn one(
     env: &Env,
 ) -> Result<(HeaderName, HeaderValue), Wrong> {
     let key = format!("`mcp.{server}.headers.{header}`");
-    let name = HeaderName::try_from(header)
-        .map_err(|_| (format!("{key} is not the name of a header"), "use letters, digits and `-`".to_owned()))?;
+    let name = HeaderName::try_from(header).map_err(|_| {
+        (format!("{key} is not the name of a header"), "use letters, digits and `-`".to_owned())
+    })?;
     if RESERVED.contains(&name.as_str()) {
         return Err((format!("{key} is set by the protocol itself"), "leave it out".to_owned()));
     }
     if SECRET.contains(&name.as_str()) && !value.contains("${") {
         return Err((
             format!("{key} holds a secret in the configuration, which is kept with every run"),
-            "put the secret into an environment variable and write `${NAME}` in its place".to_owned(),
+            "put the secret into an environment variable and write `${NAME}` in its place"
+                .to_owned(),
         ));
     }
     let (text, has_secret) = expand(&key, value, env)?;
-    let mut value = HeaderValue::try_from(text.expose_secret())
-        .map_err(|_| (format!("{key} cannot be sent"), "take out line breaks and other control characters".to_owned()))?;
+    let mut value = HeaderValue::try_from(text.expose_secret()).map_err(|_| {
+        (
+            format!("{key} cannot be sent"),
+            "take out line breaks and other control characters".to_owned(),
+        )
+    })?;
     value.set_sensitive(has_secret);
     Ok((name, value))
 }
@@ -98,7 +105,10 @@ fn expand(key: &str, value: &str, env: &Env) -> Result<(SecretString, bool), Wro
     while let Some((before, from)) = rest.split_once("${") {
         text.push_str(before);
         let Some((name, after)) = from.split_once('}') else {
-            return Err((format!("{key} has a `${{` without its `}}`"), "write `${NAME}`".to_owned()));
+            return Err((
+                format!("{key} has a `${{` without its `}}`"),
+                "write `${NAME}`".to_owned(),
+            ));
         };
         let Some(secret) = env.secret(name) else {
             return Err((

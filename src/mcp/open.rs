@@ -184,12 +184,7 @@ async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Wa
     }
 }
 
-async fn in_sandbox(
-    name: &str,
-    program: &str,
-    server: &McpServer,
-    client: &Client,
-) -> Result<Way> {
+async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Client) -> Result<Way> {
     if let Some((variable, _)) = server.env.iter().find(|(_, value)| value.contains("${")) {
         return Err(Failure::usage(format!(
             "`mcp.{name}.env.{variable}` refers to the environment, and no secret goes into the sandbox"
@@ -219,11 +214,15 @@ async fn in_sandbox(
 fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
     let parsed = Url::parse(url).ok();
     let is_usable = |url: &Url| {
-        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+        matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
     };
     let Some(parsed) = parsed.filter(is_usable) else {
-        return Err(Failure::usage(format!("`mcp.{name}.url` is not a web address without a password"))
-            .hint("write `https://HOST/PATH`, and secrets into `headers`"));
+        return Err(Failure::usage(format!(
+            "`mcp.{name}.url` is not a web address without a password"
+        ))
+        .hint("write `https://HOST/PATH`, and secrets into `headers`"));
     };
     let client = (outside.http)(&parsed)?;
     let headers = outside.headers.of(name)?;

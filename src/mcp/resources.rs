@@ -150,7 +150,12 @@ impl ResourceTool {
             let (templates, next) = server.templates(cursor).await?;
             let line = |it: &rmcp::model::ResourceTemplate| {
                 let about = it.description.as_deref().map(|about| format!(": {}", word(about)));
-                format!("{} <{}>{}", word(&it.name), word(&it.uri_template), about.unwrap_or_default())
+                format!(
+                    "{} <{}>{}",
+                    word(&it.name),
+                    word(&it.uri_template),
+                    about.unwrap_or_default()
+                )
             };
             (templates.iter().take(MAX_LINES).map(line).collect::<Vec<_>>(), next)
         } else {
@@ -162,7 +167,8 @@ impl ResourceTool {
         }
         let mut text = text::marked(server.name(), &lines.join("\n"));
         if let Some(next) = next {
-            text = format!("{text}\nThere are more: call again with `cursor` {}", Value::from(next));
+            text =
+                format!("{text}\nThere are more: call again with `cursor` {}", Value::from(next));
         }
         Ok(ToolOutput::text(text))
     }

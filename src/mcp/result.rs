@@ -38,9 +38,9 @@ pub fn of_call(server: &str, result: CallToolResult) -> ToolOutput {
     // Servers are asked to write the structure as text as well, for clients that do not know it.
     let is_repeated = structured.as_ref().is_some_and(|structured| {
         let texts = result.content.iter().filter_map(ContentBlock::as_text);
-        texts.take(MAX_PARTS).any(|text| {
-            serde_json::from_str::<Value>(&text.text).is_ok_and(|it| it == *structured)
-        })
+        texts
+            .take(MAX_PARTS)
+            .any(|text| serde_json::from_str::<Value>(&text.text).is_ok_and(|it| it == *structured))
     });
     let count = result.content.len();
     for block in result.content.into_iter().take(MAX_PARTS) {
@@ -91,10 +91,9 @@ impl Said {
             ContentBlock::Image(image) => self.data("picture", &image.mime_type, &image.data),
             ContentBlock::Audio(audio) => self.data("audio", &audio.mime_type, &audio.data),
             ContentBlock::Resource(embedded) => self.contents(embedded.resource),
-            ContentBlock::ResourceLink(link) => self.say(&format!(
-                "[resource {} — `read_mcp_resource` reads it]",
-                resource(&link)
-            )),
+            ContentBlock::ResourceLink(link) => {
+                self.say(&format!("[resource {} — `read_mcp_resource` reads it]", resource(&link)))
+            }
             _ => self.say("[something of a kind that cannot be shown]"),
         }
     }
@@ -180,7 +179,9 @@ mod tests {
             "[picture: image/png, 1 × 1 pixels, 70 bytes]"
         );
         assert_eq!(
-            text(json!({"content": [{"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="}]})),
+            text(
+                json!({"content": [{"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="}]})
+            ),
             "[audio (audio/wav, 4 bytes): cannot be shown]"
         );
         assert_eq!(
@@ -189,7 +190,10 @@ mod tests {
         );
         let embedded = json!({"type": "resource", "resource":
             {"uri": "file:///a", "mimeType": "text/plain", "text": "words"}});
-        assert_eq!(text(json!({"content": [embedded]})), "[resource <file:///a> (text/plain)]|words");
+        assert_eq!(
+            text(json!({"content": [embedded]})),
+            "[resource <file:///a> (text/plain)]|words"
+        );
         let link = json!({"type": "resource_link", "uri": "x://y", "name": "y", "size": 3,
             "description": "why\nnot"});
         assert_eq!(

@@ -275,7 +275,8 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"type": "string"}}})
         );
         let choices: Vec<String> = (0..9_000).map(|number| format!("choice {number}")).collect();
-        let wide = json!({"type": "object", "properties": {"a": {"type": "string", "enum": choices}}});
+        let wide =
+            json!({"type": "object", "properties": {"a": {"type": "string", "enum": choices}}});
         assert_eq!(schema(&wide)["properties"]["a"], json!({"type": "string"}));
         let many: serde_json::Map<String, Value> =
             (0..9_000).map(|number| (format!("argument_{number}"), json!({}))).collect();

@@ -112,7 +112,9 @@ impl Server {
             && !self.still_has(&connection, tool).await
         {
             let words = self.words();
-            return Err(ToolError::tell(format!("{words} no longer has this tool; go on without it")));
+            return Err(ToolError::tell(format!(
+                "{words} no longer has this tool; go on without it"
+            )));
         }
         self.answered(connection, answer).await
     }
@@ -174,7 +176,8 @@ impl Server {
         let listing = list_tools(&connection);
         let listed = timeout(self.start_limit, listing).await;
         let listed = listed.map_err(|_| "it did not list its tools in time".to_owned())?;
-        listed.map_err(|err| format!("it did not list its tools: {}", text::line(&chain(&err), 600)))
+        listed
+            .map_err(|err| format!("it did not list its tools: {}", text::line(&chain(&err), 600)))
     }
 
     /// It has resources, or templates of them, as far as it says so in time.
@@ -228,7 +231,9 @@ impl Server {
         }
         if state.is_over || state.restarts >= MAX_RESTARTS {
             let words = self.words();
-            return Err(tell(format!("{words} has ended and is not started again; go on without it")));
+            return Err(tell(format!(
+                "{words} has ended and is not started again; go on without it"
+            )));
         }
         state.restarts += 1;
         let opened = Connection::open(&self.name, &self.way, self.start_limit).await;

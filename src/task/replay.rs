@@ -8,9 +8,9 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{equip, recorded_tools};
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
+use super::{equip, recorded_tools};
 use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
@@ -26,7 +26,6 @@ use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::custom;
-use crate::tools::offer::{Search, SearchForm};
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -192,12 +191,11 @@ async fn tools(
 ) -> Result<(ToolSet, Services)> {
     let inside = super::mcp::inside(&recording.config.mcp);
     let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
-    let outside =
-        Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
-    let above = recording.config.tools.search_above.unwrap_or(equip::SEARCH_ABOVE);
-    let search = Search { above, form: SearchForm::of(&world.model) };
+    let present = equip::present(&recording.config, &running.client, &tools).await?;
+    equip::environment(&recording.config, &running.client).await?;
     let mut extras = custom::tools(&recording.config.tools);
     extras.extend(opened.extras);
     let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
@@ -207,7 +205,8 @@ async fn tools(
         servers: Some(opened.servers),
         ..Services::default()
     };
-    Ok((tools.with_extras(extras, search)?, services))
+    let config = &recording.config.tools;
+    Ok((tools.offered(&world.model, config, &present, extras)?, services))
 }
 
 impl Recording {

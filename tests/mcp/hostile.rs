@@ -17,19 +17,40 @@ async fn what_does_not_start_is_an_error_with_its_last_words() {
     let guest = Guest::start().await;
     let soon = |mode: &str| McpServer { start_timeout_seconds: Some(1), ..bad(mode) };
     for (server, exit_code, says) in [
-        (bad("exit"), 70, "it ended before it answered (exit code 3); its last words on standard error:\ncannot open the database"),
+        (
+            bad("exit"),
+            70,
+            "it ended before it answered (exit code 3); its last words on standard error:\ncannot open the database",
+        ),
         (soon("silent"), 70, "it did not answer within 1 s"),
         (soon("noisy"), 70, "it did not answer within 1 s"),
         (bad("old"), 70, "it speaks revision `1999-01-01` of the protocol; known are 2024-11-05,"),
         (bad("wrong-id"), 70, "it did not answer in the way of the protocol"),
         (soon("no-object"), 70, "cause: it "),
-        (McpServer { command: vec!["no-such-program-here".to_owned()], ..McpServer::default() }, 2, "there is no program `no-such-program-here` in the sandbox"),
+        (
+            McpServer { command: vec!["no-such-program-here".to_owned()], ..McpServer::default() },
+            2,
+            "there is no program `no-such-program-here` in the sandbox",
+        ),
         (McpServer::default(), 2, "`mcp.it` needs either `command` or `url`"),
-        (McpServer { url: Some("ftp://x".to_owned()), ..McpServer::default() }, 2, "`mcp.it.url` is not a web address"),
-        (McpServer { tools: vec!["a[".to_owned()], ..bad("plain") }, 2, "`mcp.it.tools` has a pattern that is none: `a[`"),
-        (McpServer { env: [("KEY".to_owned(), "${SECRET}".to_owned())].into(), ..bad("plain") }, 2, "`mcp.it.env.KEY` refers to the environment"),
+        (
+            McpServer { url: Some("ftp://x".to_owned()), ..McpServer::default() },
+            2,
+            "`mcp.it.url` is not a web address",
+        ),
+        (
+            McpServer { tools: vec!["a[".to_owned()], ..bad("plain") },
+            2,
+            "`mcp.it.tools` has a pattern that is none: `a[`",
+        ),
+        (
+            McpServer { env: [("KEY".to_owned(), "${SECRET}".to_owned())].into(), ..bad("plain") },
+            2,
+            "`mcp.it.env.KEY` refers to the environment",
+        ),
     ] {
-        let failure = failure(&guest.client, &named([("it", server), ("well", bad("plain"))])).await;
+        let failure =
+            failure(&guest.client, &named([("it", server), ("well", bad("plain"))])).await;
         let text = failure.to_string();
         assert!(text.contains(says) && text.contains("\nhint: "), "{text}");
         assert_eq!(failure.kind.exit_code(), exit_code, "{text}");

@@ -29,7 +29,8 @@ async fn a_lost_session_is_made_anew_and_the_call_with_it() {
     let calls = guest.folder.path().join("calls");
     let server = HttpServer::own(&calls);
     let opened = open(&guest.client, &named([("it", server.at("/ok"))])).await.unwrap();
-    let go = async |name: &str| words(&call(&guest.client, &opened, name, json!({})).await.unwrap());
+    let go =
+        async |name: &str| words(&call(&guest.client, &opened, name, json!({})).await.unwrap());
     assert_eq!(go("mcp__it__go").await, "session-1, call 1");
     assert_eq!(go("mcp__it__lose").await, "session-1, call 2");
     assert_eq!(go("mcp__it__go").await, "session-2, call 3");
@@ -53,7 +54,11 @@ async fn secrets_come_from_the_environment_and_appear_nowhere() {
     for (servers, exit_code, says) in [
         (named([("it", server.at("/auth"))]), 70, "it wants to know who asks"),
         (named([("it", with("Basic ${TEST_TOKEN}"))]), 70, "it wants to know who asks"),
-        (named([("it", with("Bearer ${NO_SUCH_TOKEN}"))]), 2, "names the environment variable `NO_SUCH_TOKEN`, which is not set"),
+        (
+            named([("it", with("Bearer ${NO_SUCH_TOKEN}"))]),
+            2,
+            "names the environment variable `NO_SUCH_TOKEN`, which is not set",
+        ),
     ] {
         let failure = failure(&guest.client, &servers).await;
         let text = failure.to_string();

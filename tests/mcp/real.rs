@@ -45,7 +45,8 @@ async fn server_everything_offers_tools_pictures_and_resources() {
     assert!(templates.unwrap().text.contains('{'));
     let text = told(ask("read_mcp_resource", json!({"server": "other", "uri": uri})).await);
     assert_eq!(text, "there is no MCP server `other`; there are `everything`");
-    let text = told(ask("read_mcp_resource", json!({"server": "everything", "uri": "no:such"})).await);
+    let text =
+        told(ask("read_mcp_resource", json!({"server": "everything", "uri": "no:such"})).await);
     assert!(text.contains("refused (code -"), "{text}");
     opened.servers.close().await;
 }
