@@ -20,12 +20,6 @@ use crate::tools::need::Present;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 
-<<<<<<< HEAD
-/// Tools of servers and configuration that are declared; with more they are searched for.
-pub(super) const SEARCH_ABOVE: usize = 30;
-
-=======
->>>>>>> h/core
 /// What the model can call in this sandbox, and what the calls share.
 ///
 /// # Errors
