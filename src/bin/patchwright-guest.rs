@@ -15,7 +15,7 @@ use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
-                          [--max-bytes N --max-files N]
+                          [--max-bytes N --max-files N] [--relay]
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest idle
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
     let mut options =
-        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None };
+        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None, relay: false };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
@@ -61,6 +61,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-bytes" => budget.bytes = number(arg, args.next())?,
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
+            "--relay" => options.relay = true,
             "--private-tmp" => private_tmp = true,
             "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
             _ => return Err(format!("unknown option `{arg}`\n{USAGE}")),

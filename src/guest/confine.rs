@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
     Scope,
 };
@@ -144,11 +144,18 @@ pub fn restrict_contained() -> Vec<String> {
     report
 }
 
-/// Confines this process and everything it will start. Must run before other threads exist.
+/// Confines this process and everything it will start. Must run before other threads exist. With a
+/// `relay`, commands may connect to that port of the loopback; the process must be in a network
+/// namespace that has nothing else, because addresses cannot be told apart here.
 ///
 /// Fails when the kernel enforces nothing, unless the bounds say otherwise.
-pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
+pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
+    if relay.is_some() && network() != NO_NETWORK {
+        return Err("hosts can be allowed only in a network namespace, which this machine does not \
+                    give to an ordinary user"
+            .to_owned());
+    }
     if let Some(tmp) = &bounds.private_tmp {
         match rustix::mount::mount_bind(tmp, "/tmp") {
             Ok(()) => report.push("/tmp: private".to_owned()),
@@ -156,7 +163,7 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
         }
     }
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds).map_err(|err| format!("cannot confine: {err}"))?;
+    let status = restrict_files(bounds, relay).map_err(|err| format!("cannot confine: {err}"))?;
     let enforced = match status.ruleset {
         RulesetStatus::FullyEnforced => "landlock: files fully enforced",
         RulesetStatus::PartiallyEnforced => "landlock: files enforced in part",
@@ -176,9 +183,10 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     } else {
         seccomp::Signals::Unscoped
     };
-    match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals)) {
+    match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals, relay)) {
         Ok(()) => {
-            report.push("seccomp: no sockets, no tracing, no kernel administration".to_owned());
+            let sockets = if relay.is_some() { "no sockets but TCP" } else { "no sockets" };
+            report.push(format!("seccomp: {sockets}, no tracing, no kernel administration"));
         }
         Err(err) if bounds.when_unenforced == WhenUnenforced::Refuse => {
             return Err(format!("cannot confine: seccomp: {err}"));
@@ -200,7 +208,10 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     )
 }
 
-fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::RulesetError> {
+fn restrict_files(
+    bounds: &Bounds,
+    relay: Option<u16>,
+) -> Result<RestrictionStatus, landlock::RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let everything = AccessFs::from_all(NEWEST);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -233,6 +244,9 @@ fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::Rulese
     for path in &bounds.write {
         rules = allow(rules, path, everything)?;
     }
+    if let Some(port) = relay {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
     rules.restrict_self()
 }
 
@@ -248,6 +262,9 @@ fn allow(
     }
 }
 
+/// There is nothing but the loopback.
+const NO_NETWORK: &str = "network: none";
+
 /// Whether this process has any network interface besides the loopback.
 fn network() -> String {
     let interfaces = fs_err::read_to_string("/proc/self/net/dev").unwrap_or_default();
@@ -255,7 +272,7 @@ fn network() -> String {
     if interfaces.is_empty() {
         "network: unknown".to_owned()
     } else if names.all(|name| name.trim() == "lo") {
-        "network: none".to_owned()
+        NO_NETWORK.to_owned()
     } else {
         "network: present".to_owned()
     }

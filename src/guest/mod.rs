@@ -27,6 +27,7 @@ pub mod paths;
 mod pipe;
 pub mod process;
 pub mod protocol;
+mod relay;
 mod resident;
 pub mod room;
 pub mod seccomp;

@@ -24,7 +24,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
 use self::folders::Folders;
-use self::isolation::Isolation;
+use self::isolation::{Applied, Isolation};
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
@@ -60,6 +60,7 @@ impl LocalSandbox {
     ) -> Result<Running, SandboxError> {
         let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
         let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
+        let isolation = isolation.of(spec.egress.is_some());
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let started = async {
             if let Some(template) = template {
@@ -70,6 +71,10 @@ impl LocalSandbox {
         match started.await {
             Ok((child, client)) => {
                 let mut enforced = client.hello().confinement.clone();
+                if let Some(egress) = &spec.egress {
+                    egress.relay(&client);
+                    enforced.push(egress.report());
+                }
                 enforced.extend(isolation.report().map(str::to_owned));
                 enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();
@@ -88,7 +93,7 @@ impl LocalSandbox {
     async fn serve(
         &self,
         guest: &Path,
-        isolation: &Isolation,
+        isolation: Applied,
         folders: &Folders,
         spec: &SandboxSpec,
     ) -> Result<(Child, Client), SandboxError> {
@@ -97,6 +102,9 @@ impl LocalSandbox {
         argv.push(folders.workspace().into());
         for (option, path) in [("--home", folders.home()), ("--tmp", folders.tmp())] {
             argv.extend([option.into(), path.into()]);
+        }
+        if spec.egress.is_some() {
+            argv.push("--relay".into());
         }
         let ContainerLimits { workspace_bytes, workspace_files, .. } = spec.limits;
         for (option, most) in [("--max-bytes", workspace_bytes), ("--max-files", workspace_files)] {

@@ -19,6 +19,7 @@ mod rounds;
 pub mod stop;
 mod work;
 
+use std::sync::OnceLock;
 use super::outcome::{Conclusion, Outcome};
 use super::run::{self, Run, Surroundings};
 use super::{Task, TaskKind};
@@ -83,7 +84,8 @@ pub async fn respond(
     }
     let config = for_command(config, &admitted.request.command);
     let issue_title = Some(admitted.snapshot.title.clone());
-    let mut run = Run { world, config, task, folder, around, started, issue_title };
+    let egress = OnceLock::new();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
     run.catch_up().await?;
     let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
         Ok(ending)

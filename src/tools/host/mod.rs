@@ -8,6 +8,7 @@ pub mod report_finding;
 pub mod run_check;
 pub mod tool_search;
 pub mod update_plan;
+pub mod web_fetch;
 
 use std::sync::Mutex;
 
