@@ -154,6 +154,7 @@ impl State {
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }
+            | Entry::Reached { .. }
             | Entry::Collected { .. }
             | Entry::EffectIntended { .. }
             | Entry::EffectDone { .. }

@@ -49,7 +49,7 @@ static HOP_BY_HOP: [HeaderName; 9] = [
 
 impl Egress {
     /// Serves the connections of a sandbox until its guest is gone.
-    pub(crate) fn relay(self: &Arc<Egress>, client: &Client) {
+    pub fn relay(self: &Arc<Egress>, client: &Client) {
         let mut streams = client.accept();
         let gate = Arc::clone(&self.gate);
         tokio::spawn(async move {
