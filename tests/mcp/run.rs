@@ -32,7 +32,15 @@ fn configure(world: &TestWorld, servers: &BTreeMap<String, McpServer>) {
 
 fn exec(world: &TestWorld, model: &str) -> Output {
     world.run(&[
-        "exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml", "--model",
+        "exec",
+        "Do it",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--config",
+        "config.yml",
+        "--model",
         model,
     ])
 }
@@ -52,7 +60,10 @@ fn real_servers_work_in_a_run_on_every_wire() {
                 call("mcp__everything__echo", json!({"message": "salut"})),
                 call("mcp__everything__get-tiny-image", json!({})),
                 call("mcp__git__git_log", json!({"repo_path": ".", "max_count": 1})),
-                call("mcp__git__git_create_branch", json!({"repo_path": ".", "branch_name": "side"})),
+                call(
+                    "mcp__git__git_create_branch",
+                    json!({"repo_path": ".", "branch_name": "side"}),
+                ),
                 say("Done."),
             ],
         );
@@ -63,7 +74,10 @@ fn real_servers_work_in_a_run_on_every_wire() {
         assert!(told.contains("came from the MCP server `git`"), "{model}");
         assert!(told.contains("Created branch 'side'"), "{model}: {told}");
         let report = result(&world, "journal.jsonl");
-        assert!(report.contains("the MCP server `git` (in the sandbox) was asked 2 times"), "{model}");
+        assert!(
+            report.contains("the MCP server `git` (in the sandbox) was asked 2 times"),
+            "{model}"
+        );
     }
 }
 
@@ -87,7 +101,11 @@ fn what_a_server_writes_is_part_of_the_change() {
 fn a_server_that_does_not_start_ends_the_run_before_the_model_is_asked() {
     let world = world(&named([("it", bad("exit"))]), vec![say("Never asked.")]);
     let output = exec(&world, "gpt-5.3-codex").expect(70);
-    assert!(output.stderr.contains("error: the MCP server `it` did not start"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("error: the MCP server `it` did not start"),
+        "{}",
+        output.stderr
+    );
     assert!(output.stderr.contains("cannot open the database"), "{}", output.stderr);
     assert!(output.stderr.contains("hint: run `/usr/bin/python3"), "{}", output.stderr);
     assert!(world.model.requests().is_empty());
@@ -168,7 +186,15 @@ fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configura
 fn a_call_over_http_that_was_under_way_is_not_made_again() {
     let (world, _server) = with_http(vec![call("mcp__far__hang", json!({})), say("Done.")]);
     let args = [
-        "exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml", "--model",
+        "exec",
+        "Do it",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--config",
+        "config.yml",
+        "--model",
         "gpt-5.3-codex",
     ];
     let mut child = world.spawn(&args);
@@ -208,6 +234,10 @@ fn a_server_works_in_a_container() {
     configure(&world, &named([("it", missing)]));
     world.model.replace(Vec::new());
     let output = exec(&world, "gpt-5.3-codex").expect(2);
-    assert!(output.stderr.contains("there is no program `npx` in the sandbox"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("there is no program `npx` in the sandbox"),
+        "{}",
+        output.stderr
+    );
     assert!(output.stderr.contains("hint: install it with `setup`"), "{}", output.stderr);
 }

@@ -19,7 +19,6 @@ mod rounds;
 pub mod stop;
 mod work;
 
-use std::sync::OnceLock;
 use super::outcome::{Conclusion, Outcome};
 use super::run::{self, Run, Surroundings};
 use super::{Task, TaskKind};
@@ -31,6 +30,7 @@ use crate::report::answer as words;
 use crate::task::folder::RunFolder;
 use crate::world::World;
 use admit::Admitted;
+use std::sync::OnceLock;
 
 /// What came of it.
 #[derive(Debug)]
