@@ -152,11 +152,9 @@ pub fn restrict_contained() -> Vec<String> {
 pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
     if relay.is_some() && network() != NO_NETWORK {
-        return Err(
-            "hosts can be allowed only in a network namespace, which this machine does not \
+        return Err("hosts can be allowed only in a network namespace, which this machine does not \
                     give to an ordinary user"
-                .to_owned(),
-        );
+            .to_owned());
     }
     if let Some(tmp) = &bounds.private_tmp {
         match rustix::mount::mount_bind(tmp, "/tmp") {

@@ -76,8 +76,7 @@ impl Relay {
             let is_full = lanes.len() >= MAX_OPENED;
             let mut flags = vec![(wake.fd(), PollFlags::IN)];
             let mut ended = Vec::new();
-            let wanted: Vec<_> =
-                lanes.iter_mut().map(|lane| pass(lane, &send, &mut buffer)).collect();
+            let wanted: Vec<_> = lanes.iter_mut().map(|lane| pass(lane, &send, &mut buffer)).collect();
             for (lane, wanted) in lanes.iter().zip(&wanted) {
                 if lane.is_done() {
                     ended.push(lane.id);

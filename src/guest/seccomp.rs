@@ -120,7 +120,10 @@ fn all_but_tcp() -> Result<Vec<SeccompRule>, String> {
     let stream = number(libc::SOCK_STREAM);
     let mut denied = vec![
         rule(vec![(0, SeccompCmpOp::Ne, number(libc::AF_INET))])?,
-        rule(vec![(2, SeccompCmpOp::Ne, 0), (2, SeccompCmpOp::Ne, number(libc::IPPROTO_TCP))])?,
+        rule(vec![
+            (2, SeccompCmpOp::Ne, 0),
+            (2, SeccompCmpOp::Ne, number(libc::IPPROTO_TCP)),
+        ])?,
     ];
     for kind in SOCKET_TYPES.filter(|kind| *kind != stream) {
         denied.push(rule(vec![(1, SeccompCmpOp::MaskedEq(SOCKET_TYPES.end - 1), kind)])?);

@@ -27,8 +27,11 @@ use crate::tools::services::Services;
 /// For the user: a server that was asked for does not start, or the tools cannot be declared.
 pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, Services)> {
     let (config, client) = (&run.config, &sandbox.client);
-    let mut services =
-        Services { config: config.tools.clone(), egress: run.egress()?, ..Services::default() };
+    let mut services = Services {
+        config: config.tools.clone(),
+        egress: run.egress()?,
+        ..Services::default()
+    };
     let opened = mcp::start(run, client, services.egress.as_ref()).await?;
     services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;

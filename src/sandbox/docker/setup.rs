@@ -158,9 +158,7 @@ fn network(spec: &ImageSpec<'_>) -> Result<Network, SandboxError> {
     match spec.setup_hosts {
         [all] if all == "*" => Ok(Network::Bridge),
         hosts if hosts.is_empty() || spec.setup_egress.is_some() => Ok(Network::None),
-        _ => {
-            Err(SandboxError::Other("there is no way to the hosts that setup asks for".to_owned()))
-        }
+        _ => Err(SandboxError::Other("there is no way to the hosts that setup asks for".to_owned())),
     }
 }
 

@@ -99,6 +99,7 @@ impl Isolation {
 pub(super) struct Applied(Option<Level>);
 
 impl Applied {
+
     /// The beginning of the guest's command line.
     pub(super) fn wrap(&self, guest: &Path) -> Vec<OsString> {
         let mut argv = Vec::new();

@@ -19,6 +19,7 @@ mod rounds;
 pub mod stop;
 mod work;
 
+use std::sync::OnceLock;
 use super::outcome::{Conclusion, Outcome};
 use super::run::{self, Run, Surroundings};
 use super::{Task, TaskKind};
@@ -30,7 +31,6 @@ use crate::report::answer as words;
 use crate::task::folder::RunFolder;
 use crate::world::World;
 use admit::Admitted;
-use std::sync::OnceLock;
 
 /// What came of it.
 #[derive(Debug)]

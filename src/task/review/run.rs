@@ -4,10 +4,10 @@
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
+use std::sync::OnceLock;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::sync::OnceLock;
 
 use super::admit::{self, Admitted};
 use super::brief::{self, Told};
