@@ -6,6 +6,7 @@ use patchwright::config::tools::McpServer;
 use serde_json::{Value, json};
 
 use crate::exec::project;
+use crate::issue::docker_answers;
 use crate::support::git_repo::git as git_program;
 use crate::support::mcp::{HttpServer, bad, everything, git, named};
 use crate::support::model::{Turn, call, say};
@@ -185,7 +186,15 @@ fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configura
 fn a_call_over_http_that_was_under_way_is_not_made_again() {
     let (world, _server) = with_http(vec![call("mcp__far__hang", json!({})), say("Done.")]);
     let args = [
-        "exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml", "--model",
+        "exec",
+        "Do it",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--config",
+        "config.yml",
+        "--model",
         "gpt-5.3-codex",
     ];
     let mut child = world.spawn(&args);
@@ -202,4 +211,33 @@ fn a_call_over_http_that_was_under_way_is_not_made_again() {
     assert!(told.contains("the run was interrupted during this call"), "{told}");
     let calls = fs_err::read_to_string(world.path("calls")).unwrap();
     assert_eq!(calls.lines().count(), 1, "{calls}");
+}
+
+#[test]
+fn a_server_works_in_a_container() {
+    if !docker_answers() {
+        return;
+    }
+    let turns = vec![call("mcp__it__go", json!({})), say("Done.")];
+    let world = world(&BTreeMap::new(), turns).in_docker();
+    let project = world.path("project");
+    let script = include_str!("../support/mcp_server.py");
+    fs_err::write(project.join("server.py"), script).unwrap();
+    git_program(&project, &["add", "."]);
+    git_program(&project, &["commit", "--quiet", "--message", "Serve"]);
+    let command = ["python3", "-u", "server.py", "write"].map(str::to_owned).to_vec();
+    configure(&world, &named([("it", McpServer { command, ..McpServer::default() })]));
+    exec(&world, "gpt-5.3-codex").expect(0);
+    let patch = result(&world, "change.patch");
+    assert!(patch.contains("+++ b/written.txt") && patch.contains("+go\n"), "{patch}");
+    let missing = McpServer { command: vec!["npx".to_owned()], ..McpServer::default() };
+    configure(&world, &named([("it", missing)]));
+    world.model.replace(Vec::new());
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    assert!(
+        output.stderr.contains("there is no program `npx` in the sandbox"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("hint: install it with `setup`"), "{}", output.stderr);
 }
