@@ -34,6 +34,7 @@ pub mod room;
 pub mod seccomp;
 pub mod serve;
 pub mod session;
+pub mod sessions;
 #[cfg(feature = "host")]
 pub(crate) mod streams;
 mod terminal;
