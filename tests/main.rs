@@ -88,6 +88,7 @@ mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
+mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real

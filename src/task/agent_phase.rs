@@ -164,7 +164,7 @@ async fn converse(
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
-        instructions: brief.instructions.clone(),
+        instructions: brief.instructions(run, &tools)?,
         tools,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,

@@ -26,7 +26,6 @@ use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::custom;
-use crate::tools::offer::{Search, SearchForm};
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -195,8 +194,8 @@ async fn tools(
     let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
-    let above = recording.config.tools.search_above.unwrap_or(equip::SEARCH_ABOVE);
-    let search = Search { above, form: SearchForm::of(&world.model) };
+    let present = equip::present(&recording.config, &running.client, &tools).await?;
+    equip::environment(&recording.config, &running.client).await?;
     let mut extras = custom::tools(&recording.config.tools);
     extras.extend(opened.extras);
     let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
@@ -206,7 +205,8 @@ async fn tools(
         servers: Some(opened.servers),
         ..Services::default()
     };
-    Ok((tools.with_extras(extras, search)?, services))
+    let config = &recording.config.tools;
+    Ok((tools.offered(&world.model, config, &present, extras)?, services))
 }
 
 impl Recording {

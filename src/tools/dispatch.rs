@@ -16,9 +16,10 @@ use super::arguments::{self, Refusal};
 pub use super::fault::Fault;
 use super::format::{self, Style};
 use super::hooks::{Subject, Verdict};
-use super::host::{Agents, HostCall, Redo, tool_search};
+use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
+pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
@@ -64,13 +65,6 @@ pub struct Done {
     pub changed: Vec<String>,
 }
 
-/// What a call that was run again did.
-#[derive(Debug)]
-pub struct Redone {
-    pub success: bool,
-    pub changed: Vec<String>,
-}
-
 /// What calls are run with.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
@@ -111,7 +105,7 @@ pub(super) struct Start<'a> {
 }
 
 /// Held while a call runs.
-enum Pass<'a> {
+pub(super) enum Pass<'a> {
     /// It makes calls of its own, which pass one by one.
     Free,
     Reading(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
@@ -177,12 +171,6 @@ impl<'a> Dispatch<'a> {
         self.journal_end(turn, call, ran, content)
     }
 
-    /// The call acts outside of the sandbox, so that making it twice is not the same as making it once.
-    pub fn acts_elsewhere(&self, call: &ToolCall) -> bool {
-        let asked = self.asked(0, call);
-        asked.is_ok_and(|it| matches!(&it.tool.place, Place::Extra(extra) if !extra.is_redone()))
-    }
-
     /// Ends a call that was begun before the run was interrupted, and that must not be made twice.
     pub fn leave(&self, turn: u32, call: &ToolCall) -> Result<Done, Broken> {
         let why = "the run was interrupted during this call. Whether it was done is not known: find out \
@@ -231,55 +219,9 @@ impl<'a> Dispatch<'a> {
         Ok(ran)
     }
 
-    fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
-        let Means { client, services, .. } = self.means;
-        Subject { client, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
-    }
-
-    /// Runs a recorded call again for its effect, with the arguments that it ran with; nothing is
-    /// journalled and nobody is told. `nested` are the calls that it made. `None` when there is
-    /// nothing that has to be done again.
-    pub async fn redo(
-        &self,
-        call: &ToolCall,
-        nested: &[ToolCall],
-    ) -> Result<Option<Redone>, Broken> {
-        let Ok(asked) = self.asked(0, call) else {
-            return Ok(Some(Redone { success: false, changed: Vec::new() }));
-        };
-        match &asked.tool.place {
-            Place::Extra(extra) if !extra.is_redone() => Ok(None),
-            Place::Host(host) if host.redo() == Redo::Nested => {
-                let mut changed = Vec::new();
-                for call in nested {
-                    if let Some(redone) = Box::pin(self.redo(call, &[])).await? {
-                        changed.extend(redone.changed);
-                    }
-                }
-                Ok((!nested.is_empty()).then_some(Redone { success: true, changed }))
-            }
-            Place::Guest | Place::Host(_) | Place::Extra(_) => {
-                self.again(asked, call).await.map(Some)
-            }
-        }
-    }
-
-    async fn again(&self, asked: Asked<'_>, call: &ToolCall) -> Result<Redone, Broken> {
-        let Asked { tool, shown } = asked;
-        let subject = self.subject(tool, call);
-        let is_hooked = subject.is_hooked();
-        let args = arguments::own(tool, shown.clone());
-        let _pass = self.pass(tool, tool.effect_of(&args)).await;
-        // What hooks say has been heard; what they do to the workspace is done again.
-        if is_hooked {
-            subject.before(&shown).await.map_err(broken)?;
-        }
-        let ran = self.execute(tool, &call.id, &Within::again(self, &call.id), args).await?;
-        if is_hooked {
-            subject.after(&shown, &ran.output).await.map_err(broken)?;
-        }
-        let success = ran.output.as_ref().is_ok_and(|output| output.success);
-        Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
+    pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
+        let Means { client, journal, services, .. } = self.means;
+        Subject { client, journal, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
     }
 
     /// The tool that a call means and its checked arguments; with a refusal, the tool where there is
@@ -316,7 +258,7 @@ impl<'a> Dispatch<'a> {
         found.map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
     }
 
-    async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
+    pub(super) async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
             (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
@@ -338,7 +280,7 @@ impl<'a> Dispatch<'a> {
         Ok(())
     }
 
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         tool: &Known,
         id: &str,
@@ -470,7 +412,7 @@ impl Ran {
     }
 }
 
-fn broken(err: ToolError) -> Broken {
+pub(super) fn broken(err: ToolError) -> Broken {
     Broken::Sandbox(err.to_string())
 }
 

@@ -13,6 +13,7 @@ use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
 use crate::config::Mode;
+use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, distance};
@@ -271,7 +272,7 @@ impl Known {
 
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| jsonschema::validator_for(self.schema()).ok()).as_ref()
+        self.validator.get_or_init(|| compiled(self.schema()).ok()).as_ref()
     }
 
     /// The tool runs commands for the model.
