@@ -28,6 +28,8 @@ macro_rules! embedded {
 /// Every file in `prompts/`, by its path there.
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
+    "exec.lark",
+    "js_repl.lark",
     "context/skills.md",
     "mode/answer.md",
     "mode/plan.md",
@@ -69,9 +71,13 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/apply_patch_function.md",
     "tools/bash.md",
     "tools/call_tool.md",
+    "tools/exec.md",
+    "tools/exec_wait.md",
     "tools/exec_command.md",
     "tools/glob.md",
     "tools/grep_files.md",
+    "tools/js_repl.md",
+    "tools/js_repl_reset.md",
     "tools/list_dir.md",
     "tools/pictures.md",
     "tools/read_diff.md",

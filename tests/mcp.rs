@@ -64,6 +64,10 @@ impl Nested for Alone {
     fn tools(&self) -> Vec<ToolDeclaration> {
         Vec::new()
     }
+
+    fn deferred(&self) -> Vec<ToolDeclaration> {
+        Vec::new()
+    }
 }
 
 /// Calls a tool.

@@ -131,6 +131,7 @@ fn outcome(words: Option<&str>) -> Outcome {
             run_url: Some(say("https://github.com/acme/web/actions/runs/1")),
             input_notes: vec![say("1 hidden part removed: 1 HTML comment")],
             instruction_files: vec![say("AGENTS.md")],
+            reached: Vec::new(),
         },
     }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::compact::Trigger;
 use crate::clock::Clock;
+use crate::egress::ledger::HostUse;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
 use crate::provider::item::{CallOutput, Item, Usage};
@@ -165,6 +166,10 @@ pub enum Entry {
     Stopped {
         reason: String,
         final_message: String,
+    },
+    /// What the run has reached over the network by now, and what was refused, by host.
+    Reached {
+        hosts: Vec<HostUse>,
     },
     /// What was collected: the tree id and the path of the stored change.
     Collected {

@@ -1,7 +1,7 @@
 //! The program that runs inside the sandbox.
 //!
 //! `serve` answers the host over standard input and output, `launch` runs one command below itself,
-//! `idle` is a container's main process. It knows nothing of forges, models or credentials.
+//! `script` evaluates a script of the model, `idle` is a container's main process. It knows nothing of forges, models or credentials.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,15 +10,18 @@ use std::time::Duration;
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
 use patchwright::guest::launch::{self, Streams};
 use patchwright::guest::room::Budget;
+#[cfg(feature = "script")]
+use patchwright::guest::script;
 use patchwright::guest::serve::{Options, serve};
 use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
-                          [--max-bytes N --max-files N]
+                          [--max-bytes N --max-files N] [--relay]
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]
                            [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
+  patchwright-guest script
   patchwright-guest idle
   patchwright-guest --version";
 
@@ -36,6 +39,11 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(err) => fail(&err),
         },
+        #[cfg(feature = "script")]
+        [_, script::SCRIPT] => match script::run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(err) => fail(&err),
+        },
         [_, "idle"] => idle(),
         [_, "--version"] => {
             print(concat!("patchwright-guest ", env!("CARGO_PKG_VERSION")));
@@ -47,8 +55,14 @@ fn main() -> ExitCode {
 
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None };
+    let mut options = Options {
+        workspace: PathBuf::new(),
+        home: None,
+        tmp: None,
+        bounds: None,
+        budget: None,
+        relay: false,
+    };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
@@ -64,6 +78,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-bytes" => budget.bytes = number(arg, args.next())?,
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
+            "--relay" => options.relay = true,
             "--private-tmp" => private_tmp = true,
             "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
             "--bound-home" => bound_home = true,

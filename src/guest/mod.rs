@@ -8,7 +8,8 @@
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
 //! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`room`] watches how much there is; [`confine`] takes rights away.
+//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`script`] runs scripts of the
+//! model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -29,8 +30,10 @@ pub mod paths;
 mod pipe;
 pub mod process;
 pub mod protocol;
+mod relay;
 mod resident;
 pub mod room;
+pub mod script;
 pub mod seccomp;
 pub mod serve;
 pub mod session;

@@ -275,7 +275,13 @@ impl Server {
     /// Asked in vain: says why, and ends what cannot be asked any more.
     async fn failed(&self, connection: Arc<Connection>, err: &ServiceError) -> ToolError {
         let words = self.words();
-        if !matches!(err, ServiceError::TransportClosed) && !connection.is_closed() {
+        // What is written into the streams of a server in the sandbox is only lost when it is.
+        let is_gone = match err {
+            ServiceError::TransportClosed => true,
+            ServiceError::TransportSend(_) => self.is_inside() || connection.is_closed(),
+            _ => connection.is_closed(),
+        };
+        if !is_gone {
             let why = text::line(&chain(err), MAX_WHY);
             return ToolError::tell(format!("{words} gave no usable answer: {why}"));
         }

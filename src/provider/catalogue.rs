@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::fields::{Fields, OutputLimit, Price, Thinking};
+pub use self::fields::{Fields, OutputLimit, Price, Thinking, ToolMode};
 pub use self::nearby::{distance, suggest};
 use super::item::{Usage, Wire};
 use super::wire;
@@ -49,6 +49,19 @@ pub struct Model {
     pub shell: Option<String>,
     /// Which of its profile's ways to edit files the model gets; `None` for the profile's own.
     pub patch: Option<String>,
+    /// How the model calls tools.
+    #[serde(default)]
+    pub tool_mode: ToolMode,
+    /// Tools are declared by an item of the conversation instead of the request (OpenAI's own
+    /// Responses API).
+    #[serde(default)]
+    pub tools_in_input: bool,
+    /// Requests carry the header of a lighter form of the protocol (Responses wire only).
+    #[serde(default)]
+    pub responses_lite: bool,
+    /// `reasoning.context` on the Responses wire; sent only when set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_context: Option<String>,
     /// Function tools are declared with the provider's strict mode.
     pub strict: bool,
     /// The model takes pictures.
@@ -92,6 +105,12 @@ impl Model {
     /// with the region and the version around it.
     pub fn is_named(&self) -> bool {
         !matches!(self.provider.as_str(), "azure" | "bedrock" | "vertex")
+    }
+
+    /// The address is OpenAI's own API, or one that was put in its place: it knows what is new there.
+    /// Other services of the same protocol do not.
+    pub fn is_makers_responses(&self) -> bool {
+        self.wire == Wire::Responses && self.provider == "openai"
     }
 
     /// The file of a `scripted:FILE` model.

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
 use super::{sections, text};
+use crate::egress::ledger::HostUse;
 use crate::policy::Violation;
 use crate::provider::item::{Content, Item, Role};
 use crate::task::outcome::{Outcome, Spending};
@@ -73,6 +74,7 @@ pub fn report(report: &Report<'_>) -> String {
                 h2 { "Change" }
                 (diff(report.diff))
                 (conversation(report.items))
+                (reached(&outcome.provenance.reached))
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }
                 (tools(&outcome.spending))
@@ -236,6 +238,29 @@ fn contents(contents: &[Content]) -> Markup {
             @match content {
                 Content::Text { text } | Content::Refusal { text } => pre { (shown(text, MAX_ITEM)) },
                 Content::Image { media_type, .. } => p { "[picture, " (text::line(media_type)) "]" },
+            }
+        }
+    }
+}
+
+fn reached(hosts: &[HostUse]) -> Markup {
+    html! {
+        @if !hosts.is_empty() {
+            h2 { "Network" }
+            table {
+                tr { th { "Host" } th { "Connections" } th { "Received" } th { "Sent" } th { "Refused" } }
+                @for host in hosts {
+                    tr {
+                        td { (shown(&host.host, 300)) }
+                        td { (host.connections) }
+                        td { (sections::bytes(host.bytes_in)) }
+                        td { (sections::bytes(host.bytes_out)) }
+                        td {
+                            @if host.refused > 0 { (host.refused) }
+                            @if let Some(reason) = &host.reason { ": " (shown(reason, 300)) }
+                        }
+                    }
+                }
             }
         }
     }

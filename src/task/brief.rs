@@ -108,7 +108,7 @@ impl Brief {
         let paths = workspace.paths(MAX_PATHS).await?;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
-            tools: tools(run)?.declarations(),
+            tools: &tools(run)?.described(),
             personality: run.config.personality,
             mode: run.config.mode,
             paths: &paths,
@@ -171,7 +171,7 @@ impl Brief {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
             date: run.world.clock.now().format("%Y-%m-%d").to_string(),
-            allowed_hosts: Vec::new(),
+            allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
             time_budget: run.remaining(),
@@ -207,6 +207,13 @@ fn instructions_for(system: &SystemPrompt<'_>, mode: Mode) -> Result<String> {
 /// The tools of a run, before anything is known of its sandbox.
 pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
     ToolSet::for_run(&run.world.model, run.config.mode, &run.world.hosted_tools)
+}
+
+/// The hosts that commands can reach, without the addresses that some are pinned to.
+fn allowed_hosts(run: &Run<'_>) -> Result<Vec<String>> {
+    let egress = run.egress()?;
+    let hosts = egress.iter().flat_map(|egress| egress.hosts());
+    Ok(hosts.map(|host| host.split('=').next().unwrap_or_default().trim().to_owned()).collect())
 }
 
 fn sandbox_words(run: &Run<'_>) -> String {

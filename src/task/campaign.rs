@@ -10,6 +10,7 @@ mod ended;
 mod trouble;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::json;
 
@@ -68,7 +69,8 @@ pub fn begin<'a>(
     };
     let started = world.clock.instant();
     let issue_title = Some(title.to_owned());
-    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title } })
+    let egress = OnceLock::new();
+    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, egress } })
 }
 
 impl Begun<'_> {

@@ -101,6 +101,7 @@ pub async fn run(
             purpose: "replay",
             env: std::collections::BTreeMap::new(),
             limits: recording.config.container.clone(),
+            egress: None,
         })
         .await?;
     let replayed = again(&world, &recording, &workspace, &running, ui).await;
@@ -298,6 +299,7 @@ fn image_spec(recording: &Recording) -> ImageSpec<'_> {
         image: Some(&recording.image),
         setup: &[],
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: std::time::Duration::ZERO,
         root_files: &[],
         lock_files: &[],

@@ -27,8 +27,8 @@ pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
 
 /// The arguments of a call of `tool` as it shows them, checked.
 pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
-    let args = match (tool.tool.as_ref(), payload) {
-        ("apply_patch", Payload::Freeform(text)) => json!({ "input": text }),
+    let args = match (text_argument(tool), payload) {
+        (Some(field), Payload::Freeform(text)) => json!({ field: text }),
         (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
             from_json(tool, text)?
         }
@@ -53,11 +53,23 @@ pub fn own(tool: &Known, args: Value) -> Value {
     }
 }
 
+/// The argument of a tool whose calls can be one free text.
+fn text_argument(tool: &Known) -> Option<&'static str> {
+    match tool.tool.as_ref() {
+        "apply_patch" => Some("input"),
+        "code_mode" | "js_repl" => Some("code"),
+        _ => None,
+    }
+}
+
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
     if text.trim().is_empty() {
         return Ok(json!({}));
     }
     match serde_json::from_str(text) {
+        Ok(Value::String(code)) if text_argument(tool) == Some("code") => {
+            Ok(json!({ "code": code }))
+        }
         // Some models encode their arguments twice.
         Ok(Value::String(inner)) if !is_patch(tool, &inner) => {
             Ok(serde_json::from_str(&inner).unwrap_or(Value::String(inner)))
@@ -65,6 +77,9 @@ fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
         Ok(Value::String(patch)) => Ok(json!({ "input": patch })),
         Ok(value) => Ok(value),
         Err(_) if is_patch(tool, text) => Ok(json!({ "input": text })),
+        Err(_) if text_argument(tool) == Some("code") && !text.starts_with("{\"") => {
+            Ok(json!({ "code": text }))
+        }
         Err(err) => Err(Refusal {
             fault: Fault::NotJson,
             message: format!(

@@ -355,7 +355,8 @@ impl<'a> Dispatch<'a> {
             media_type: image.media_type.clone(),
             data: image.data.clone(),
         });
-        std::iter::once(Content::text(text)).chain(images).collect()
+        let parts = style.parts(&output.parts, model.images);
+        std::iter::once(Content::text(text)).chain(parts).chain(images).collect()
     }
 
     /// Most tokens of an output of a tool.

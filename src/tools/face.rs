@@ -84,6 +84,13 @@ pub static VIEW_IMAGE: Face = own("view_image");
 pub static TOOL_SEARCH: Face = own("tool_search");
 pub static CALL_TOOL: Face = own("call_tool");
 
+/// Scripts that call the other tools, and waiting for those that go on.
+pub static EXEC: Face = Face { description: "exec", ..also("exec", "code_mode") };
+pub static EXEC_WAIT: Face = Face { description: "exec_wait", ..also("wait", "code_mode_wait") };
+
+pub static JS_REPL: Face = own("js_repl");
+pub static JS_REPL_RESET: Face = own("js_repl_reset");
+
 pub static REPORT_FINDING: Face = own("report_finding");
 pub static READ_DIFF: Face = own("read_diff");
 pub static RUN_CHECK: Face = own("run_check");
@@ -172,10 +179,14 @@ pub static GENERIC_SEARCH: Face = Face {
 
 /// Declared behind the tools of every profile that has any, when what they need is there (see
 /// [`super::need`]), in this order.
-pub static OPTIONAL: &[&Face] = &[];
+pub static OPTIONAL: &[&Face] = &[&JS_REPL, &JS_REPL_RESET];
 
 /// What providers ask for on behalf of tools that they run; always understood, never declared.
 pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
+
+/// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
+/// scripts, or the other way round.
+pub static SCRIPTS: &[&Face] = &[&EXEC, &EXEC_WAIT];
 
 /// What replies of models without tool calls are turned into.
 pub static WRITTEN: &[&Face] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
@@ -233,15 +244,15 @@ pub static UNDERSTOOD: &[&Face] = &[
 /// The powers that a tool gives to the profile that declares it; the first one is what it needs.
 pub fn powers(tool: &str) -> &'static [Power] {
     match tool {
-        "shell_command" | "shell" | "bash" | "hosted_shell" | "exec_command" | "write_stdin" => {
-            &[Power::Run]
-        }
+        "shell_command" | "shell" | "bash" | "hosted_shell" | "exec_command" | "write_stdin"
+        | "code_mode" | "code_mode_wait" => &[Power::Run],
         "apply_patch" | "hosted_patch" | "replace" | "write_file" | "text_edit" => &[Power::Edit],
         "text_editor" => &[Power::Edit, Power::Read, Power::See],
         "read_file" | "read_many_files" => &[Power::Read, Power::See],
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
-        "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" => &[],
+        "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" | "js_repl"
+        | "js_repl_reset" => &[],
         _ => &[Power::Read],
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::profile::Profile;
 use super::registry::Known;
-use super::{CommandOutput, ToolOutput, truncate};
-use crate::provider::item::{OutputForm, ToolCall};
+use super::{CommandOutput, Image, Part, ToolOutput, truncate};
+use crate::provider::item::{Content, OutputForm, ToolCall};
 
 /// What the wording depends on besides the output.
 pub struct Style<'a> {
@@ -60,6 +60,31 @@ impl Style<'_> {
         (self.redact)(&text)
     }
 
+    /// What else an output shows, in order: all of it when its texts fit into the limit, otherwise its
+    /// texts as one, cut to size, before its pictures.
+    pub fn parts(&self, parts: &[Part], shows_pictures: bool) -> Vec<Content> {
+        let texts = || {
+            parts.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Image(_) => None,
+            })
+        };
+        let content = |part: &Part| match part {
+            Part::Text(text) => Content::text((self.redact)(text)),
+            Part::Image(Image { media_type, data }) if shows_pictures => {
+                Content::Image { media_type: media_type.clone(), data: data.clone() }
+            }
+            Part::Image(_) => Content::text("(a picture, which this model does not take)"),
+        };
+        let bytes: usize = texts().map(str::len).sum();
+        if bytes.div_ceil(truncate::BYTES_PER_TOKEN) as u64 <= self.tokens {
+            return parts.iter().map(content).collect();
+        }
+        let whole = truncate::text(&texts().collect::<Vec<_>>().join("\n"), self.tokens).text;
+        let images = parts.iter().filter(|part| matches!(part, Part::Image(_))).map(content);
+        std::iter::once(Content::text((self.redact)(&whole))).chain(images).collect()
+    }
+
     /// The outcomes of several commands: as the list that a `shell_call` is answered with, and in
     /// words where the call had another form.
     fn several(&self, call: &ToolCall, commands: &[CommandOutput]) -> String {
@@ -85,6 +110,34 @@ impl Style<'_> {
         };
         Value::Array(commands.iter().map(chunk).collect()).to_string()
     }
+}
+
+/// An output with what hooks said after the call. Where the provider takes a list it stands in the last
+/// element, as an error message would; a list of tools stays one.
+pub fn with_notes(
+    call: &ToolCall,
+    mut text: String,
+    notes: &[String],
+    redact: &dyn Fn(&str) -> String,
+) -> String {
+    let form = call.output_form();
+    if notes.is_empty() || form == OutputForm::ToolSearch {
+        return text;
+    }
+    let notes = redact(&notes.join("\n"));
+    if form == OutputForm::Shell
+        && let Ok(Value::Array(mut chunks)) = serde_json::from_str(&text)
+        && let Some(Value::Object(chunk)) = chunks.last_mut()
+    {
+        chunk.insert("stderr".to_owned(), Value::String(notes));
+        return Value::Array(chunks).to_string();
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str("Note: ");
+    text.push_str(&notes);
+    text
 }
 
 /// Most tokens that a call asks for.
@@ -126,34 +179,6 @@ fn ending(command: &CommandOutput, label: &str) -> String {
         Some(number) => format!("Still running in session {number}"),
         None => format!("{label} {}", command.exit_code),
     }
-}
-
-/// An output with what hooks said after the call. Where the provider takes a list it stands in the last
-/// element, as an error message would; a list of tools stays one.
-pub fn with_notes(
-    call: &ToolCall,
-    mut text: String,
-    notes: &[String],
-    redact: &dyn Fn(&str) -> String,
-) -> String {
-    let form = call.output_form();
-    if notes.is_empty() || form == OutputForm::ToolSearch {
-        return text;
-    }
-    let notes = redact(&notes.join("\n"));
-    if form == OutputForm::Shell
-        && let Ok(Value::Array(mut chunks)) = serde_json::from_str(&text)
-        && let Some(Value::Object(chunk)) = chunks.last_mut()
-    {
-        chunk.insert("stderr".to_owned(), Value::String(notes));
-        return Value::Array(chunks).to_string();
-    }
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str("Note: ");
-    text.push_str(&notes);
-    text
 }
 
 /// A head that says how the command ended, then what it wrote: clear to every model.

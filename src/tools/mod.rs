@@ -47,6 +47,8 @@ pub mod review;
 #[cfg(feature = "host")]
 pub mod schema;
 #[cfg(feature = "host")]
+pub mod scripted;
+#[cfg(feature = "host")]
 pub mod search;
 #[cfg(feature = "host")]
 pub mod services;
@@ -81,6 +83,9 @@ pub struct ToolOutput {
     /// Set for tools that return a picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// Set for tools that show several things in one output, in order, behind `text`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// Paths that the tool changed, relative to the workspace, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
@@ -90,6 +95,14 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> ToolOutput {
         ToolOutput { text: text.into(), success: true, ..ToolOutput::default() }
     }
+}
+
+/// One of several things that a tool shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    Text(String),
+    Image(Image),
 }
 
 /// A picture returned by a tool.

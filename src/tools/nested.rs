@@ -119,7 +119,7 @@ impl Nested for Within<'_> {
 
     fn tools(&self) -> Vec<ToolDeclaration> {
         let tools = self.dispatch.means.tools;
-        tools.declarations().iter().chain(tools.deferred()).cloned().collect()
+        tools.callable().chain(tools.deferred()).cloned().collect()
     }
 
     fn deferred(&self) -> Vec<ToolDeclaration> {

@@ -17,7 +17,7 @@ use super::{Effect, dispatch, schema};
 use crate::config::Mode;
 use crate::config::tools::Tools;
 use crate::error::Result;
-use crate::provider::catalogue::Model;
+use crate::provider::catalogue::{Model, ToolMode};
 use crate::provider::item::Wire;
 use crate::provider::{ToolDeclaration, ToolForm};
 
@@ -46,7 +46,9 @@ pub enum SearchForm {
 impl SearchForm {
     /// The form for a model.
     pub fn of(model: &Model) -> SearchForm {
-        if model.wire == Wire::Responses && model.tool_search {
+        // A script calls what it found by its name.
+        let is_direct = model.tool_mode == ToolMode::Direct;
+        if model.wire == Wire::Responses && model.tool_search && is_direct {
             SearchForm::Native
         } else {
             SearchForm::Wrapped
@@ -121,10 +123,11 @@ impl ToolSet {
             }
             self.known.retain(|other| other.name != face.name);
             self.known.push(Arc::new(known));
-            let declared = profile::declarations(&[(face, Shape::Function)], &Setting::of(model))?;
+            let shape = profile::optional_shape(face, model.wire);
+            let declared = profile::declarations(&[(face, shape)], &Setting::of(model))?;
             self.declarations.extend(declared);
         }
-        Ok(self)
+        Ok(self.told_to_scripts())
     }
 
     /// Without the tools whose names match one of these globs; what only they could do, the run cannot
@@ -140,7 +143,7 @@ impl ToolSet {
         self.declarations.retain(|it| !globs.is_match(&it.name));
         self.deferred.retain(|it| !globs.is_match(&it.name));
         self.extras.retain(|it| !globs.is_match(it.name()));
-        self
+        self.told_to_scripts()
     }
 
     /// Only the tools of these names, for who works on a part: globs of names as the model sees them.
@@ -148,11 +151,18 @@ impl ToolSet {
     pub fn only(mut self, globs: &[String]) -> ToolSet {
         let globs = set_of(globs);
         let why = || "it is not among your tools".to_owned();
-        self.withdraw(&|known| (!globs.is_match(known.name.as_ref())).then(why));
+        // Scripts are how such a model calls tools, whichever it has.
+        let is_way = |known: &Known| self.scripts.is_some() && known.is_script();
+        let ways: Vec<Arc<Known>> = self.known.iter().filter(|it| is_way(it)).cloned().collect();
+        self.withdraw(&|known| {
+            (!globs.is_match(known.name.as_ref()) && !known.is_script()).then(why)
+        });
+        self.known.retain(|known| !known.is_script());
+        self.known.splice(0..0, ways);
         self.declarations.retain(|it| globs.is_match(&it.name));
         self.deferred.retain(|it| globs.is_match(&it.name));
         self.extras.retain(|it| globs.is_match(it.name()));
-        self
+        self.told_to_scripts()
     }
 
     /// Takes away tools for a reason; of the names that are only understood, those for whose power no
@@ -238,10 +248,10 @@ impl ToolSet {
         let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
         if self.extras.len() <= search.above {
             self.declarations.extend(declared);
-            return Ok(self);
+            return Ok(self.told_to_scripts());
         }
         self.deferred = declared.collect();
-        self.searchable(search.form)
+        self.searchable(search.form).map(ToolSet::told_to_scripts)
     }
 
     /// Declares how to find what is not declared.

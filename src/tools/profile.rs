@@ -11,7 +11,7 @@ use super::face::{self, Face, Power};
 use super::schema;
 use crate::error::{Failure, Result};
 use crate::prompt;
-use crate::provider::catalogue::Model;
+use crate::provider::catalogue::{Model, ToolMode};
 use crate::provider::item::Wire;
 use crate::provider::wire::word;
 use crate::provider::{ToolDeclaration, ToolForm};
@@ -71,7 +71,7 @@ impl Setting<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Function,
-    /// Free text under `prompts/apply_patch.lark`.
+    /// Free text under the tool's grammar, a file in `prompts/`.
     Freeform,
     /// Defined by the provider; the value as sent.
     Native(Value),
@@ -255,6 +255,7 @@ pub fn choose(model: &mut Model, profile: &str) {
         profile.clone_into(&mut model.profile);
         model.shell = None;
         model.patch = None;
+        model.tool_mode = ToolMode::Direct;
     }
 }
 
@@ -276,6 +277,24 @@ pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDe
     all.collect()
 }
 
+/// The grammar of a tool that takes free text.
+fn grammar(face: &Face) -> &'static str {
+    match face.tool {
+        "code_mode" => "exec.lark",
+        "js_repl" => "js_repl.lark",
+        _ => "apply_patch.lark",
+    }
+}
+
+/// The shape of an optional tool: free text where the wire has it and the tool takes it.
+pub fn optional_shape(face: &Face, wire: Wire) -> Shape {
+    if face.tool == "js_repl" && wire == Wire::Responses {
+        Shape::Freeform
+    } else {
+        Shape::Function
+    }
+}
+
 fn declaration(
     face: &Face,
     shape: &Shape,
@@ -283,12 +302,12 @@ fn declaration(
     shows_pictures: bool,
 ) -> Result<ToolDeclaration> {
     let file = match shape {
-        Shape::Freeform => face.tool,
-        Shape::Function | Shape::Native(_) => face.description,
+        Shape::Freeform if face.tool == "apply_patch" => face.tool,
+        Shape::Freeform | Shape::Function | Shape::Native(_) => face.description,
     };
     let form = match shape {
         Shape::Freeform => {
-            let definition = prompt::text("apply_patch.lark")?.to_owned();
+            let definition = prompt::text(grammar(face))?.to_owned();
             ToolForm::Freeform { syntax: "lark".to_owned(), definition }
         }
         Shape::Function => {

@@ -11,12 +11,13 @@ use super::face::{self, Face, Power};
 use super::guest;
 use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
+use super::scripted::Scripts;
 use super::{Effect, ToolError};
 use crate::config::Mode;
 use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
-use crate::provider::catalogue::{Model, distance};
+use crate::provider::catalogue::{Model, ToolMode, distance};
 use crate::provider::item::Wire;
 
 /// What some models write in front of a tool's name.
@@ -38,6 +39,8 @@ pub struct ToolSet {
     pub(super) deferred: Vec<ToolDeclaration>,
     /// Names that cannot be called in this run, and why.
     pub(super) withdrawn: Vec<(String, String)>,
+    /// How the tools are declared to a model that calls them from scripts.
+    pub(super) scripts: Option<Scripts>,
     /// What people should know about the tools of this run.
     pub(super) notes: Vec<String>,
 }
@@ -109,6 +112,9 @@ impl ToolSet {
             }
         };
         tools.declarations.extend_from_slice(hosted);
+        if mode == Mode::Execute && model.tool_mode == ToolMode::Code && profile != Profile::Text {
+            return tools.in_scripts(model.wire);
+        }
         Ok(tools)
     }
 
@@ -136,7 +142,11 @@ impl ToolSet {
         let has_power = |face: &Face| {
             face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
         };
-        let written = if profile == Profile::Text { face::WRITTEN } else { &[] };
+        let written = match profile {
+            Profile::Text => face::WRITTEN,
+            Profile::Codex if has_power(&face::EXEC) => face::SCRIPTS,
+            _ => &[],
+        };
         let mut known: Vec<Arc<Known>> = Vec::new();
         let declared = tools.iter().map(|(face, _)| *face);
         for face in declared
@@ -155,6 +165,7 @@ impl ToolSet {
             extras: Vec::new(),
             deferred: Vec::new(),
             withdrawn: Vec::new(),
+            scripts: None,
             notes: Vec::new(),
         })
     }
@@ -180,7 +191,7 @@ impl ToolSet {
 
     /// What is sent with each request.
     pub fn declarations(&self) -> &[ToolDeclaration] {
-        &self.declarations
+        self.scripts.as_ref().map_or(&self.declarations, |scripts| &scripts.declared)
     }
 
     /// The tool that a name means, declared or not.
@@ -275,9 +286,27 @@ impl Known {
         self.validator.get_or_init(|| compiled(self.schema()).ok()).as_ref()
     }
 
+    /// The same tool under another name.
+    pub(super) fn renamed(&self, name: String) -> Known {
+        Known {
+            name: Cow::Owned(name),
+            tool: self.tool.clone(),
+            face: self.face,
+            effect: self.effect,
+            place: self.place.clone(),
+            schema: OnceLock::new(),
+            validator: OnceLock::new(),
+        }
+    }
+
+    /// It is the way in which scripts run.
+    pub fn is_script(&self) -> bool {
+        matches!(self.tool.as_ref(), "code_mode" | "code_mode_wait")
+    }
+
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        face::powers(&self.tool).contains(&Power::Run)
+        face::powers(&self.tool).contains(&Power::Run) && !self.is_script()
     }
 
     /// What a call with these arguments, under the tool's own names, may do.

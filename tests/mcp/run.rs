@@ -1,1 +1,205 @@
-//! Whole runs.
+//! Whole runs: the program as people run it, a scripted model, servers in its sandbox and outside of it.
+
+use std::collections::BTreeMap;
+
+use patchwright::config::tools::McpServer;
+use serde_json::{Value, json};
+
+use crate::exec::project;
+use crate::support::git_repo::git as git_program;
+use crate::support::mcp::{HttpServer, bad, everything, git, named};
+use crate::support::model::{Turn, call, say};
+use crate::support::world::{KEY, Output, TestWorld};
+
+/// A world whose operator has configured servers.
+fn world(servers: &BTreeMap<String, McpServer>, turns: Vec<Turn>) -> TestWorld {
+    let world = TestWorld::local(turns);
+    project(&world);
+    configure(&world, servers);
+    let root = world.model.root();
+    world
+        .set("ANTHROPIC_BASE_URL", &root)
+        .set("ANTHROPIC_API_KEY", KEY)
+        .set("GOOGLE_GEMINI_BASE_URL", &root)
+        .set("GEMINI_API_KEY", KEY)
+}
+
+fn configure(world: &TestWorld, servers: &BTreeMap<String, McpServer>) {
+    let config = json!({"mcp": servers, "verify": []});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+}
+
+fn exec(world: &TestWorld, model: &str) -> Output {
+    world.run(&[
+        "exec",
+        "Do it",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--config",
+        "config.yml",
+        "--model",
+        model,
+    ])
+}
+
+fn result(world: &TestWorld, name: &str) -> String {
+    fs_err::read_to_string(world.path("out").join(name)).unwrap_or_default()
+}
+
+#[test]
+fn real_servers_work_in_a_run_on_every_wire() {
+    let (Some(everything), Some(git)) = (everything(), git()) else { return };
+    let servers = named([("everything", everything), ("git", git)]);
+    for model in ["gpt-5.3-codex", "chat/some-model", "claude-sonnet-5", "gemini-3.5-flash"] {
+        let world = world(
+            &servers,
+            vec![
+                call("mcp__everything__echo", json!({"message": "salut"})),
+                call("mcp__everything__get-tiny-image", json!({})),
+                call("mcp__git__git_log", json!({"repo_path": ".", "max_count": 1})),
+                call(
+                    "mcp__git__git_create_branch",
+                    json!({"repo_path": ".", "branch_name": "side"}),
+                ),
+                say("Done."),
+            ],
+        );
+        let output = exec(&world, model).expect(0);
+        assert!(output.stderr.contains("starting MCP servers: `everything`, `git`"));
+        let told = world.told();
+        assert!(told.contains("Echo: salut"), "{model}");
+        assert!(told.contains("came from the MCP server `git`"), "{model}");
+        assert!(told.contains("Created branch 'side'"), "{model}: {told}");
+        let report = result(&world, "journal.jsonl");
+        assert!(
+            report.contains("the MCP server `git` (in the sandbox) was asked 2 times"),
+            "{model}"
+        );
+    }
+}
+
+#[test]
+fn what_a_server_writes_is_part_of_the_change() {
+    let world = world(
+        &named([("it", bad("write"))]),
+        vec![call("mcp__it__go", json!({})), call("mcp__it__remove", json!({})), say("Done.")],
+    );
+    exec(&world, "gpt-5.3-codex").expect(0);
+    let patch = result(&world, "change.patch");
+    assert!(patch.contains("+++ b/written.txt") && patch.contains("+go\n+remove\n"), "{patch}");
+    // The same once more, from the journal alone.
+    let journal = world.path("out/journal.jsonl").display().to_string();
+    let project = world.path("project").display().to_string();
+    let replayed = world.run(&["replay", &journal, "--repo", &project]).expect(0);
+    assert!(replayed.text().contains("same tree"), "{}", replayed.text());
+}
+
+#[test]
+fn a_server_that_does_not_start_ends_the_run_before_the_model_is_asked() {
+    let world = world(&named([("it", bad("exit"))]), vec![say("Never asked.")]);
+    let output = exec(&world, "gpt-5.3-codex").expect(70);
+    assert!(
+        output.stderr.contains("error: the MCP server `it` did not start"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("cannot open the database"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: run `/usr/bin/python3"), "{}", output.stderr);
+    assert!(world.model.requests().is_empty());
+    world.model.replace(Vec::new());
+}
+
+#[test]
+fn a_repository_cannot_configure_servers() {
+    let world = world(&BTreeMap::new(), vec![say("Done.")]);
+    let evil = json!({"mcp": {"it": {"command": ["sh", "-c", "touch /tmp/evil"]}}}).to_string();
+    let project = world.path("project");
+    fs_err::create_dir(project.join(".github")).unwrap();
+    fs_err::write(project.join(".github/patchwright.yml"), evil).unwrap();
+    git_program(&project, &["add", "."]);
+    git_program(&project, &["commit", "--quiet", "--message", "Configure"]);
+    let output = exec(&world, "gpt-5.3-codex");
+    assert!(!output.stderr.contains("starting MCP servers"), "{}", output.text());
+}
+
+#[test]
+fn five_hundred_tools_do_not_fill_the_first_request() {
+    let world = world(&named([("it", bad("many"))]), vec![say("Done.")]);
+    exec(&world, "gpt-5.3-codex").expect(0);
+    let first: &Value = &world.model.requests()[0].body;
+    let tools = first["tools"].as_array().unwrap();
+    assert!(tools.len() < 40, "{} tools are declared", tools.len());
+}
+
+/// A world with a server over HTTP that is allowed under a name.
+fn with_http(turns: Vec<Turn>) -> (TestWorld, HttpServer) {
+    let world = world(&BTreeMap::new(), turns).set("MCP_TEST_TOKEN", "quiet-6f1c77");
+    let server = HttpServer::own(&world.path("calls"));
+    let port = server.port;
+    let headers = json!({"Authorization": "Bearer ${MCP_TEST_TOKEN}"});
+    let far = json!({"url": format!("http://mcp.test:{port}/auth"), "headers": headers});
+    let allow = [format!("mcp.test:{port}=127.0.0.1")];
+    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": []});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+    (world, server)
+}
+
+#[test]
+fn a_server_over_http_is_reached_through_the_list_and_not_by_a_replay() {
+    let (world, server) = with_http(vec![
+        call("mcp__far__go", json!({})),
+        call("shell_command", json!({"command": "echo x > new.txt"})),
+        say("Done."),
+    ]);
+    let output = exec(&world, "gpt-5.3-codex").expect(0);
+    assert!(world.told().contains("session-1, call 1"));
+    let journal = result(&world, "journal.jsonl");
+    assert!(journal.contains("the MCP server `far` (http://mcp.test:"), "{journal}");
+    assert!(!journal.contains("quiet-6f1c77") && !output.text().contains("quiet-6f1c77"));
+    drop(server);
+    let journal = world.path("out/journal.jsonl").display().to_string();
+    let project = world.path("project").display().to_string();
+    let replayed = world.run(&["replay", &journal, "--repo", &project]).expect(0);
+    assert!(replayed.text().contains("same tree"), "{}", replayed.text());
+}
+
+#[test]
+fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configuration() {
+    let (world, server) = with_http(vec![say("Never asked.")]);
+    let world = world.unset("MCP_TEST_TOKEN");
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    assert!(output.stderr.contains("`MCP_TEST_TOKEN`, which is not set"), "{}", output.stderr);
+    configure(&world, &named([("far", server.at("/ok"))]));
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    let port = server.port;
+    let says = format!("error: the MCP server at `127.0.0.1:{port}` may not be reached");
+    assert!(output.stderr.contains(&says), "{}", output.stderr);
+    assert!(output.stderr.contains("to `network.allow`"), "{}", output.stderr);
+    assert!(world.model.requests().is_empty());
+    world.model.replace(Vec::new());
+}
+
+#[test]
+fn a_call_over_http_that_was_under_way_is_not_made_again() {
+    let (world, _server) = with_http(vec![call("mcp__far__hang", json!({})), say("Done.")]);
+    let args = [
+        "exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml", "--model",
+        "gpt-5.3-codex",
+    ];
+    let mut child = world.spawn(&args);
+    // The server has the call, so it is in the journal as begun.
+    while fs_err::read_to_string(world.path("calls")).unwrap_or_default().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it called");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    world.wait(child);
+    world.model.replace(vec![say("Done.")]);
+    world.run(&args).expect(0);
+    let told = world.told();
+    assert!(told.contains("the run was interrupted during this call"), "{told}");
+    let calls = fs_err::read_to_string(world.path("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 1, "{calls}");
+}

@@ -23,6 +23,7 @@ fn image_spec<'a>(
         image: Some(image),
         setup,
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: Duration::from_mins(1),
         root_files: &[],
         lock_files: &[],

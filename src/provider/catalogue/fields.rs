@@ -19,6 +19,17 @@ pub enum Thinking {
     Budget,
 }
 
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolMode {
+    /// Each by a call of its own.
+    #[default]
+    Direct,
+    /// From scripts: one tool, `exec`, takes JavaScript that calls the others.
+    Code,
+}
+
 /// The field of a Chat Completions request that limits the length of a reply to the model's
 /// `max-output`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +82,12 @@ pub struct Fields {
     pub thinking: Option<Thinking>,
     pub shell: Option<String>,
     pub patch: Option<String>,
+    pub tool_mode: Option<ToolMode>,
+    /// Tools are declared in the conversation (OpenAI's own Responses API only).
+    pub tools_in_input: Option<bool>,
+    /// `x-openai-internal-codex-responses-lite` is sent (Responses wire only).
+    pub responses_lite: Option<bool>,
+    pub reasoning_context: Option<String>,
     pub strict: Option<bool>,
     pub images: Option<bool>,
     /// The model knows its provider's own search for tools (Responses wire only).
@@ -154,6 +171,10 @@ impl Fields {
             thinking: self.thinking.or(base.thinking),
             shell: self.shell.or(base.shell),
             patch: self.patch.or(base.patch),
+            tool_mode: self.tool_mode.or(base.tool_mode),
+            tools_in_input: self.tools_in_input.or(base.tools_in_input),
+            responses_lite: self.responses_lite.or(base.responses_lite),
+            reasoning_context: self.reasoning_context.or(base.reasoning_context),
             strict: self.strict.or(base.strict),
             images: self.images.or(base.images),
             tool_search: self.tool_search.or(base.tool_search),
@@ -191,6 +212,10 @@ impl Fields {
             thinking: self.thinking.unwrap_or_default(),
             shell: self.shell,
             patch: self.patch,
+            tool_mode: self.tool_mode.unwrap_or_default(),
+            tools_in_input: self.tools_in_input.unwrap_or_default(),
+            responses_lite: self.responses_lite.unwrap_or_default(),
+            reasoning_context: self.reasoning_context,
             strict: self.strict.unwrap_or_default(),
             images: self.images.unwrap_or_default(),
             tool_search: self.tool_search.unwrap_or_default(),

@@ -35,6 +35,7 @@ pub(super) async fn prepare(
         purpose: PURPOSE,
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
+        egress: spec.setup_egress.clone(),
     };
     let running = sandbox.launch(&bare, None).await?;
     let result = run(&running, spec).await;
@@ -79,7 +80,6 @@ async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError
 }
 
 fn key(spec: &ImageSpec<'_>) -> String {
-    use std::fmt::Write as _;
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -89,12 +89,13 @@ fn key(spec: &ImageSpec<'_>) -> String {
         part(command.as_bytes());
     }
     part(b"");
+    // What they could reach decides what they left; no hosts is the key of always.
+    for host in spec.setup_egress.iter().flat_map(|egress| egress.hosts()) {
+        part(host.as_bytes());
+    }
     for (path, content) in spec.lock_files {
         part(path.as_bytes());
         part(content);
     }
-    hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(hash.finalize())
 }

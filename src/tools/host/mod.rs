@@ -2,12 +2,17 @@
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
+pub mod code_mode;
 pub mod declined;
+pub mod js_repl;
+mod line_writer;
 pub mod read_diff;
 pub mod report_finding;
 pub mod run_check;
+mod script_text;
 pub mod tool_search;
 pub mod update_plan;
+pub mod web_fetch;
 
 use std::sync::Mutex;
 
@@ -34,6 +39,10 @@ pub const ALL: &[&dyn Tool] = &[
     &run_check::RunCheck,
     &declined::McpApprovalRequest,
     &declined::Computer,
+    &js_repl::JsRepl,
+    &js_repl::Reset,
+    &code_mode::Exec,
+    &code_mode::Wait,
     &tool_search::ToolSearch,
     &tool_search::CallTool,
 ];

@@ -6,9 +6,10 @@
 //! reasoning and assistant messages); items from elsewhere go without.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::input::{Context, Entry};
+use crate::provider::catalogue::ToolMode;
 use crate::provider::{Request, ToolDeclaration, ToolForm};
 
 /// The body; the same request gives the same bytes.
@@ -21,21 +22,22 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let known = previous.map_or(0, |it| it.known);
     let new = request.history.get(known..).unwrap_or_default();
     let context = Context::new(model.images, request.history);
-    let mut input = Vec::with_capacity(new.len());
+    let mut input = Vec::with_capacity(new.len() + 1);
+    let in_input = model.tools_in_input && model.is_makers_responses() && has_tools;
+    if in_input && known == 0 {
+        input.push(Entry::Built(declared_in_input(request.tools)));
+    }
     for item in new {
         context.push(item, &mut input);
     }
     let body = Body {
         model: &model.slug,
         instructions: request.instructions,
-        tools: request.tools.iter().map(Tool::new).collect(),
+        tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
         tool_choice: has_tools.then_some(request.tool_choice.word()),
-        parallel_tool_calls: has_tools.then_some(model.parallel_calls),
-        reasoning: (reasons && (request.effort.is_some() || model.reasoning_summary.is_some()))
-            .then_some(ReasoningOptions {
-                effort: request.effort,
-                summary: model.reasoning_summary.as_deref(),
-            }),
+        parallel_tool_calls: has_tools
+            .then_some(model.parallel_calls && model.tool_mode == ToolMode::Direct),
+        reasoning: reasons.then(|| ReasoningOptions::of(request)).flatten(),
         text: model.verbosity.as_deref().map(|verbosity| Text { verbosity }),
         store: model.stateful,
         stream: true,
@@ -63,6 +65,26 @@ fn include(request: &Request<'_>, reasons: bool) -> Vec<&'static str> {
         (declared("code_interpreter"), "code_interpreter_call.outputs"),
     ];
     wishes.into_iter().filter_map(|(wanted, name)| wanted.then_some(name)).collect()
+}
+
+/// The item that declares tools: functions and free text in the namespace that OpenAI's own client uses,
+/// and beside it what the provider runs itself. Shape: `AdditionalTools` and `NamespaceToolParam` of the
+/// published API description.
+fn declared_in_input(tools: &[ToolDeclaration]) -> Value {
+    let is_hosted = |tool: &&ToolDeclaration| matches!(tool.form, ToolForm::Native { .. });
+    let (hosted, own): (Vec<_>, Vec<_>) = tools.iter().partition(is_hosted);
+    let encoded = |tools: Vec<&ToolDeclaration>| -> Vec<Value> {
+        tools.into_iter().map(|tool| json!(Tool::new(tool))).collect()
+    };
+    let own = encoded(own);
+    let mut list = Vec::with_capacity(hosted.len() + 1);
+    if !own.is_empty() {
+        list.push(json!({
+            "type": "namespace", "name": "functions", "description": "", "tools": own,
+        }));
+    }
+    list.extend(encoded(hosted));
+    json!({"type": "additional_tools", "role": "developer", "tools": list})
 }
 
 /// The top level, in the order in which it is sent.
@@ -98,6 +120,22 @@ struct ReasoningOptions<'a> {
     effort: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'a str>,
+}
+
+impl<'a> ReasoningOptions<'a> {
+    /// What is said of reasoning; nothing when there is nothing to say.
+    fn of(request: &Request<'a>) -> Option<ReasoningOptions<'a>> {
+        let model = request.model;
+        let options = ReasoningOptions {
+            effort: request.effort,
+            summary: model.reasoning_summary.as_deref(),
+            context: model.reasoning_context.as_deref().filter(|_| model.is_makers_responses()),
+        };
+        let says = options.effort.or(options.summary).or(options.context);
+        says.is_some().then_some(options)
+    }
 }
 
 #[derive(Serialize)]
