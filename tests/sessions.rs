@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use patchwright::guest::client::Client;
-use patchwright::guest::session::MAX_SESSIONS;
+use patchwright::guest::sessions::MAX_SESSIONS;
 use patchwright::sandbox::local::LocalSandbox;
 use patchwright::sandbox::{ContainerLimits, PreparedImage, Sandbox, SandboxSpec};
 use patchwright::tools::{CommandOutput, ToolError, ToolOutput};

@@ -37,6 +37,7 @@ pub mod script;
 pub mod seccomp;
 pub mod serve;
 pub mod session;
+pub mod sessions;
 #[cfg(feature = "host")]
 pub(crate) mod streams;
 mod terminal;

@@ -25,7 +25,7 @@ use super::output::Kept;
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::resident::Resident;
 use super::room::{Inside, Room};
-use super::session::Sessions;
+use super::sessions::Sessions;
 use super::terminal::Terminal;
 use crate::tools::{CommandOutput, ToolError};
 

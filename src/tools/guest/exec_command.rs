@@ -39,7 +39,7 @@ struct Args {
     workdir: Option<String>,
     /// Instead of the default shell.
     shell: Option<String>,
-    /// Read the login profile, which may reset `PATH`.
+    /// Read the login profile.
     login: Option<bool>,
     /// Run it on a terminal.
     tty: Option<bool>,

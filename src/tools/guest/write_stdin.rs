@@ -27,7 +27,7 @@ struct Args {
     session_id: u32,
     /// What to type; \u0003 is Ctrl-C. Leave it out to only wait.
     chars: Option<String>,
-    /// How long to wait: 250 to 30000, or 5000 to 300000 without `chars`.
+    /// How long to wait, at least 5000 without `chars`.
     yield_time_ms: Option<u64>,
     #[serde(rename = "max_output_tokens")]
     _max_output_tokens: Option<u64>,
