@@ -1,15 +1,19 @@
 //! A run again, offline: the recorded model replies, real tools in a fresh sandbox, and the tree that
 //! comes out compared with the recorded one.
 
+mod lanes;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use self::lanes::Conductor;
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
 use crate::agent::journal::{self, Entry, Journal, Line};
+use crate::agent::sub::Company;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
@@ -19,9 +23,11 @@ use crate::error::{Failure, Result};
 use crate::git::clone::{Repo, fetch, mirror};
 use crate::git::{Oid, blocking};
 use crate::guest::client::CollectLimits;
+use crate::provider::Provider;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
+use crate::tools::face;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -65,6 +71,8 @@ struct Recording {
     opening: Vec<Item>,
     /// `None` where a request was refused as too long.
     replies: Vec<Option<crate::provider::Reply>>,
+    /// The model could start agents: all lines.
+    with_agents: Option<Vec<Line>>,
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
@@ -84,7 +92,11 @@ pub async fn run(
         recording.config.sandbox = sandbox;
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
-    let world = offline_world(&recording, &common, env).await?;
+    let conductor = recording
+        .with_agents
+        .as_ref()
+        .map(|lines| Arc::new(Conductor::new(lines, recording.config.limits.command_timeout)));
+    let world = offline_world(&recording, conductor.clone(), &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
     let image = world.sandbox.prepare(&image_spec(&recording)).await?;
     let running = world
@@ -97,7 +109,7 @@ pub async fn run(
             limits: recording.config.container.clone(),
         })
         .await?;
-    let replayed = again(&world, &recording, &workspace, &running, ui).await;
+    let replayed = again(&world, &recording, conductor.as_deref(), &workspace, &running, ui).await;
     let stopped = running.stop().await;
     let replayed = replayed?;
     stopped?;
@@ -107,6 +119,7 @@ pub async fn run(
 async fn again(
     world: &World,
     recording: &Recording,
+    conductor: Option<&Conductor>,
     workspace: &Workspace,
     running: &Running,
     ui: Ui,
@@ -115,7 +128,7 @@ async fn again(
     running.client.upload(tar.as_ref()).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;
-    let stopped = converse(world, recording, running, ui).await?;
+    let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, CollectLimits::default()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
     Ok(Replayed {
@@ -133,6 +146,7 @@ async fn again(
 async fn converse(
     world: &World,
     recording: &Recording,
+    conductor: Option<&Conductor>,
     running: &Running,
     ui: Ui,
 ) -> Result<Stopped> {
@@ -140,10 +154,22 @@ async fn converse(
         .map_err(|err| Failure::machine("no temporary folder").caused_by(err))?;
     let journal = Journal::create(scratch.path(), world.clock, world.redaction())?;
     let progress = |what: Happening<'_>| {
-        if let Happening::CallStarted { call } = what {
-            ui.say(&format!("· {}", call.name));
+        let (who, what) = match what {
+            Happening::Agent { id, what } => (Some(id), *what),
+            what => (None, what),
+        };
+        match (what, who) {
+            (Happening::CallStarted { call }, None) => ui.say(&format!("· {}", call.name)),
+            (Happening::CallStarted { call }, Some(id)) => {
+                ui.say(&format!("· [{id}] {}", call.name));
+            }
+            (Happening::CallEnded { .. }, who) => {
+                conductor.inspect(|conductor| conductor.call_ended(who));
+            }
+            _ => {}
         }
     };
+    let (tools, company) = tools(world, recording)?;
     let services = Services::default();
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
@@ -153,14 +179,15 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?,
+        tools,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
-    });
+    })
+    .with_agents(company);
     let mut stopped = agent.run(recording.opening.clone()).await;
     for (commands, items) in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
@@ -174,6 +201,14 @@ async fn converse(
         ui.say(&format!("the recording ends here: {err}"));
     }
     Ok(stopped)
+}
+
+/// What could be called, and the agents that were started.
+fn tools(world: &World, recording: &Recording) -> Result<(ToolSet, Option<Company>)> {
+    let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    let Some(lines) = &recording.with_agents else { return Ok((tools, None)) };
+    let company = lanes::company(lines, &tools, world)?;
+    Ok((tools.with_agents(&world.model, "")?, Some(company)))
 }
 
 impl Recording {
@@ -194,9 +229,11 @@ impl Recording {
             return Err(unusable("no repository was opened"));
         };
         let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
-        let Some(Entry::Prompted { instructions, items, .. }) = prompted else {
+        let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
             return Err(unusable("the model was never asked"));
         };
+        let mut declared = tools.as_array().into_iter().flatten();
+        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name);
         let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
         let Some(Entry::Collected { tree, .. }) = tree else {
             return Err(unusable("no change was collected"));
@@ -214,6 +251,7 @@ impl Recording {
             instructions: instructions.clone(),
             opening: items.clone(),
             replies: replies(&lines),
+            with_agents: with_agents.then(|| lines.clone()),
             rounds: rounds(&lines),
             tree: tree.clone(),
         })
@@ -254,8 +292,16 @@ fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
 }
 
 /// No forge, no network: the replies come from the journal.
-async fn offline_world(recording: &Recording, common: &Common, env: &Env) -> Result<World> {
-    let provider = Arc::new(ScriptedProvider::from_replies(recording.replies.clone()));
+async fn offline_world(
+    recording: &Recording,
+    conductor: Option<Arc<Conductor>>,
+    common: &Common,
+    env: &Env,
+) -> Result<World> {
+    let provider: Arc<dyn Provider> = match conductor {
+        Some(conductor) => conductor,
+        None => Arc::new(ScriptedProvider::from_replies(recording.replies.clone())),
+    };
     World::offline(None, provider, &recording.config, common, env).await
 }
 

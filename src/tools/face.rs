@@ -82,6 +82,12 @@ pub static REPORT_FINDING: Face = own("report_finding");
 pub static READ_DIFF: Face = own("read_diff");
 pub static RUN_CHECK: Face = own("run_check");
 
+pub static SPAWN_AGENT: Face = own("spawn_agent");
+pub static SEND_INPUT: Face = own("send_input");
+pub static RESUME_AGENT: Face = own("resume_agent");
+pub static WAIT: Face = own("wait");
+pub static CLOSE_AGENT: Face = own("close_agent");
+
 pub static HOSTED_SHELL: Face =
     Face { description: "shell_command", ..also("shell", "hosted_shell") };
 pub static HOSTED_PATCH: Face =
@@ -167,6 +173,24 @@ pub static GENERIC_SEARCH: Face = Face {
 /// What providers ask for on behalf of tools that they run; always understood, never declared.
 pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 
+/// Other names of the calls for sub-agents, understood where those are declared.
+pub static DELEGATING: &[&Face] = &[
+    &also("wait_agent", "wait"),
+    &TASK,
+    &Face { ..also_task("agent") },
+    &Face {
+        args: &[("prompt", "message"), ("agent_name", "agent_type")],
+        ..also_task("invoke_agent")
+    },
+];
+
+static TASK: Face = also_task("task");
+
+/// A name under which other agent programs start an agent and wait for it.
+const fn also_task(name: &'static str) -> Face {
+    Face { args: &[("prompt", "message"), ("subagent_type", "agent_type")], ..also(name, "task") }
+}
+
 /// What replies of models without tool calls are turned into.
 pub static WRITTEN: &[&Face] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
 
@@ -229,6 +253,7 @@ pub fn powers(tool: &str) -> &'static [Power] {
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
         "report_finding" | "read_diff" | "run_check" => &[],
+        "spawn_agent" | "send_input" | "resume_agent" | "wait" | "close_agent" | "task" => &[],
         _ => &[Power::Read],
     }
 }

@@ -19,6 +19,8 @@ pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "host")]
+pub mod narrow;
+#[cfg(feature = "host")]
 pub mod profile;
 #[cfg(feature = "host")]
 pub mod progress;

@@ -21,11 +21,12 @@ use crate::provider::{ToolDeclaration, ToolForm};
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
-/// The tools of one run.
+/// The tools of one run. Cheap to clone.
+#[derive(Clone)]
 pub struct ToolSet {
     profile: Profile,
     declarations: Vec<ToolDeclaration>,
-    known: Vec<Known>,
+    known: Vec<Arc<Known>>,
     mode: Mode,
 }
 
@@ -124,14 +125,14 @@ impl ToolSet {
             face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
         };
         let written = if profile == Profile::Text { face::WRITTEN } else { &[] };
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<Arc<Known>> = Vec::new();
         let declared = tools.iter().map(|(face, _)| *face);
         for face in declared
             .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
             .chain(written.iter().chain(face::DECLINED).copied())
         {
             if !known.iter().any(|tool| tool.name == face.name) {
-                known.push(Known::new(face)?);
+                known.push(Arc::new(Known::new(face)?));
             }
         }
         Ok(ToolSet { profile, declarations, known, mode: Mode::Execute })
@@ -151,9 +152,60 @@ impl ToolSet {
                 description: extra.description().to_owned(),
                 form: ToolForm::Function { schema: extra.schema().clone(), strict: false },
             });
-            self.known.push(Known::extra(extra));
+            self.known.push(Arc::new(Known::extra(extra)));
         }
         self
+    }
+
+    /// With the calls for sub-agents, declared behind the others. `kinds` says which agents there are, for
+    /// the description of the call that starts one. A model without tool calls gets none.
+    ///
+    /// # Errors
+    /// When one cannot be declared, which is a defect.
+    pub fn with_agents(mut self, model: &Model, kinds: &str) -> Result<ToolSet> {
+        if self.profile == Profile::Text {
+            return Ok(self);
+        }
+        let entries = profile::delegating();
+        let mut declarations = profile::declarations(&entries, &Setting::of(model))?;
+        if let Some(spawn) = declarations.first_mut() {
+            spawn.description = format!("{}\n{kinds}", spawn.description);
+        }
+        let is_taken = |name: &str| self.known.iter().any(|known| known.name == name);
+        declarations.retain(|declaration| !is_taken(&declaration.name));
+        let faces = entries.iter().map(|(face, _)| *face).chain(face::DELEGATING.iter().copied());
+        for face in faces {
+            if !self.known.iter().any(|known| known.name == face.name) {
+                self.known.push(Arc::new(Known::new(face)?));
+            }
+        }
+        self.declarations.extend(declarations);
+        Ok(self)
+    }
+
+    /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
+        let mut tools = self.clone();
+        tools.known.retain(|known| keep(known));
+        let known = &tools.known;
+        tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
+        tools
+    }
+
+    /// The tools that only this run has.
+    pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
+        let extra = |known: &Arc<Known>| match &known.place {
+            Place::Extra(extra) => Some(Arc::clone(extra)),
+            Place::Guest | Place::Host(_) => None,
+        };
+        self.known.iter().filter_map(extra).collect()
+    }
+
+    /// The tools that are declared, in order; not those that the provider runs.
+    pub fn declared(&self) -> impl Iterator<Item = &Known> {
+        let known = |name: &str| self.known.iter().find(|known| known.name == name);
+        self.declarations.iter().filter_map(move |it| known(&it.name)).map(Arc::as_ref)
     }
 
     /// Without the tools that write.
@@ -166,8 +218,9 @@ impl ToolSet {
     }
 
     fn can_read_files(&self) -> bool {
-        let is_declared = |known: &Known| self.declarations.iter().any(|it| it.name == known.name);
-        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(tool))
+        let is_declared =
+            |known: &&Arc<Known>| self.declarations.iter().any(|it| it.name == known.name);
+        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(&tool))
     }
 
     /// In whose way results are worded.
@@ -186,12 +239,13 @@ impl ToolSet {
     /// For the model: the names that it can call, the nearest first.
     pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
         let exact = self.known.iter().find(|tool| tool.name == name);
-        exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
+        let found = exact.map(Arc::as_ref).or_else(|| self.find_loosely(name));
+        found.ok_or_else(|| self.unknown(name))
     }
 
     fn find_loosely(&self, name: &str) -> Option<&Known> {
         let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare))
+        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare)).map(Arc::as_ref)
     }
 
     fn unknown(&self, name: &str) -> ToolError {

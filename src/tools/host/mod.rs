@@ -2,6 +2,7 @@
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
+pub mod agents;
 pub mod declined;
 pub mod read_diff;
 pub mod report_finding;
@@ -32,6 +33,12 @@ pub const ALL: &[&dyn Tool] = &[
     &run_check::RunCheck,
     &declined::McpApprovalRequest,
     &declined::Computer,
+    &agents::SPAWN_AGENT,
+    &agents::SEND_INPUT,
+    &agents::RESUME_AGENT,
+    &agents::WAIT,
+    &agents::CLOSE_AGENT,
+    &agents::TASK,
 ];
 
 /// A tool that runs beside the agent.
@@ -88,8 +95,9 @@ pub trait Nested: Send + Sync {
 /// The sub-agents of a run.
 #[async_trait]
 pub trait Agents: Send + Sync {
-    /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait` and `close_agent`.
-    async fn call(&self, tool: &str, args: Value) -> Result<ToolOutput, ToolError>;
+    /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait`, `close_agent` and `task`.
+    /// A call with an id that has been seen before does nothing twice.
+    async fn call(&self, tool: &str, id: &str, args: Value) -> Result<ToolOutput, ToolError>;
 }
 
 /// The tool with this name.
