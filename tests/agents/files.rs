@@ -26,7 +26,7 @@ fn names(body: &Value) -> Vec<String> {
 
 #[test]
 fn a_file_takes_tools_away_and_chooses_a_model_that_is_allowed() {
-    let reviewer = "---\nname: Code Reviewer\ndescription: Looks for bugs\ntools: Read, Grep\nmodel: gpt-5-mini\n---\nLook for off-by-one errors.\n";
+    let reviewer = "---\nname: Code Reviewer\ndescription: Looks for bugs\ntools: Read, Grep\nmodel: gpt-5.1-codex-mini\n---\nLook for off-by-one errors.\n";
     let other = "---\nname: other\ndescription: Asks for more\ntools: ['*', 'network']\nmodel: o3\n---\nDo.\n";
     let whole = vec![
         spawn_as("code-reviewer", "the first-part of it"),
@@ -45,10 +45,10 @@ fn a_file_takes_tools_away_and_chooses_a_model_that_is_allowed() {
         &world,
         &[(".claude/agents/reviewer.md", reviewer), (".github/agents/other.agent.md", other)],
     );
-    let world = configured(world, "tools: {agent-models: [gpt-5-mini]}\nverify: ['true']\n");
-    world.run(RUN).expect(10);
+    let world = configured(world, "tools: {agent-models: [gpt-5.1-codex-mini]}\nverify: ['true']\n");
+    world.run(RUN).expect(0);
     let asked = world.model.requests_about("first-part");
-    assert_eq!(asked[0].body["model"], "gpt-5-mini");
+    assert_eq!(asked[0].body["model"], "gpt-5.1-codex-mini");
     assert_eq!(names(&asked[0].body), ["read_file", "grep_files"]);
     let opening = String::from_utf8_lossy(&asked[0].raw).into_owned();
     assert!(opening.contains("Look for off-by-one errors."), "{opening}");
@@ -62,7 +62,7 @@ fn a_file_takes_tools_away_and_chooses_a_model_that_is_allowed() {
         notes.contains("asks for the model `o3`, which the operator does not allow"),
         "{notes}"
     );
-    assert_eq!(result(&world)["agents"][0]["model"], "gpt-5-mini");
+    assert_eq!(result(&world)["agents"][0]["model"], "gpt-5.1-codex-mini");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_family_without_a_reading_tool_gets_plain_ones_for_an_agent_that_reads() {
         .set("PATCHWRIGHT_MODEL", "claude-sonnet-5")
         .set("ANTHROPIC_BASE_URL", &root)
         .set("ANTHROPIC_API_KEY", crate::support::world::KEY);
-    world.run(RUN).expect(10);
+    world.run(RUN).expect(0);
     assert_eq!(names(&world.model.requests_about("first-part")[0].body), ["read_file"]);
 }
 
@@ -102,7 +102,7 @@ fn hostile_files_are_left_out_or_kept_in_their_place() {
         ],
     );
     let world = configured(world, "verify: ['true']\n");
-    world.run(RUN).expect(10);
+    world.run(RUN).expect(0);
     assert!(answers(&world, "spawn_agent")[0].contains("agent-1"));
     let opening =
         String::from_utf8_lossy(&world.model.requests_about("first-part")[0].raw).into_owned();

@@ -54,7 +54,7 @@ fn after_any_line_of_the_journal() {
     let asked = golden.model.requests().len();
     assert_eq!(replies(&golden), asked);
     let lines = golden.result("journal.jsonl").lines().count();
-    let points: Vec<usize> = (3..lines).step_by(2).collect();
+    let points: Vec<usize> = (3..lines).step_by(3).collect();
     std::thread::scope(|scope| {
         for half in points.chunks(points.len().div_ceil(2)) {
             scope.spawn(move || half.iter().for_each(|line| killed_after(*line, asked)));
@@ -75,7 +75,7 @@ fn killed_after(line: usize, golden: usize) {
     let asked = world.model.requests().len();
     assert!(asked <= golden + 3, "killed after line {line}: {asked} requests");
     let replay = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
-    if line.is_multiple_of(10) {
+    if line.is_multiple_of(4) {
         world.run(&["replay", &replay]).expect(0);
     }
 }
