@@ -54,10 +54,13 @@ mod hosted; // tools that the provider runs: declared, with secrets on the wire 
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
+mod pipe; // commands with streams
+mod pipe_hostile; // guests that lie about streams
 mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small

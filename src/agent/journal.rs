@@ -88,6 +88,28 @@ pub enum Entry {
         id: String,
         name: String,
         writes: bool,
+        /// What it runs with, when a hook changed what the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
+    },
+    /// A call from inside another one is about to run.
+    NestedStarted {
+        /// The id of the call that makes it.
+        outer: String,
+        /// Counts the calls of that one, from 1.
+        number: u32,
+        name: String,
+        arguments: Value,
+        writes: bool,
+    },
+    /// It has run; what it answered went to the call that made it.
+    NestedEnded {
+        outer: String,
+        number: u32,
+        success: bool,
+        duration_ms: u64,
+        /// Bytes that it answered.
+        bytes: u64,
     },
     /// A call has run.
     CallEnded {
@@ -101,6 +123,9 @@ pub enum Entry {
         /// Of a tool that ran a command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// A hook did not let it run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        denied: bool,
     },
     /// The conversation was shortened: from here on it is `items`.
     Compacted {

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod compact;
 pub mod doom_loop;
 pub mod history;
+mod interrupted;
 pub mod journal;
 pub mod lanes;
 mod redo;

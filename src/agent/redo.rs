@@ -1,12 +1,14 @@
 //! What recorded calls changed, once more: a run that goes on after a crash has a fresh sandbox. Which
 //! calls, in which order and in whose tools they were made is read off the journal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
 
 use super::journal::{Entry, Line};
 use super::stop::StopKind;
 use super::turn::{Agent, stop_of};
-use crate::provider::item::{Item, ToolCall, Wire};
+use crate::provider::item::{Item, Payload, ToolCall, Wire};
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
@@ -20,7 +22,8 @@ impl Agent<'_> {
             let own = theirs.as_ref().unwrap_or(&self.spec.tools);
             let former = former(own, write.profile)?;
             let dispatch = self.dispatch_with(former.as_ref().unwrap_or(own));
-            let redone = self.bounded(dispatch.redo(write.call)).await?.map_err(stop_of)?;
+            let redone = self.bounded(dispatch.redo(&write.call, &write.nested)).await?;
+            let Some(redone) = redone.map_err(stop_of)? else { continue };
             self.touched.extend(redone.changed);
             if redone.success != write.success {
                 let name = &write.call.name;
@@ -38,6 +41,7 @@ pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<Tool
         return Ok(None);
     };
     let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+    let tools = tools.map(|tools| tools.with_extras_of(own));
     tools.map(Some).map_err(StopKind::Machine)
 }
 
@@ -46,7 +50,10 @@ pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<Tool
 pub(super) struct Write<'a> {
     /// The sub-agent that made it; of the run's own model none.
     pub agent: Option<&'a str>,
-    pub call: &'a ToolCall,
+    /// With the arguments that it ran with.
+    pub call: ToolCall,
+    /// The calls that it made and that wrote, in order.
+    pub nested: Vec<ToolCall>,
     pub success: bool,
     /// The tool profile of the model that made it, when it was recorded.
     pub profile: Option<&'a str>,
@@ -55,43 +62,93 @@ pub(super) struct Write<'a> {
 /// Ids are those of one conversation.
 type Key<'a> = (Option<&'a str>, &'a str);
 
+/// What is recorded of calls, by who made them.
+#[derive(Default)]
+struct Calls<'a> {
+    made: HashMap<Key<'a>, &'a ToolCall>,
+    ended: HashMap<Key<'a>, bool>,
+    /// What a hook made of a call's arguments.
+    changed: HashMap<Key<'a>, &'a Value>,
+    /// Calls from inside others that wrote.
+    nested: HashMap<Key<'a>, Vec<(u32, ToolCall)>>,
+    nested_ended: HashSet<(Key<'a>, u32)>,
+    /// The calls that count as writing, in the order in which they ran, with the profile.
+    order: Vec<(Key<'a>, Option<&'a str>)>,
+}
+
 /// Calls that wrote and have ended, in the order in which they ran: writes run alone, so that is the
-/// order in which they were started, whoever made them. `written` holds the calls of the run's own model
-/// that were read out of texts.
+/// order in which they were started, whoever made them; those that only made others count from their
+/// end. `written` holds the calls of the run's own model that were read out of texts.
 pub(super) fn writes<'a>(recorded: &'a [Line], written: &'a [Item]) -> Vec<Write<'a>> {
-    let mut calls: HashMap<Key<'_>, &ToolCall> = HashMap::new();
-    let mut ended: HashMap<Key<'_>, bool> = HashMap::new();
-    let mut started: Vec<(Key<'_>, Option<&str>)> = Vec::new();
+    let mut calls = Calls::default();
     let mut profiles: HashMap<Option<&str>, Option<&str>> = HashMap::new();
     for line in recorded {
         let (agent, entry) = line.entry.of_agent();
+        if let Entry::Prompted { profile, .. } = entry {
+            profiles.insert(agent, profile.as_deref());
+        }
+        calls.apply(agent, entry, profiles.get(&agent).copied().flatten());
+    }
+    for call in calls_of(written) {
+        calls.made.entry((None, &call.id)).or_insert(call);
+    }
+    calls.writes()
+}
+
+impl<'a> Calls<'a> {
+    fn apply(&mut self, agent: Option<&'a str>, entry: &'a Entry, profile: Option<&'a str>) {
         match entry {
-            Entry::Prompted { profile, .. } => {
-                profiles.insert(agent, profile.as_deref());
-            }
             // A later call with the same id was never run.
             Entry::Replied { reply, .. } => calls_of(&reply.items).for_each(|call| {
-                calls.entry((agent, &call.id)).or_insert(call);
+                self.made.entry((agent, &call.id)).or_insert(call);
             }),
-            Entry::CallStarted { id, writes: true, .. } => {
-                // What was started again had not ended before.
-                started.retain(|(key, _)| *key != (agent, id.as_str()));
-                started.push(((agent, id), profiles.get(&agent).copied().flatten()));
+            Entry::CallStarted { id, writes, arguments, .. } => {
+                let key = (agent, id.as_str());
+                if let Some(arguments) = arguments {
+                    self.changed.insert(key, arguments);
+                }
+                if *writes {
+                    // What was started again had not ended before.
+                    self.order.retain(|(started, _)| *started != key);
+                    self.order.push((key, profile));
+                }
+            }
+            Entry::NestedStarted { outer, number, name, arguments, writes: true } => {
+                let payload = Payload::Json(arguments.to_string());
+                let call =
+                    ToolCall { id: outer.clone(), name: name.clone(), payload, native: None };
+                self.nested.entry((agent, outer)).or_default().push((*number, call));
+            }
+            Entry::NestedEnded { outer, number, .. } => {
+                self.nested_ended.insert(((agent, outer), *number));
             }
             Entry::CallEnded { output, .. } => {
-                ended.insert((agent, &output.id), output.success);
+                let key = (agent, output.id.as_str());
+                self.ended.insert(key, output.success);
+                let is_known = self.order.iter().any(|(started, _)| *started == key);
+                if !is_known && self.nested.contains_key(&key) {
+                    self.order.push((key, profile));
+                }
             }
             _ => {}
         }
     }
-    for call in calls_of(written) {
-        calls.entry((None, &call.id)).or_insert(call);
+
+    fn writes(mut self) -> Vec<Write<'a>> {
+        let order = std::mem::take(&mut self.order);
+        let write = |(key, profile): (Key<'a>, Option<&'a str>)| {
+            let (call, success) = (*self.made.get(&key)?, *self.ended.get(&key)?);
+            let call = match self.changed.get(&key) {
+                Some(arguments) => with(call, arguments),
+                None => call.clone(),
+            };
+            let nested = self.nested.get(&key).into_iter().flatten();
+            let nested = nested.filter(|(number, _)| self.nested_ended.contains(&(key, *number)));
+            let nested = nested.map(|(_, call)| call.clone()).collect();
+            Some(Write { agent: key.0, call, nested, success, profile })
+        };
+        order.into_iter().filter_map(write).collect()
     }
-    let write = |(key, profile): (Key<'a>, Option<&'a str>)| {
-        let (call, success) = (*calls.get(&key)?, *ended.get(&key)?);
-        Some(Write { agent: key.0, call, success, profile })
-    };
-    started.into_iter().filter_map(write).collect()
 }
 
 fn calls_of(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
@@ -99,4 +156,8 @@ fn calls_of(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
         Item::Call(call) => Some(call),
         _ => None,
     })
+}
+
+fn with(call: &ToolCall, arguments: &Value) -> ToolCall {
+    ToolCall { payload: Payload::Json(arguments.to_string()), ..call.clone() }
 }

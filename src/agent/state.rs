@@ -22,6 +22,7 @@ use crate::review::finding::Finding;
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
+use crate::tools::metrics::Meter;
 
 /// How often a cut reply is followed up before the run ends.
 const CUTS: u32 = 3;
@@ -84,6 +85,8 @@ pub struct State {
     fixed: u64,
     /// Of a model without tool calls: calls and outputs that the history has only as text.
     written: History,
+    /// What the tools did.
+    meter: Meter,
     last: Option<Last>,
     cuts: u32,
     empty_replies: u32,
@@ -113,6 +116,7 @@ pub enum Next {
 impl State {
     /// Takes in one entry, written just now or recorded earlier.
     pub fn apply(&mut self, entry: &Entry) {
+        self.meter.apply(entry);
         match entry {
             Entry::Prompted { instructions, tools, items, profile } => {
                 self.prompted(instructions, tools, items, profile.as_ref());
@@ -153,6 +157,8 @@ impl State {
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::CallStarted { .. }
+            | Entry::NestedStarted { .. }
+            | Entry::NestedEnded { .. }
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }
@@ -170,7 +176,7 @@ impl State {
 
     /// What the agent has used, and all that work for it.
     pub fn total(&self) -> Spending {
-        let mut total = self.spending.clone();
+        let mut total = self.spending();
         add(&mut total, &self.lanes);
         total
     }
@@ -197,6 +203,11 @@ impl State {
             profile: profile.cloned(),
         });
         self.history.extend(items.iter().cloned());
+    }
+
+    /// What has been spent, and on which tools.
+    pub fn spending(&self) -> Spending {
+        Spending { tools: self.meter.table(), ..self.spending.clone() }
     }
 
     /// Nothing was declared to the model: what it wants done is in its text.

@@ -13,6 +13,7 @@ use futures_util::future::try_join_all;
 use super::budget::{self, Decision, Purse, Which};
 use super::compact::Trigger;
 use super::history;
+use super::interrupted;
 use super::journal::{Entry, Line};
 use super::redo::former;
 use super::state::{Next, Remarks, State};
@@ -24,6 +25,7 @@ use crate::prompt;
 use crate::provider::item::{CallOutput, Content, Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::review::finding::Finding;
+use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Done, Means, printable};
 use crate::tools::host::Agents;
@@ -48,6 +50,8 @@ pub struct Agent<'a> {
     started: Instant,
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
+    /// Calls that the other process had begun and not ended.
+    interrupted: BTreeSet<String>,
     /// What was used by all agents of the run.
     pub(super) purse: Arc<Purse>,
     /// The agents that this one can start.
@@ -82,6 +86,7 @@ impl<'a> Agent<'a> {
             is_resumed: false,
             crew: None,
             member: None,
+            interrupted: BTreeSet::new(),
         }
     }
 
@@ -132,9 +137,10 @@ impl<'a> Agent<'a> {
     }
 
     /// Takes in what was recorded.
-    pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry>) {
-        recorded.for_each(|entry| self.state.apply(entry));
+    pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry> + Clone) {
+        recorded.clone().for_each(|entry| self.state.apply(entry));
         self.is_resumed = true;
+        self.interrupted = interrupted::calls(recorded);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
         self.findings
             .lock()
@@ -313,15 +319,24 @@ impl<'a> Agent<'a> {
         let former = former(&self.spec.tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
+        let is_left =
+            |call: &ToolCall| self.interrupted.contains(&call.id) && dispatch.acts_elsewhere(call);
+        let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
+        let left: Result<Vec<_>, _> =
+            left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();
+        self.has_ended(left.map_err(stop_of)?);
         // What has ended is kept when the rest is given up.
         let each = calls.iter().map(async |call| {
-            let done = dispatch.run_all(turn, std::slice::from_ref(call)).await?;
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+            self.has_ended(dispatch.run_all(turn, std::slice::from_ref(call)).await?);
             Ok(())
         });
         self.bounded(try_join_all(each)).await?.map_err(stop_of)?;
         self.take_in_ended();
         Ok(())
+    }
+
+    fn has_ended(&self, done: Vec<Done>) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
     }
 
     /// Takes in the calls that have ended.
@@ -400,9 +415,10 @@ impl<'a> Agent<'a> {
     }
 
     pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
+        let own = self.state.spending();
         let mut spending = match self.member {
-            None => self.purse.spent(),
-            Some(_) => self.state.spending.clone(),
+            None => Spending { tools: own.tools, ..self.purse.spent() },
+            Some(_) => own,
         };
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
-use patchwright::guest::launch;
+use patchwright::guest::launch::{self, Streams};
 use patchwright::guest::room::Budget;
 use patchwright::guest::serve::{Options, serve};
 use rustix::process::WaitOptions;
@@ -26,8 +26,9 @@ fn main() -> ExitCode {
         std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], false),
-        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], true),
+        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),
+        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed),
+        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(err) => fail(&err),

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout as within;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::collected;
 use super::connection::{Call, Connection};
@@ -28,6 +29,9 @@ const GRACE: Duration = Duration::from_secs(15);
 
 /// How long an upload may make no progress, and how long its end may take.
 const STALL: Duration = Duration::from_mins(2);
+
+/// Bytes that wait on either end of a pipe, besides the credit of its stream.
+const PIPE: usize = 64 << 10;
 
 /// Frames of a collection that wait to be parsed.
 const WAITING_DATA: usize = 8;
@@ -80,6 +84,17 @@ impl Default for CollectLimits {
     fn default() -> CollectLimits {
         CollectLimits { files: 10_000, bytes: 256 << 20, timeout: Duration::from_mins(5) }
     }
+}
+
+/// A command that runs in the sandbox.
+pub struct Pipe {
+    /// Dropping it, or shutting it down, closes the command's input.
+    pub stdin: DuplexStream,
+    /// Dropping it closes the command's output, which ends most programs at their next write.
+    pub stdout: DuplexStream,
+    /// Exit code and standard error, once the command has ended and its output has been taken. Dropping
+    /// or aborting it ends the command with everything that it started.
+    pub ended: AbortOnDropHandle<Result<CommandOutput, GuestError>>,
 }
 
 /// Why the guest gives no answer.
@@ -268,6 +283,23 @@ impl Client {
         }
     }
 
+    /// Runs a command with its standard input and output as streams. It ends when it does, when its time
+    /// is up (a `timeout_ms` of 0 is no limit), and when [`Pipe::ended`] is dropped; everything that it
+    /// started ends with it. Each stream has its own flow control: who does not read stops this command
+    /// and nothing else.
+    ///
+    /// # Errors
+    /// When the guest is gone. A command that cannot be started is an error of [`Pipe::ended`].
+    pub async fn pipe(&self, exec: Exec) -> Result<Pipe, GuestError> {
+        let (stdin, input) = tokio::io::duplex(PIPE);
+        let (output, stdout) = tokio::io::duplex(PIPE);
+        let (begin, begun) = oneshot::channel();
+        let piped = run_pipe(Arc::clone(&self.connection), exec, begin, input, output);
+        let ended = AbortOnDropHandle::new(tokio::spawn(piped));
+        begun.await.map_err(|_| GuestError::Failed("the call was not made".to_owned()))??;
+        Ok(Pipe { stdin, stdout, ended })
+    }
+
     /// Which of these programs are in the sandbox.
     pub async fn find(&self, programs: &[&str]) -> Result<Vec<String>, GuestError> {
         let programs = programs.iter().map(|name| (*name).to_owned()).collect();
@@ -288,6 +320,51 @@ impl Client {
         let answer = within(limit, call.answer()).await;
         let answer = answer.map_err(|_| GuestError::Timeout(limit))??;
         answer.map_err(|err| GuestError::Failed(err.to_string()))
+    }
+}
+
+/// Makes the call of a pipe and moves its bytes until the answer has come.
+async fn run_pipe(
+    connection: Arc<Connection>,
+    exec: Exec,
+    begin: oneshot::Sender<Result<(), GuestError>>,
+    input: DuplexStream,
+    output: DuplexStream,
+) -> Result<CommandOutput, GuestError> {
+    let limit = (exec.timeout_ms > 0).then(|| Duration::from_millis(exec.timeout_ms) + GRACE);
+    let (mut call, stream) = match connection.begin_stream(&Request::Pipe(exec)) {
+        Ok(begun) => begun,
+        Err(err) => {
+            let _ = begin.send(Err(err.clone()));
+            return Err(err);
+        }
+    };
+    let _ = begin.send(Ok(()));
+    let stream = Arc::new(stream);
+    // On its own: the answer must not wait for who does not read the last bytes.
+    let reading = Arc::clone(&stream);
+    let receiving = tokio::spawn(async move { reading.receive_all(output).await });
+    let sending = async {
+        // The end of the stream says why it ended; a broken one ends the call too.
+        let _ = stream.send_all(input).await;
+        std::future::pending::<()>().await;
+    };
+    let until = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let answer = tokio::select! {
+        biased;
+        answer = call.answer() => answer?,
+        () = until => return Err(GuestError::Timeout(limit.unwrap_or_default())),
+        () = sending => return Err(GuestError::Failed("the stream ended".to_owned())),
+    };
+    drop(receiving);
+    match answer.map_err(|err| GuestError::Failed(err.to_string()))? {
+        Response::Piped(output) => Ok(output),
+        other => Err(unexpected(&other)),
     }
 }
 

@@ -17,6 +17,7 @@ use super::protocol::{
     Answer, DATA_CHUNK, Frame, FrameKind, HEADER, Hello, Request, VERSION, decode_header,
     encode_header,
 };
+use super::streams::{self, Streams};
 
 /// `Data` frames on their way to the guest.
 const SENDING: usize = 8;
@@ -34,15 +35,25 @@ const MAX_HELLO: usize = 16 << 10;
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-    sending: Arc<Semaphore>,
+    sender: Sender,
     next_call: AtomicU32,
     ended: watch::Receiver<bool>,
+}
+
+/// The way to the guest. Clones share it.
+#[derive(Clone)]
+pub(super) struct Sender {
+    /// Weak, so that who holds only this does not keep the guest's input open.
+    outgoing: mpsc::WeakUnboundedSender<Outgoing>,
+    sending: Arc<Semaphore>,
+    shared: Arc<Shared>,
 }
 
 /// What the tasks and the calls share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    streams: Streams,
 }
 
 #[derive(Default)]
@@ -83,9 +94,13 @@ impl Connection {
             reading.die(reason);
             let _ = end.send(true);
         });
-        let sending = Arc::new(Semaphore::new(SENDING));
+        let sender = Sender {
+            outgoing: outgoing.downgrade(),
+            sending: Arc::new(Semaphore::new(SENDING)),
+            shared: Arc::clone(&shared),
+        };
         let next_call = AtomicU32::new(1);
-        Ok((hello, Connection { shared, outgoing, sending, next_call, ended }))
+        Ok((hello, Connection { shared, outgoing, sender, next_call, ended }))
     }
 
     /// Sends a request; its answer, and its bytes if `data` is given, come to the result.
@@ -94,6 +109,29 @@ impl Connection {
         request: &Request,
         data: Option<mpsc::Sender<Bytes>>,
     ) -> Result<Call<'_>, GuestError> {
+        self.begin_with(request, data, |_| ()).map(|(call, ())| call)
+    }
+
+    /// Sends a request whose call has a stream with credit.
+    pub(super) fn begin_stream(
+        &self,
+        request: &Request,
+    ) -> Result<(Call<'_>, streams::Stream), GuestError> {
+        self.begin_with(request, None, |id| self.shared.streams.add(id, self.sender.clone()))
+    }
+
+    /// The streams that the guest opens from now on.
+    pub(super) fn accept(&self) -> mpsc::UnboundedReceiver<streams::Stream> {
+        self.shared.streams.accept(self.sender.clone())
+    }
+
+    /// `prepare` is called with the number of the call before anything is sent.
+    fn begin_with<T>(
+        &self,
+        request: &Request,
+        data: Option<mpsc::Sender<Bytes>>,
+        prepare: impl FnOnce(u32) -> T,
+    ) -> Result<(Call<'_>, T), GuestError> {
         let body =
             serde_json::to_vec(request).map_err(|err| GuestError::Failed(err.to_string()))?;
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
@@ -108,8 +146,9 @@ impl Connection {
             }
             state.waiting.insert(id, Waiting { answer: sender, data });
         }
+        let prepared = prepare(id);
         self.queue(FrameKind::Request, id, body, None);
-        Ok(Call { connection: self, id, answer, answered: false })
+        Ok((Call { connection: self, id, answer, answered: false }, prepared))
     }
 
     fn queue(
@@ -176,11 +215,11 @@ pub(crate) struct Stream<'a> {
 impl Stream<'_> {
     /// Sends bytes of the call's stream; none ends it. Waits while too much is on its way.
     pub(crate) async fn send(&self, body: Vec<u8>) -> Result<(), GuestError> {
-        let permit = Arc::clone(&self.connection.sending).acquire_owned().await;
+        let permit = self.connection.sender.permit().await;
         if let Some(dead) = &self.connection.shared.lock().dead {
             return Err(dead.clone());
         }
-        self.connection.queue(FrameKind::Data, self.call, body, permit.ok());
+        self.connection.queue(FrameKind::Data, self.call, body, permit);
         Ok(())
     }
 }
@@ -199,6 +238,34 @@ impl Drop for Call<'_> {
     }
 }
 
+impl Sender {
+    /// Waits while too much is on its way.
+    pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.sending).acquire_owned().await.ok()
+    }
+
+    pub(super) fn send(&self, kind: FrameKind, id: u32, body: Vec<u8>) {
+        self.send_with(kind, id, body, None);
+    }
+
+    pub(super) fn send_with(
+        &self,
+        kind: FrameKind,
+        call: u32,
+        body: Vec<u8>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        // When the writer is gone the reader says why.
+        if let Some(outgoing) = self.outgoing.upgrade() {
+            let _ = outgoing.send(Outgoing::Frame { kind, call, body, _permit: permit });
+        }
+    }
+
+    pub(super) fn settle(&self, id: u32) {
+        self.shared.streams.settle(id);
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -207,9 +274,11 @@ impl Shared {
     /// Ends every call. The first reason stays.
     fn die(&self, reason: GuestError) {
         let mut state = self.lock();
-        state.dead.get_or_insert(reason);
+        let reason = state.dead.get_or_insert(reason).clone();
         state.waiting.clear();
         state.abandoned.clear();
+        drop(state);
+        self.streams.die(&reason);
     }
 
     fn cause_of_death(&self) -> GuestError {
@@ -218,6 +287,7 @@ impl Shared {
     }
 
     fn answered(&self, call: u32, body: &[u8]) -> Result<(), GuestError> {
+        self.streams.answered(call);
         let waiting = {
             let mut state = self.lock();
             if state.abandoned.remove(&call) {
@@ -237,6 +307,9 @@ impl Shared {
     }
 
     async fn data(&self, call: u32, body: Vec<u8>) -> Result<(), GuestError> {
+        if self.streams.data(call, &body)? {
+            return Ok(());
+        }
         let sender = {
             let mut state = self.lock();
             match state.waiting.get(&call) {
@@ -292,6 +365,14 @@ async fn read_all(reader: &mut (impl AsyncRead + Unpin), shared: &Shared) -> Gue
                 shared.answered(call, &body)
             }
             Ok(Some(Frame { kind: FrameKind::Data, call, body })) => shared.data(call, body).await,
+            Ok(Some(Frame { kind: FrameKind::Credit, call, body })) => {
+                shared.streams.credit(call, &body)
+            }
+            Ok(Some(Frame { kind: FrameKind::Refuse, call, .. })) => {
+                shared.streams.refuse(call);
+                Ok(())
+            }
+            Ok(Some(Frame { kind: FrameKind::Open, call, .. })) => shared.streams.open(call),
             Ok(Some(frame)) => {
                 Err(GuestError::Protocol(format!("an unexpected frame: {:?}", frame.kind)))
             }

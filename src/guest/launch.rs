@@ -5,12 +5,14 @@
 //! launcher's standard input ends (the guest cancelled, or died), it kills whatever is left below it
 //! and exits with the command's exit code. So nothing that a command starts outlives it.
 
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, WaitOptions};
 
 use super::{confine, descendants};
@@ -28,9 +30,23 @@ pub const LAUNCH: &str = "launch";
 /// The same for a command that is fed: the launcher's standard error is then the reading end of what
 /// becomes the command's standard input, and the command's standard error joins its output.
 pub const LAUNCH_FED: &str = "launch-fed";
+/// The same for a command whose three streams are apart: the launcher's standard error is then a socket,
+/// from which come the command's standard input and standard error, in one message of one byte.
+pub const LAUNCH_PIPED: &str = "launch-piped";
+
+/// How a command gets its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// [`LAUNCH`].
+    Inherited,
+    /// [`LAUNCH_FED`].
+    Fed,
+    /// [`LAUNCH_PIPED`].
+    Piped,
+}
 
 /// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes.
-pub fn launch(command: &[String], is_fed: bool) -> ExitCode {
+pub fn launch(command: &[String], streams: Streams) -> ExitCode {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -50,7 +66,12 @@ pub fn launch(command: &[String], is_fed: bool) -> ExitCode {
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     let mut command = Command::new(program);
     command.args(args).process_group(0);
-    if is_fed && let Err(err) = feed(&mut command) {
+    let fed = match streams {
+        Streams::Inherited => Ok(()),
+        Streams::Fed => feed(&mut command),
+        Streams::Piped => feed_apart(&mut command),
+    };
+    if let Err(err) = fed {
         return complain(&format!("cannot pass the input on: {err}"), NOT_RUNNABLE);
     }
     let child = match command.spawn() {
@@ -70,6 +91,33 @@ fn feed(command: &mut Command) -> std::io::Result<()> {
     let input = std::io::stderr().as_fd().try_clone_to_owned()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned()?;
     command.stdin(Stdio::from(input)).stderr(Stdio::from(output));
+    Ok(())
+}
+
+/// Gives the command what comes over the socket in place of standard error.
+fn feed_apart(command: &mut Command) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let socket = std::io::stderr();
+    rustix::net::recvmsg(
+        socket.as_fd(),
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut passed = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            passed.extend(fds);
+        }
+    }
+    let mut passed = passed.into_iter();
+    let (Some(input), Some(error)) = (passed.next(), passed.next()) else {
+        return Err(std::io::Error::other("the streams did not come"));
+    };
+    command.stdin(Stdio::from(input)).stderr(Stdio::from(error.try_clone()?));
+    rustix::stdio::dup2_stderr(error)?;
     Ok(())
 }
 

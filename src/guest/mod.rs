@@ -19,16 +19,20 @@ pub mod confine;
 mod connection;
 pub mod descendants;
 pub mod environment;
+mod flow;
 pub mod folder;
 pub mod launch;
 pub mod output;
 pub mod paths;
+mod pipe;
 pub mod process;
 pub mod protocol;
 mod resident;
 pub mod room;
 pub mod seccomp;
 pub mod serve;
+#[cfg(feature = "host")]
+pub(crate) mod streams;
 pub mod transfer;
 
 /// The static guest binary that `build.rs` built, embedded.

@@ -32,7 +32,7 @@ pub const TIMED_OUT: i32 = 124;
 const GLANCE: Duration = Duration::from_millis(25);
 
 /// How long the pipe may stay open after the launcher has ended.
-const AFTERMATH: Duration = Duration::from_millis(300);
+pub(super) const AFTERMATH: Duration = Duration::from_millis(300);
 
 /// How long a launcher may take to kill its command.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -162,6 +162,27 @@ impl Processes {
         spec: &Spec<'_>,
         feed: Option<PipeReader>,
     ) -> Result<Running, ToolError> {
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let (mode, stderr) = match feed {
+            None => {
+                let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
+                (launch::LAUNCH, Stdio::from(stderr))
+            }
+            // The launcher's own standard input is its lifeline.
+            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+        };
+        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
+    }
+
+    /// Starts a launcher with these streams; `output` is what is followed.
+    pub(super) fn start_launcher(
+        &self,
+        spec: &Spec<'_>,
+        mode: &str,
+        stdout: Stdio,
+        stderr: Stdio,
+        output: PipeReader,
+    ) -> Result<Running, ToolError> {
         let cwd = match spec.cwd {
             Some(cwd) => self.workspace.join(cwd),
             None => self.workspace.clone(),
@@ -175,16 +196,7 @@ impl Processes {
         {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
-        let broken =
-            |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
-        let (reader, writer) = std::io::pipe().map_err(broken)?;
-        let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
-        let stdout = writer.try_clone().map_err(broken)?;
-        let (mode, stderr) = match feed {
-            None => (launch::LAUNCH, Stdio::from(writer)),
-            // The launcher's own standard input is its lifeline.
-            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
-        };
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
         let mut command = Command::new("/proc/self/exe");
         command
@@ -202,12 +214,12 @@ impl Processes {
         let child = command.spawn().map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
             Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
-            _ => broken(err),
+            _ => cannot_start(&err),
         })?;
         let pid = Pid::from_child(&child);
         launchers.insert(pid.as_raw_nonzero().get());
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
-        Ok(Running { child, pidfd, output: Some(reader), lifeline: Some(lifeline) })
+        Ok(Running { child, pidfd, output: Some(output), lifeline: Some(lifeline) })
     }
 
     fn forget(&self, child: &Child) {
@@ -249,6 +261,10 @@ impl Processes {
     }
 }
 
+pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
+    ToolError::Broken(format!("cannot start a command: {err}"))
+}
+
 /// The exit code of a command as shells have it.
 pub(super) fn exit_code(status: Option<ExitStatus>) -> i32 {
     status.map_or(TIMED_OUT, |status| {
@@ -280,10 +296,10 @@ pub(super) enum Ending {
 /// A launcher with its command.
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    pub(super) child: Child,
     /// Readable when the launcher has ended; absent on kernels without it.
-    pidfd: Option<OwnedFd>,
-    output: Option<PipeReader>,
+    pub(super) pidfd: Option<OwnedFd>,
+    pub(super) output: Option<PipeReader>,
     lifeline: Option<PipeWriter>,
 }
 
@@ -339,7 +355,7 @@ impl Running {
     }
 
     /// Reads once; forgets the pipe at its end.
-    fn take(&mut self, kept: &mut dyn Sink, buffer: &mut [u8]) {
+    pub(super) fn take(&mut self, kept: &mut dyn Sink, buffer: &mut [u8]) {
         let Some(output) = &mut self.output else { return };
         match output.read(buffer) {
             Ok(0) => self.output = None,

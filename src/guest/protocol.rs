@@ -5,6 +5,10 @@
 //! are raw bytes of the stream that belongs to the call (a tar going in or coming out); an empty
 //! `Data` frame ends the stream. `Cancel` has no body.
 //!
+//! The streams of pipes, and those that the guest opens, go both ways and have credit: each side may have
+//! sent [`WINDOW`] bytes more than what the other has given back with `Credit`, whose body is a 4-byte
+//! big-endian number of bytes. So whoever is slow stops its own stream and nothing else.
+//!
 //! Reading never panics and never allocates more than what has really arrived, plus one buffer.
 
 use std::collections::BTreeMap;
@@ -18,13 +22,22 @@ use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
 /// Raised whenever a frame changes meaning. Host and guest are built from one source, so a mismatch
 /// means a stale guest, which is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Largest frame either side accepts, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
 
 /// Bytes of a `Data` frame that a sender puts in at most.
 pub const DATA_CHUNK: usize = 256 << 10;
+
+/// Bytes that may be on their way on a stream with credit, each way.
+pub const WINDOW: usize = 256 << 10;
+
+/// Streams that the guest may have opened at the same time.
+pub const MAX_OPENED: usize = 128;
+
+/// Set in the number of every stream that the guest opens; the numbers of calls are below.
+pub const OPENED: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -37,8 +50,14 @@ pub enum FrameKind {
     Response = 3,
     /// Either direction: bytes of a stream.
     Data = 4,
-    /// Host → guest: stop this call and kill what it started.
+    /// Host → guest: stop this call and kill what it started, or close this stream.
     Cancel = 5,
+    /// Either direction: so many more bytes may be sent on this stream.
+    Credit = 6,
+    /// Either direction: no more bytes of this stream are wanted. The other way stays open.
+    Refuse = 7,
+    /// Guest → host: a connection to the relay; its bytes follow under this number.
+    Open = 8,
 }
 
 /// The guest's first words.
@@ -50,6 +69,9 @@ pub struct Hello {
     pub shell: String,
     /// What confinement is in force (`landlock: abi 5`, `seccomp`, `network: none`); for `doctor` and the report.
     pub confinement: Vec<String>,
+    /// The port on the loopback where the relay listens, when it was asked for.
+    #[serde(default)]
+    pub relay: Option<u16>,
 }
 
 /// What the host asks for.
@@ -174,6 +196,9 @@ impl FrameKind {
             3 => FrameKind::Response,
             4 => FrameKind::Data,
             5 => FrameKind::Cancel,
+            6 => FrameKind::Credit,
+            7 => FrameKind::Refuse,
+            8 => FrameKind::Open,
             _ => return None,
         })
     }

@@ -14,17 +14,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::confine::{self, Bounds};
+use super::flow::{Flow, Wake};
 use super::process::Processes;
 use super::protocol::{
-    Answer, DATA_CHUNK, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response, VERSION,
-    read_frame, write_frame,
+    Answer, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response,
+    VERSION, read_frame, write_frame,
 };
 use super::room::{Budget, Room};
 use super::transfer::{self, Base, Kind};
 use super::{collect, environment};
 use crate::tools::guest::root::Root;
 use crate::tools::guest::{Call, find};
-use crate::tools::{ToolError, ToolOutput};
+use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
 /// Calls that run at the same time; more are answered with an error.
 const MAX_CALLS: usize = 64;
@@ -67,9 +68,10 @@ pub fn serve(options: &Options) -> Result<(), String> {
         workspace: options.workspace.clone(),
         base: Mutex::default(),
         calls: Mutex::default(),
+        flows: Mutex::default(),
     });
     let pid = std::process::id();
-    let hello = Hello { version: VERSION, pid, shell, confinement };
+    let hello = Hello { version: VERSION, pid, shell, confinement, relay: None };
     let hello = serde_json::to_vec(&hello).map_err(|err| err.to_string())?;
     server.send(FrameKind::Hello, 0, &hello).map_err(|err| err.to_string())?;
     let ended = server.listen(&mut input);
@@ -92,6 +94,8 @@ struct Server {
     workspace: PathBuf,
     base: Mutex<Base>,
     calls: Mutex<HashMap<u32, Running>>,
+    /// Streams with credit, of calls and of the relay.
+    flows: Mutex<HashMap<u32, Arc<Flow>>>,
 }
 
 /// The reader's end of a running call.
@@ -118,8 +122,10 @@ impl Server {
                 FrameKind::Request => self.begin(frame.call, &frame.body),
                 FrameKind::Data => self.pass(frame.call, frame.body),
                 FrameKind::Cancel => self.cancel(frame.call),
+                FrameKind::Credit => self.flow(frame.call, |flow| flow.credit(&frame.body)),
+                FrameKind::Refuse => self.flow(frame.call, Flow::refuse),
                 // Only the guest sends these.
-                FrameKind::Hello | FrameKind::Response => {}
+                FrameKind::Hello | FrameKind::Response | FrameKind::Open => {}
             }
         }
         Ok(())
@@ -141,6 +147,12 @@ impl Server {
             }
             _ => (None, None),
         };
+        if let Request::Pipe(_) = &request {
+            // Bytes may follow at once; without a flow the call ends with an error of its own.
+            if let Ok(wake) = Wake::new() {
+                lock(&self.flows).insert(call, Arc::new(Flow::new(wake)));
+            }
+        }
         let cancelled = Arc::new(AtomicBool::new(false));
         let full = {
             let mut calls = lock(&self.calls);
@@ -151,6 +163,7 @@ impl Server {
             full
         };
         if full {
+            lock(&self.flows).remove(&call);
             return self.answer(call, &Err(ToolError::tell("too many calls at the same time")));
         }
         let server = Arc::clone(self);
@@ -162,8 +175,16 @@ impl Server {
         }
     }
 
-    /// Passes bytes to an upload. What arrives for a call that has ended is dropped.
+    fn flow(&self, id: u32, act: impl FnOnce(&Flow)) {
+        let flow = lock(&self.flows).get(&id).cloned();
+        if let Some(flow) = flow {
+            act(&flow);
+        }
+    }
+
+    /// Passes bytes to an upload or a stream. What arrives for a call that has ended is dropped.
     fn pass(&self, call: u32, body: Vec<u8>) {
+        self.flow(call, |flow| flow.push(&body));
         let sender = lock(&self.calls).get(&call).and_then(|running| running.data.clone());
         if let Some(sender) = sender {
             let _ = sender.send(body);
@@ -175,12 +196,14 @@ impl Server {
             running.cancelled.store(true, Ordering::Relaxed);
             running.data = None;
         }
+        self.flow(call, Flow::cancel);
     }
 
     fn work(&self, work: &Work, request: Request) {
         let answer = catch_unwind(AssertUnwindSafe(|| self.run(work, request)))
             .unwrap_or_else(|_| Err(ToolError::tell("this call hit a defect in the tool")));
         lock(&self.calls).remove(&work.call);
+        lock(&self.flows).remove(&work.call);
         self.answer(work.call, &answer);
     }
 
@@ -212,7 +235,7 @@ impl Server {
                     |name: &String| environment::find(&self.processes.env(), name).is_some();
                 Ok(Response::Found { programs: programs.into_iter().filter(is_there).collect() })
             }
-            Request::Pipe(_) => Err(ToolError::tell("pipes are not there yet")),
+            Request::Pipe(exec) => self.pipe(work, &exec).map(Response::Piped),
             Request::RemoveBase { chown } => {
                 let mut base = lock(&self.base);
                 collect::remove_base(&self.workspace, &base, chown)?;
@@ -238,6 +261,16 @@ impl Server {
             output_cap: output_cap.min(MAX_OUTPUT_CAP),
         };
         (tool.run)(&call, args)
+    }
+
+    fn pipe(&self, work: &Work, exec: &Exec) -> Result<CommandOutput, ToolError> {
+        let flow = lock(&self.flows).get(&work.call).cloned();
+        let flow = flow.ok_or_else(|| ToolError::tell("too many open files in the sandbox"))?;
+        let send = |kind: FrameKind, id: u32, body: &[u8]| {
+            // The reader of the host's frames sees a broken connection too, and ends the guest.
+            let _ = self.send(kind, id, body);
+        };
+        self.processes.pipe(work.call, exec, &flow, &send, &work.cancelled)
     }
 
     fn upload(&self, work: &Work) -> Answer {

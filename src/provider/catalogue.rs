@@ -53,6 +53,9 @@ pub struct Model {
     pub strict: bool,
     /// The model takes pictures.
     pub images: bool,
+    /// The model knows its provider's own search for tools (Responses wire only).
+    #[serde(default)]
+    pub tool_search: bool,
     /// Tokens of a conversation from which on it is compacted; `None` for a part of the window.
     pub compact_at: Option<u64>,
     /// The provider stores replies, and requests name the last one instead of repeating the

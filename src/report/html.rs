@@ -98,6 +98,7 @@ pub fn report(report: &Report<'_>) -> String {
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }
                 (shares(report.agents))
+                (tools(&outcome.spending))
                 (provenance(outcome))
             }
         }
@@ -277,6 +278,31 @@ fn contents(contents: &[Content]) -> Markup {
             @match content {
                 Content::Text { text } | Content::Refusal { text } => pre { (shown(text, MAX_ITEM)) },
                 Content::Image { media_type, .. } => p { "[picture, " (text::line(media_type)) "]" },
+            }
+        }
+    }
+}
+
+fn tools(spending: &Spending) -> Markup {
+    html! {
+        @if !spending.tools.is_empty() {
+            h2 { "Tools" }
+            table {
+                tr {
+                    @for head in ["Tool", "Calls", "Failed", "Refused", "Time", "Median", "Longest", "Output"] {
+                        th { (head) }
+                    }
+                }
+                @for tool in &spending.tools {
+                    tr {
+                        td { code { (text::line(&tool.name)) } }
+                        @for count in [tool.calls, tool.failures, tool.refusals] { td { (count) } }
+                        @for time in [tool.total_ms, tool.median_ms, tool.max_ms] {
+                            td { (sections::seconds(time)) }
+                        }
+                        td { (sections::bytes(tool.bytes)) }
+                    }
+                }
             }
         }
     }

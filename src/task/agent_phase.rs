@@ -9,6 +9,7 @@ use super::agents;
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::equip;
+use super::mcp;
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::Workspace;
@@ -54,12 +55,13 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
     for line in &run.folder.recorded {
         state.apply(&line.entry);
     }
+    let spending = state.total();
     let stopped = Stopped {
         reason: StopKind::Finished,
-        spending: state.total(),
         final_message: state.final_message,
         plan: state.plan,
         findings: state.findings,
+        spending,
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
@@ -156,7 +158,7 @@ async fn converse(
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
     let (tools, services) = equip::equip(run, sandbox).await?;
-    let (tools, company) = agents::company(run, brief, sandbox, tools)?;
+    let (tools, company) = agents::company(run, brief, sandbox, tools).await?;
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
@@ -164,7 +166,7 @@ async fn converse(
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
-        instructions: brief.instructions.clone(),
+        instructions: brief.instructions(run, &tools)?,
         tools,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
@@ -201,6 +203,7 @@ async fn converse(
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
+    stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     run.journal(&Entry::Stopped {
         reason: stopped.reason.word().to_owned(),
         final_message: stopped.final_message.clone(),

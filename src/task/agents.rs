@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::brief::{Brief, message};
+use super::equip;
 use super::run::Run;
 use crate::agent::budget::Share;
 use crate::agent::sub::{Company, DEFAULT_MOST, Kind};
@@ -15,6 +16,7 @@ use crate::provider::catalogue::{Catalogue, Model};
 use crate::provider::item::Role;
 use crate::sandbox::Running;
 use crate::tools::narrow;
+use crate::tools::need::Present;
 use crate::tools::profile::{self, Profile};
 use crate::tools::registry::ToolSet;
 
@@ -29,7 +31,7 @@ const EXPLORER: (&str, &str) =
 ///
 /// # Errors
 /// For the user: the operator's folder of agent files cannot be read.
-pub(super) fn company(
+pub(super) async fn company(
     run: &Run<'_>,
     brief: &Brief,
     sandbox: &Running,
@@ -47,7 +49,8 @@ pub(super) fn company(
         return Ok((tools, None));
     }
     let mut notes = files.notes.clone();
-    let making = Making { run, tools: &tools };
+    let present = equip::present(&run.config, &sandbox.client, &tools).await?;
+    let making = Making { run, tools: &tools, present };
     let mut kinds = making.built_in()?;
     let mut listed = vec![DEFAULT, EXPLORER];
     listed.retain(|(name, _)| kinds.iter().any(|kind| kind.name == *name));
@@ -66,7 +69,7 @@ pub(super) fn company(
         }
     }
     let list = agents::list(listed.iter().map(|(name, what)| (name.as_str(), what.as_str())));
-    let tools = tools.with_agents(&run.world.model, &list)?;
+    let tools = tools.with_agents(&run.world.model, &list)?.without(&config.disabled);
     let opening = brief.surroundings(run, sandbox)?;
     Ok((tools, Some(Company { kinds, most, opening, notes, recorded: None })))
 }
@@ -95,6 +98,7 @@ struct Making<'a> {
     run: &'a Run<'a>,
     /// What the run's own model can call.
     tools: &'a ToolSet,
+    present: Present,
 }
 
 impl Making<'_> {
@@ -191,7 +195,7 @@ impl Making<'_> {
         }
         let hosted = if model.wire == own.wire { &self.run.world.hosted_tools[..] } else { &[] };
         let tools = ToolSet::for_run(model, self.run.config.mode, hosted)?;
-        Ok(tools.with_extras(self.tools.extras()))
+        self.offered(model, tools)
     }
 
     /// The tools of a model, or plain functions where its family has none that only reads.
@@ -201,8 +205,12 @@ impl Making<'_> {
         }
         let mut plain = model.clone();
         profile::choose(&mut plain, Profile::Generic.name());
-        let tools = ToolSet::for_run(&plain, self.run.config.mode, &[])?;
-        Ok(tools.with_extras(own.extras()))
+        self.offered(&plain, ToolSet::for_run(&plain, self.run.config.mode, &[])?)
+    }
+
+    fn offered(&self, model: &Model, tools: ToolSet) -> Result<ToolSet> {
+        let extras = self.tools.extras();
+        tools.offered(model, &self.run.config.tools, &self.present, extras)
     }
 
     fn finished(&self, name: &str, model: &Model, tools: ToolSet) -> Result<Kind> {

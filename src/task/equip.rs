@@ -1,10 +1,22 @@
 //! The tools of a run, made ready when its sandbox is up: what is missing there withdraws, servers are
 //! started, hosts are opened.
+//!
+//! Each part is one call here and a file of its own elsewhere.
+
+use std::sync::Arc;
 
 use super::brief;
+use super::mcp;
 use super::run::Run;
-use crate::error::Result;
+use crate::agent::journal::Entry;
+use crate::config::Config;
+use crate::error::{Failure, Result};
+use crate::guest::client::{Client, GuestError};
+use crate::mcp::Opened;
 use crate::sandbox::Running;
+use crate::tools::custom;
+use crate::tools::extra::Extra;
+use crate::tools::need::Present;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 
@@ -13,7 +25,46 @@ use crate::tools::services::Services;
 /// # Errors
 /// For the user: a server that was asked for does not start, or the tools cannot be declared.
 pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, Services)> {
-    let _ = sandbox;
-    let services = Services { config: run.config.tools.clone(), ..Services::default() };
-    Ok((brief::tools(run)?, services))
+    let (config, client) = (&run.config, &sandbox.client);
+    let mut services = Services { config: config.tools.clone(), ..Services::default() };
+    let opened = mcp::start(run, client, services.egress.as_ref()).await?;
+    services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
+    let tools = brief::tools(run)?;
+    let present = present(config, client, &tools).await?;
+    let extras = extras(&services, opened);
+    let tools = tools.offered(&run.world.model, &config.tools, &present, extras)?;
+    environment(config, client).await?;
+    for text in tools.notes() {
+        run.around.ui.say(text);
+        run.journal(&Entry::Note { text: text.clone() })?;
+    }
+    Ok((tools, services))
+}
+
+/// What there is for tools that need something.
+pub(super) async fn present(config: &Config, client: &Client, tools: &ToolSet) -> Result<Present> {
+    let asked = tools.programs();
+    let programs = match asked.as_slice() {
+        [] => Vec::new(),
+        asked => client.find(asked).await.map_err(unanswered)?,
+    };
+    Ok(Present { programs, ..Present::of(config) })
+}
+
+/// The tools that only this run has.
+fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
+    let offered = servers.map(|opened| opened.extras).unwrap_or_default();
+    custom::tools(&services.config).into_iter().chain(offered).collect()
+}
+
+/// The operator's variables, for every command.
+pub(super) async fn environment(config: &Config, client: &Client) -> Result<()> {
+    match &config.tools.shell_env {
+        env if env.is_empty() => Ok(()),
+        env => client.add_env(env.clone()).await.map_err(unanswered),
+    }
+}
+
+fn unanswered(err: GuestError) -> Failure {
+    Failure::sandbox(format!("the sandbox could not be made ready for tools: {err}"))
 }

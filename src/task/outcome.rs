@@ -8,6 +8,7 @@ use crate::error::FailureKind;
 use crate::git::tree::Change;
 use crate::policy::Judgement;
 use crate::provider::item::Usage;
+use crate::tools::metrics::ToolUse;
 use crate::verify::Evidence;
 
 /// Everything that the reports are made of.
@@ -88,6 +89,9 @@ pub struct Spending {
     /// The cost is an upper bound, because a price or a usage figure was missing.
     pub cost_is_estimate: bool,
     pub wall_seconds: f64,
+    /// What the tools did, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolUse>,
 }
 
 /// Where the change comes from.

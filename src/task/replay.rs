@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use self::lanes::Conductor;
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
+use super::{equip, recorded_tools};
 use crate::agent::journal::{self, Entry, Journal, Line};
-use crate::agent::sub::Company;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
@@ -23,10 +24,12 @@ use crate::error::{Failure, Result};
 use crate::git::clone::{Repo, fetch, mirror};
 use crate::git::{Oid, blocking};
 use crate::guest::client::CollectLimits;
+use crate::mcp::{self, Outside};
 use crate::provider::Provider;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
+use crate::tools::custom;
 use crate::tools::face;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
@@ -71,11 +74,13 @@ struct Recording {
     opening: Vec<Item>,
     /// `None` where a request was refused as too long.
     replies: Vec<Option<crate::provider::Reply>>,
-    /// The model could start agents: all lines.
-    with_agents: Option<Vec<Line>>,
+    /// The model could start agents.
+    with_agents: bool,
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
+    /// All of the journal.
+    lines: Vec<Line>,
 }
 
 /// Replays a journal. `repository` replaces the recorded run's clone.
@@ -92,10 +97,9 @@ pub async fn run(
         recording.config.sandbox = sandbox;
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
-    let conductor = recording
-        .with_agents
-        .as_ref()
-        .map(|lines| Arc::new(Conductor::new(lines, recording.config.limits.command_timeout)));
+    let longest = recording.config.limits.command_timeout;
+    let conductor = Conductor::new(&recording.lines, longest);
+    let conductor = recording.with_agents.then(|| Arc::new(conductor));
     let world = offline_world(&recording, conductor.clone(), &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
     let image = world.sandbox.prepare(&image_spec(&recording)).await?;
@@ -169,8 +173,11 @@ async fn converse(
             _ => {}
         }
     };
-    let (tools, company) = tools(world, recording)?;
-    let services = Services::default();
+    let (tools, services) = tools(world, recording, running).await?;
+    let company = match recording.with_agents {
+        true => Some(lanes::company(&recording.lines, &tools, world)?),
+        false => None,
+    };
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
         clock: world.clock,
@@ -197,18 +204,40 @@ async fn converse(
         verify::run(&running.client, commands, timeout).await;
         stopped = agent.continue_with(items.clone()).await;
     }
+    super::mcp::finish(services.servers.as_ref()).await;
     if let StopKind::Provider(err) = &stopped.reason {
         ui.say(&format!("the recording ends here: {err}"));
     }
     Ok(stopped)
 }
 
-/// What could be called, and the agents that were started.
-fn tools(world: &World, recording: &Recording) -> Result<(ToolSet, Option<Company>)> {
-    let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
-    let Some(lines) = &recording.with_agents else { return Ok((tools, None)) };
-    let company = lanes::company(lines, &tools, world)?;
-    Ok((tools.with_agents(&world.model, "")?, Some(company)))
+/// The tools of the run: MCP servers in the sandbox work again, what reached outside answers as it did.
+async fn tools(
+    world: &World,
+    recording: &Recording,
+    running: &Running,
+) -> Result<(ToolSet, Services)> {
+    let inside = super::mcp::inside(&recording.config.mcp);
+    let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
+    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let opened = mcp::open(&inside, &outside).await?;
+    let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    if recording.with_agents {
+        tools = tools.with_agents(&world.model, "")?;
+    }
+    let present = equip::present(&recording.config, &running.client, &tools).await?;
+    equip::environment(&recording.config, &running.client).await?;
+    let mut extras = custom::tools(&recording.config.tools);
+    extras.extend(opened.extras);
+    let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
+    extras.extend(missing);
+    let services = Services {
+        config: recording.config.tools.clone(),
+        servers: Some(opened.servers),
+        ..Services::default()
+    };
+    let config = &recording.config.tools;
+    Ok((tools.offered(&world.model, config, &present, extras)?, services))
 }
 
 impl Recording {
@@ -251,9 +280,10 @@ impl Recording {
             instructions: instructions.clone(),
             opening: items.clone(),
             replies: replies(&lines),
-            with_agents: with_agents.then(|| lines.clone()),
+            with_agents,
             rounds: rounds(&lines),
             tree: tree.clone(),
+            lines,
         })
     }
 }

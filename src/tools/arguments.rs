@@ -22,19 +22,35 @@ pub struct Refusal {
 
 /// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
 pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
-    let mut args = match (tool.tool.as_ref(), payload) {
+    shown(tool, payload).map(|args| own(tool, args))
+}
+
+/// The arguments of a call of `tool` as it shows them, checked.
+pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+    let args = match (tool.tool.as_ref(), payload) {
         ("apply_patch", Payload::Freeform(text)) => json!({ "input": text }),
         (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
             from_json(tool, text)?
         }
     };
-    let Some(face) = tool.face else {
-        check(tool, &args)?;
-        return Ok(args);
-    };
-    spelling::shown(face, tool.schema(), &mut args);
+    checked(tool, args)
+}
+
+/// Arguments that are JSON already, as the tool shows them, checked.
+pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
+    if let Some(face) = tool.face {
+        spelling::shown(face, tool.schema(), &mut args);
+    }
     check(tool, &args)?;
-    Ok(spelling::own(face, args))
+    Ok(args)
+}
+
+/// Checked arguments under the tool's own names.
+pub fn own(tool: &Known, args: Value) -> Value {
+    match tool.face {
+        Some(face) => spelling::own(face, args),
+        None => args,
+    }
 }
 
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
@@ -65,7 +81,7 @@ fn is_patch(tool: &Known, text: &str) -> bool {
 }
 
 fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
-    let Some(validator) = tool.validator() else { return Ok(()) };
+    let Some(validator) = tool.validator() else { return check_object(tool, args) };
     if validator.is_valid(args) {
         return Ok(());
     }
@@ -82,6 +98,21 @@ fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
             tool.name,
             complaints.join("\n- "),
             schema::shape(tool.schema())
+        ),
+    })
+}
+
+/// All that is known of arguments whose schema cannot be used: they are an object.
+fn check_object(tool: &Known, args: &Value) -> Result<(), Refusal> {
+    if args.is_object() {
+        return Ok(());
+    }
+    Err(Refusal {
+        fault: Fault::Arguments,
+        message: format!(
+            "the arguments of `{}` do not fit: they must be a JSON object, and are: {}",
+            tool.name,
+            kind_of(args)
         ),
     })
 }

@@ -1,5 +1,6 @@
-//! Runs calls. One call is seven steps: find the tool, parse its arguments, wait at the gate, journal
-//! the start, run, format, truncate (and journal the end).
+//! Runs calls. One call is seven steps: find the tool, parse its arguments, wait at the gate (and hear
+//! the hooks before it), journal the start, run (and hear the hooks after it), format, truncate (and
+//! journal the end).
 //!
 //! A call always has an output: what is wrong with it is told to the model. Only a lost sandbox or an
 //! unwritable journal ([`Broken`]) ends the run.
@@ -7,27 +8,28 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::arguments::{self, Refusal};
-use super::format::Style;
-use super::host::{Agents, HostCall, Nested};
+pub use super::fault::Fault;
+use super::format::{self, Style};
+use super::hooks::{Subject, Verdict};
+use super::host::{Agents, HostCall, Redo, tool_search};
+use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput, truncate};
+use super::{Effect, ToolError, ToolOutput, fault, offer, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
 use crate::guest::client::Client;
-use crate::provider::ToolDeclaration;
+use crate::guest::protocol::MAX_OUTPUT_CAP;
 use crate::provider::catalogue::Model;
-use crate::provider::item::{CallOutput, Content, Payload, ToolCall};
+use crate::provider::item::{CallOutput, Content, ToolCall};
 use crate::review::finding::Finding;
 use crate::task::Limits;
 use crate::task::plan::Plan;
@@ -41,22 +43,10 @@ const MAX_NAME: usize = 64;
 /// How long a command may take when the model does not say: long enough for most test suites, short
 /// enough to notice a command that waits for something.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+/// Tokens of an output that is not shortened: more than the sandbox lets out.
+const UNTRUNCATED: u64 = MAX_OUTPUT_CAP as u64;
 /// How much later than the guest the host gives up on a command: the guest needs time to end it.
 const GRACE: Duration = Duration::from_secs(15);
-
-/// Why a call could not be run as it was written. Several in a row end the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fault {
-    /// No id, an id used before, a name that is no name, or too large.
-    Malformed,
-    UnknownTool,
-    NotJson,
-    /// JSON, but not what the tool takes.
-    Arguments,
-    /// More calls in one reply than are run.
-    TooMany,
-}
 
 /// Why the run cannot go on.
 #[derive(Debug)]
@@ -96,11 +86,28 @@ pub struct Means<'a> {
 
 /// Runs the calls of one turn.
 pub struct Dispatch<'a> {
-    means: Means<'a>,
+    pub(super) means: Means<'a>,
     plan: &'a Mutex<Plan>,
     findings: &'a Mutex<Vec<Finding>>,
     review: Option<&'a Desk<'a>>,
     agents: Option<&'a dyn Agents>,
+}
+
+/// A call that can be run.
+pub(super) struct Asked<'a> {
+    pub tool: &'a Known,
+    /// As the tool shows its arguments.
+    pub shown: Value,
+}
+
+/// What is written down when a call is about to run.
+pub(super) struct Start<'a> {
+    pub tool: &'a Known,
+    pub effect: Effect,
+    /// The arguments as the tool shows them.
+    pub arguments: &'a Value,
+    /// A hook changed them.
+    pub is_changed: bool,
 }
 
 /// Held while a call runs.
@@ -112,10 +119,14 @@ enum Pass<'a> {
 }
 
 /// What came of a call, before it is formatted.
-struct Ran {
-    output: Result<ToolOutput, String>,
-    fault: Option<Fault>,
-    took: Duration,
+pub(super) struct Ran {
+    pub output: Result<ToolOutput, String>,
+    pub fault: Option<Fault>,
+    pub took: Duration,
+    /// A hook did not let it run.
+    pub denied: bool,
+    /// What hooks said after it.
+    pub notes: Vec<String>,
 }
 
 impl<'a> Dispatch<'a> {
@@ -153,43 +164,156 @@ impl<'a> Dispatch<'a> {
 
     /// The seven steps of one call.
     async fn run(&self, turn: u32, position: usize, call: &ToolCall) -> Result<Done, Broken> {
-        let found = self.find(position, call);
-        let tool = found.as_ref().ok().copied();
-        let ran = match found.and_then(|tool| parse(tool, call)) {
-            Err(refusal) => Ran::refused(refusal),
-            Ok((tool, args)) => {
-                let effect = tool.effect_of(&args);
-                let pass = self.pass(tool, effect).await;
-                self.journal_start(turn, call, effect)?;
-                let ran = self.execute(tool, &call.id, args).await?;
-                drop(pass);
-                ran
+        let (tool, ran) = match self.asked(position, call) {
+            Err((tool, refusal)) => (tool, Ran::refused(refusal)),
+            Ok(asked) => {
+                let tool = asked.tool;
+                let nested = Within::new(self, &call.id);
+                let start = |start: Start<'_>| self.journal_start(turn, call, &start);
+                (Some(tool), self.pass_and_run(asked, call, &nested, &start).await?)
             }
         };
         let content = self.format(tool, call, &ran);
         self.journal_end(turn, call, ran, content)
     }
 
-    /// Runs a recorded call again for its effect; nothing is journalled and nobody is told.
-    pub async fn redo(&self, call: &ToolCall) -> Result<Redone, Broken> {
-        let Ok((tool, args)) = self.find(0, call).and_then(|tool| parse(tool, call)) else {
-            return Ok(Redone { success: false, changed: Vec::new() });
+    /// The call acts outside of the sandbox, so that making it twice is not the same as making it once.
+    pub fn acts_elsewhere(&self, call: &ToolCall) -> bool {
+        let asked = self.asked(0, call);
+        asked.is_ok_and(|it| matches!(&it.tool.place, Place::Extra(extra) if !extra.is_redone()))
+    }
+
+    /// Ends a call that was begun before the run was interrupted, and that must not be made twice.
+    pub fn leave(&self, turn: u32, call: &ToolCall) -> Result<Done, Broken> {
+        let why = "the run was interrupted during this call. Whether it was done is not known: find out \
+                   before you make it again";
+        let ran = Ran::of(Err(why.to_owned()), None, Duration::ZERO);
+        let content = self.format(None, call, &ran);
+        self.journal_end(turn, call, ran, content)
+    }
+
+    /// From the gate to the hooks after the call. `start` writes down that it begins.
+    pub(super) async fn pass_and_run(
+        &self,
+        asked: Asked<'_>,
+        call: &ToolCall,
+        nested: &Within<'_>,
+        start: &(dyn Fn(Start<'_>) -> Result<(), Broken> + Sync),
+    ) -> Result<Ran, Broken> {
+        let Asked { tool, mut shown } = asked;
+        let subject = self.subject(tool, call);
+        if !subject.is_hooked() {
+            let args = arguments::own(tool, shown.clone());
+            let effect = tool.effect_of(&args);
+            let _pass = self.pass(tool, effect).await;
+            start(Start { tool, effect, arguments: &shown, is_changed: false })?;
+            return self.execute(tool, &call.id, nested, args).await;
+        }
+        // What it does in the end is known when the hooks have spoken, and they may write too.
+        let _pass = self.pass(tool, tool.effect).await;
+        let mut is_changed = false;
+        match subject.before(&shown).await.map_err(broken)? {
+            Verdict::Deny(why) => return Ok(Ran::denied(&why)),
+            Verdict::Go(None) => {}
+            Verdict::Go(Some(changed)) => match arguments::checked(tool, changed) {
+                Ok(changed) => (shown, is_changed) = (changed, true),
+                Err(refusal) => {
+                    let why = format!("a rule of this run changed it so that {}", refusal.message);
+                    return Ok(Ran::denied(&why));
+                }
+            },
+        }
+        let args = arguments::own(tool, shown.clone());
+        let effect = tool.effect_of(&args);
+        start(Start { tool, effect, arguments: &shown, is_changed })?;
+        let mut ran = self.execute(tool, &call.id, nested, args).await?;
+        ran.notes = subject.after(&shown, &ran.output).await.map_err(broken)?;
+        Ok(ran)
+    }
+
+    fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
+        let Means { client, services, .. } = self.means;
+        Subject { client, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
+    }
+
+    /// Runs a recorded call again for its effect, with the arguments that it ran with; nothing is
+    /// journalled and nobody is told. `nested` are the calls that it made. `None` when there is
+    /// nothing that has to be done again.
+    pub async fn redo(
+        &self,
+        call: &ToolCall,
+        nested: &[ToolCall],
+    ) -> Result<Option<Redone>, Broken> {
+        let Ok(asked) = self.asked(0, call) else {
+            return Ok(Some(Redone { success: false, changed: Vec::new() }));
         };
+        match &asked.tool.place {
+            Place::Extra(extra) if !extra.is_redone() => Ok(None),
+            Place::Host(host) if host.redo() == Redo::Nested => {
+                let mut changed = Vec::new();
+                for call in nested {
+                    if let Some(redone) = Box::pin(self.redo(call, &[])).await? {
+                        changed.extend(redone.changed);
+                    }
+                }
+                Ok((!nested.is_empty()).then_some(Redone { success: true, changed }))
+            }
+            Place::Guest | Place::Host(_) | Place::Extra(_) => {
+                self.again(asked, call).await.map(Some)
+            }
+        }
+    }
+
+    async fn again(&self, asked: Asked<'_>, call: &ToolCall) -> Result<Redone, Broken> {
+        let Asked { tool, shown } = asked;
+        let subject = self.subject(tool, call);
+        let is_hooked = subject.is_hooked();
+        let args = arguments::own(tool, shown.clone());
         let _pass = self.pass(tool, tool.effect_of(&args)).await;
-        let ran = self.execute(tool, &call.id, args).await?;
+        // What hooks say has been heard; what they do to the workspace is done again.
+        if is_hooked {
+            subject.before(&shown).await.map_err(broken)?;
+        }
+        let ran = self.execute(tool, &call.id, &Within::again(self, &call.id), args).await?;
+        if is_hooked {
+            subject.after(&shown, &ran.output).await.map_err(broken)?;
+        }
         let success = ran.output.as_ref().is_ok_and(|output| output.success);
         Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
     }
 
-    fn find(&self, position: usize, call: &ToolCall) -> Result<&'a Known, Refusal> {
+    /// The tool that a call means and its checked arguments; with a refusal, the tool where there is
+    /// one. A `call_tool` means the tool that it names.
+    pub(super) fn asked(
+        &self,
+        position: usize,
+        call: &ToolCall,
+    ) -> Result<Asked<'a>, (Option<&'a Known>, Refusal)> {
         if position >= MAX_CALLS {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
-            return Err(Refusal { fault: Fault::TooMany, message });
+            return Err((None, Refusal { fault: Fault::TooMany, message }));
         }
-        self.means
-            .tools
-            .find(&call.name)
-            .map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
+        let tool = self.find(&call.name).map_err(|refusal| (None, refusal))?;
+        let shown =
+            arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
+        if tool.tool != "call_tool" {
+            return Ok(Asked { tool, shown });
+        }
+        let refused = |err: ToolError| {
+            (Some(tool), Refusal { fault: Fault::Arguments, message: err.to_string() })
+        };
+        let (name, inner) = tool_search::unwrapped(shown).map_err(refused)?;
+        let tool = self.find(&name).map_err(|refusal| (None, refusal))?;
+        if tool.tool == "call_tool" {
+            return Err(refused(ToolError::tell("`call_tool` cannot call itself")));
+        }
+        let shown = arguments::checked(tool, inner).map_err(|refusal| (Some(tool), refusal))?;
+        Ok(Asked { tool, shown })
+    }
+
+    fn find(&self, name: &str) -> Result<&'a Known, Refusal> {
+        let found = self.means.tools.find(name);
+        found.map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
     }
 
     async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
@@ -201,37 +325,45 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    fn journal_start(&self, turn: u32, call: &ToolCall, effect: Effect) -> Result<(), Broken> {
+    fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
         self.means.progress.happened(Happening::CallStarted { call });
-        let entry = Entry::CallStarted {
-            turn,
-            id: call.id.clone(),
-            name: call.name.clone(),
-            writes: effect == Effect::Writes,
-        };
+        // Under the name that runs, where the call names it inside.
+        let is_wrapped = self.find(&call.name).is_ok_and(|outer| outer.tool == "call_tool");
+        let name =
+            if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
+        let arguments = start.is_changed.then(|| start.arguments.clone());
+        let writes = start.effect == Effect::Writes;
+        let entry = Entry::CallStarted { turn, id: call.id.clone(), name, writes, arguments };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         Ok(())
     }
 
-    async fn execute(&self, tool: &Known, id: &str, args: Value) -> Result<Ran, Broken> {
+    async fn execute(
+        &self,
+        tool: &Known,
+        id: &str,
+        nested: &Within<'_>,
+        args: Value,
+    ) -> Result<Ran, Broken> {
         let clock = self.means.clock;
         let started = clock.instant();
         let output = match &tool.place {
             Place::Guest => self.in_guest(tool, args).await,
-            Place::Host(host) => host.call(&self.context(id), args).await,
-            Place::Extra(extra) => extra.call(&self.context(id), args).await,
+            Place::Host(host) => host.call(&self.context(id, nested), args).await,
+            Place::Extra(extra) => extra.call(&self.context(id, nested), args).await,
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
-            Ok(output) => Ok(Ran { output: Ok(output), fault: None, took: elapsed }),
+            Ok(output) => Ok(Ran::of(Ok(output), None, elapsed)),
             Err(ToolError::Tell(message)) => {
-                Ok(Ran { output: Err(message), fault: None, took: elapsed })
+                let fault = fault::told(tool, &message);
+                Ok(Ran::of(Err(message), fault, elapsed))
             }
-            Err(ToolError::Broken(message)) => Err(Broken::Sandbox(message)),
+            Err(err @ ToolError::Broken(_)) => Err(broken(err)),
         }
     }
 
-    fn context<'c>(&'c self, id: &'c str) -> HostCall<'c> {
+    fn context<'c>(&'c self, id: &'c str, nested: &'c Within<'c>) -> HostCall<'c> {
         let Means { journal, progress, client, limits, services, .. } = self.means;
         HostCall {
             plan: self.plan,
@@ -242,7 +374,7 @@ impl<'a> Dispatch<'a> {
             limits,
             review: self.review,
             services,
-            nested: self,
+            nested,
             agents: self.agents,
             id,
         }
@@ -253,24 +385,26 @@ impl<'a> Dispatch<'a> {
         if tool.is_shell() {
             bound_timeout(&mut args, limit);
         }
-        let cap = truncate::output_cap(self.means.model.output_tokens);
+        let cap = truncate::output_cap(self.tokens(tool)).min(MAX_OUTPUT_CAP);
         self.means.client.tool(&tool.tool, args, cap, limit + GRACE).await
     }
 
     /// The output as the model reads it.
     fn format(&self, tool: Option<&Known>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
         let Means { tools, model, journal, .. } = self.means;
+        let redact = |text: &str| journal.redact(text);
         let tokens = model.output_tokens;
         let (tool, output) = match (&ran.output, tool) {
             (Ok(output), Some(tool)) => (tool, output),
             (Ok(ToolOutput { text, .. }) | Err(text), _) => {
-                let text = truncate::text(text, tokens).text;
-                return vec![Content::text(journal.redact(&text))];
+                let text = redact(&truncate::text(text, tokens).text);
+                return vec![Content::text(format::with_notes(call, text, &ran.notes, &redact))];
             }
         };
-        let redact = |text: &str| journal.redact(text);
+        let tokens = self.tokens(tool);
         let style = Style { profile: tools.profile(), tokens, redact: &redact };
-        let mut text = style.text(tool, call, output, ran.took);
+        let text = style.text(tool, call, output, ran.took);
+        let mut text = format::with_notes(call, text, &ran.notes, &redact);
         if !output.images.is_empty() && !model.images {
             text.push_str("\n(only described: this model takes no pictures)");
         }
@@ -280,6 +414,16 @@ impl<'a> Dispatch<'a> {
             data: image.data.clone(),
         });
         std::iter::once(Content::text(text)).chain(images).collect()
+    }
+
+    /// Most tokens of an output of a tool.
+    fn tokens(&self, tool: &Known) -> u64 {
+        let Means { model, services, .. } = self.means;
+        let untruncated = &services.config.untruncated;
+        // A list of tools is bounded where it is made, and useless when it is cut.
+        let is_whole = tool.tool == "tool_search"
+            || (!untruncated.is_empty() && offer::set_of(untruncated).is_match(tool.name.as_ref()));
+        if is_whole { UNTRUNCATED } else { model.output_tokens }
     }
 
     fn journal_end(
@@ -300,7 +444,8 @@ impl<'a> Dispatch<'a> {
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
         let command = ran.output.as_ref().ok().and_then(|output| output.command.as_ref());
         let exit_code = command.map(|command| command.exit_code);
-        let entry = Entry::CallEnded { turn, output, duration_ms, fault: ran.fault, exit_code };
+        let Ran { fault, denied, .. } = ran;
+        let entry = Entry::CallEnded { turn, output, duration_ms, fault, exit_code, denied };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
@@ -308,34 +453,23 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-#[async_trait]
-impl Nested for Dispatch<'_> {
-    async fn call(&self, name: &str, args: Value) -> Result<ToolOutput, ToolError> {
-        let tool = self.means.tools.find(name)?;
-        let payload = Payload::Json(args.to_string());
-        let args = arguments::parse(tool, &payload).map_err(|it| ToolError::Tell(it.message))?;
-        let _pass = self.pass(tool, tool.effect_of(&args)).await;
-        // Boxed: a nested call may nest calls.
-        let ran = Box::pin(self.execute(tool, "", args)).await.map_err(|broken| match broken {
-            Broken::Sandbox(why) => ToolError::Broken(why),
-            Broken::Journal(failure) => ToolError::Broken(failure.to_string()),
-        })?;
-        ran.output.map_err(ToolError::Tell)
-    }
-
-    fn tools(&self) -> Vec<ToolDeclaration> {
-        self.means.tools.declarations().to_vec()
-    }
-}
-
 impl Ran {
+    fn of(output: Result<ToolOutput, String>, fault: Option<Fault>, took: Duration) -> Ran {
+        Ran { output, fault, took, denied: false, notes: Vec::new() }
+    }
+
     fn refused(refusal: Refusal) -> Ran {
-        Ran { output: Err(refusal.message), fault: Some(refusal.fault), took: Duration::ZERO }
+        Ran::of(Err(refusal.message), Some(refusal.fault), Duration::ZERO)
+    }
+
+    fn denied(why: &str) -> Ran {
+        let message = format!("not run, by a rule of this run: {why}");
+        Ran { denied: true, ..Ran::of(Err(message), None, Duration::ZERO) }
     }
 }
 
-fn parse<'a>(tool: &'a Known, call: &ToolCall) -> Result<(&'a Known, Value), Refusal> {
-    arguments::parse(tool, &call.payload).map(|args| (tool, args))
+fn broken(err: ToolError) -> Broken {
+    Broken::Sandbox(err.to_string())
 }
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.

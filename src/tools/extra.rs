@@ -24,6 +24,12 @@ pub trait Extra: Send + Sync {
     /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
     fn origin(&self) -> &str;
 
+    /// What it changes is in the sandbox, so that a call is made again when a run goes on in a fresh
+    /// one. False for what acts elsewhere.
+    fn is_redone(&self) -> bool {
+        true
+    }
+
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }

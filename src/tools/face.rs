@@ -78,6 +78,10 @@ pub static LIST_DIR: Face = own("list_dir");
 pub static GREP_FILES: Face = own("grep_files");
 pub static VIEW_IMAGE: Face = own("view_image");
 
+/// Declared where a run has more tools of servers and configuration than are declared.
+pub static TOOL_SEARCH: Face = own("tool_search");
+pub static CALL_TOOL: Face = own("call_tool");
+
 pub static REPORT_FINDING: Face = own("report_finding");
 pub static READ_DIFF: Face = own("read_diff");
 pub static RUN_CHECK: Face = own("run_check");
@@ -170,6 +174,10 @@ pub static GENERIC_SEARCH: Face = Face {
     ..also("search_file_content", "grep_files")
 };
 
+/// Declared behind the tools of every profile that has any, when what they need is there (see
+/// [`super::need`]), in this order.
+pub static OPTIONAL: &[&Face] = &[];
+
 /// What providers ask for on behalf of tools that they run; always understood, never declared.
 pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 
@@ -252,7 +260,7 @@ pub fn powers(tool: &str) -> &'static [Power] {
         "read_file" | "read_many_files" => &[Power::Read, Power::See],
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
-        "report_finding" | "read_diff" | "run_check" => &[],
+        "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" => &[],
         "spawn_agent" | "send_input" | "resume_agent" | "wait" | "close_agent" | "task" => &[],
         _ => &[Power::Read],
     }

@@ -84,6 +84,34 @@ impl Style<'_> {
     }
 }
 
+/// An output with what hooks said after the call. Where the provider takes a list it stands in the last
+/// element, as an error message would; a list of tools stays one.
+pub fn with_notes(
+    call: &ToolCall,
+    mut text: String,
+    notes: &[String],
+    redact: &dyn Fn(&str) -> String,
+) -> String {
+    let form = call.output_form();
+    if notes.is_empty() || form == OutputForm::ToolSearch {
+        return text;
+    }
+    let notes = redact(&notes.join("\n"));
+    if form == OutputForm::Shell
+        && let Ok(Value::Array(mut chunks)) = serde_json::from_str(&text)
+        && let Some(Value::Object(chunk)) = chunks.last_mut()
+    {
+        chunk.insert("stderr".to_owned(), Value::String(notes));
+        return Value::Array(chunks).to_string();
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str("Note: ");
+    text.push_str(&notes);
+    text
+}
+
 /// A head that says how the command ended, then what it wrote: clear to every model.
 fn codex(command: &CommandOutput, tokens: u64) -> String {
     let truncated = truncate::command(command, tokens);

@@ -42,14 +42,14 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
         }
         kept.extend(found);
     }
-    (all.only(|known| kept.contains(&known.tool.as_ref())), unknown)
+    (all.keeping(|known| kept.contains(&known.tool.as_ref())), unknown)
 }
 
 /// The tools that show and search files and can do nothing else.
 pub fn reading(all: &ToolSet) -> ToolSet {
     let names: Vec<&str> =
         all.declared().map(|known| known.tool.as_ref()).filter(|tool| is_reader(tool)).collect();
-    all.only(|known| names.contains(&known.tool.as_ref()))
+    all.keeping(|known| names.contains(&known.tool.as_ref()))
 }
 
 /// Somebody with these tools can read a file, in whatever way.

@@ -13,21 +13,33 @@ use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
 use super::{Effect, ToolError};
 use crate::config::Mode;
+use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
+use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, distance};
 use crate::provider::item::Wire;
-use crate::provider::{ToolDeclaration, ToolForm};
 
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
 
-/// The tools of one run. Cheap to clone.
+/// Names that are listed for a model that called one that does not exist.
+const MAX_NAMES: usize = 40;
+
+/// The tools of one run. Clones share what is known of each tool.
 #[derive(Clone)]
 pub struct ToolSet {
-    profile: Profile,
-    declarations: Vec<ToolDeclaration>,
-    known: Vec<Arc<Known>>,
-    mode: Mode,
+    pub(super) profile: Profile,
+    pub(super) declarations: Vec<ToolDeclaration>,
+    pub(super) known: Vec<Arc<Known>>,
+    pub(super) mode: Mode,
+    /// Tools that only this run has, in the order of their names.
+    pub(super) extras: Vec<Arc<dyn Extra>>,
+    /// Those of them that are not declared: they are found by searching.
+    pub(super) deferred: Vec<ToolDeclaration>,
+    /// Names that cannot be called in this run, and why.
+    pub(super) withdrawn: Vec<(String, String)>,
+    /// What people should know about the tools of this run.
+    pub(super) notes: Vec<String>,
 }
 
 /// A tool that can be called.
@@ -135,26 +147,16 @@ impl ToolSet {
                 known.push(Arc::new(Known::new(face)?));
             }
         }
-        Ok(ToolSet { profile, declarations, known, mode: Mode::Execute })
-    }
-
-    /// With tools that only this run has, declared behind the others. Of two with one name, the first
-    /// stays.
-    #[must_use]
-    pub fn with_extras(mut self, extras: Vec<Arc<dyn Extra>>) -> ToolSet {
-        for extra in extras {
-            let is_taken = self.known.iter().any(|known| known.name == extra.name());
-            if is_taken || (self.mode != Mode::Execute && extra.effect() == Effect::Writes) {
-                continue;
-            }
-            self.declarations.push(ToolDeclaration {
-                name: extra.name().to_owned(),
-                description: extra.description().to_owned(),
-                form: ToolForm::Function { schema: extra.schema().clone(), strict: false },
-            });
-            self.known.push(Arc::new(Known::extra(extra)));
-        }
-        self
+        Ok(ToolSet {
+            profile,
+            declarations,
+            known,
+            mode: Mode::Execute,
+            extras: Vec::new(),
+            deferred: Vec::new(),
+            withdrawn: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 
     /// With the calls for sub-agents, declared behind the others. `kinds` says which agents there are, for
@@ -184,10 +186,18 @@ impl ToolSet {
     }
 
     /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
+    /// What finds tools stays while there are some to be found.
     #[must_use]
-    pub fn only(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
+    pub fn keeping(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
         let mut tools = self.clone();
         tools.known.retain(|known| keep(known));
+        let is_known = |name: &str| tools.known.iter().any(|known| known.name == name);
+        tools.deferred.retain(|it| is_known(&it.name));
+        tools.extras.retain(|it| is_known(it.name()));
+        if !tools.deferred.is_empty() {
+            let finds = |known: &&Arc<Known>| matches!(known.tool.as_ref(), "tool_search" | "call_tool");
+            tools.known.extend(self.known.iter().filter(finds).cloned());
+        }
         let known = &tools.known;
         tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
         tools
@@ -195,17 +205,14 @@ impl ToolSet {
 
     /// The tools that only this run has.
     pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
-        let extra = |known: &Arc<Known>| match &known.place {
-            Place::Extra(extra) => Some(Arc::clone(extra)),
-            Place::Guest | Place::Host(_) => None,
-        };
-        self.known.iter().filter_map(extra).collect()
+        self.extras.clone()
     }
 
-    /// The tools that are declared, in order; not those that the provider runs.
+    /// The tools that are declared or found, in order; not those that the provider runs.
     pub fn declared(&self) -> impl Iterator<Item = &Known> {
         let known = |name: &str| self.known.iter().find(|known| known.name == name);
-        self.declarations.iter().filter_map(move |it| known(&it.name)).map(Arc::as_ref)
+        let all = self.declarations.iter().chain(&self.deferred);
+        all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
     }
 
     /// Without the tools that write.
@@ -238,39 +245,57 @@ impl ToolSet {
     /// # Errors
     /// For the model: the names that it can call, the nearest first.
     pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
-        let exact = self.known.iter().find(|tool| tool.name == name);
-        let found = exact.map(Arc::as_ref).or_else(|| self.find_loosely(name));
-        found.ok_or_else(|| self.unknown(name))
+        let mut known = self.known.iter().map(Arc::as_ref);
+        let exact = known.find(|tool| tool.name == name);
+        exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
     }
 
     fn find_loosely(&self, name: &str) -> Option<&Known> {
-        let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-        self.known.iter().find(|tool| tool.name.eq_ignore_ascii_case(bare)).map(Arc::as_ref)
+        let bare = bare(name);
+        self.known.iter().map(Arc::as_ref).find(|tool| tool.name.eq_ignore_ascii_case(bare))
     }
 
     fn unknown(&self, name: &str) -> ToolError {
         let shown = super::dispatch::printable(name);
+        let gone = self.withdrawn.iter().find(|(gone, _)| gone == bare(name));
+        if let Some((_, why)) = gone {
+            return ToolError::tell(format!("`{shown}` cannot be used in this run: {why}"));
+        }
         let mut names: Vec<&str> = self.declarations.iter().map(|it| it.name.as_str()).collect();
         if names.is_empty() {
             return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
         }
         let given = name.to_ascii_lowercase();
+        let is_searched = !self.deferred.is_empty();
+        names.extend(self.deferred.iter().map(|it| it.name.as_str()));
         names.sort_by_key(|name| distance(&given, name));
+        let left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let more = match (left_out, is_searched) {
+            (0, _) => String::new(),
+            (more, false) => format!(" and {more} more"),
+            (more, true) => format!(" and {more} more, which `tool_search` finds"),
+        };
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
             Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
-            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}",
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}{more}",
             names.join(", ")
         ))
     }
 }
 
+/// The name without what some models write in front of it.
+fn bare(name: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
 impl Known {
-    fn new(face: &'static Face) -> Result<Known> {
+    pub(super) fn new(face: &'static Face) -> Result<Known> {
         let tool = face.tool;
         let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
         let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
@@ -282,7 +307,7 @@ impl Known {
         Ok(Known { name, tool, face: Some(face), effect, place, schema, validator })
     }
 
-    fn extra(extra: Arc<dyn Extra>) -> Known {
+    pub(super) fn extra(extra: Arc<dyn Extra>) -> Known {
         let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
         Known {
             tool: name.clone(),
@@ -304,7 +329,7 @@ impl Known {
 
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| jsonschema::validator_for(self.schema()).ok()).as_ref()
+        self.validator.get_or_init(|| compiled(self.schema()).ok()).as_ref()
     }
 
     /// The tool runs commands for the model.

@@ -266,6 +266,21 @@ fn nullable(mut schema: Value) -> Value {
     schema
 }
 
+/// A schema that is not ours, as providers take it: an object at its top, without what only says how
+/// parts are combined there (they refuse that), and without its own address. What is checked before a
+/// call is the schema itself.
+pub fn declared(schema: &Value) -> Value {
+    let mut fields = schema.as_object().cloned().unwrap_or_default();
+    for keyword in ["$schema", "$id", "id", "oneOf", "anyOf", "allOf", "not", "enum", "const"] {
+        fields.shift_remove(keyword);
+    }
+    fields.insert("type".to_owned(), json!("object"));
+    if !fields.get("properties").is_some_and(Value::is_object) {
+        fields.insert("properties".to_owned(), json!({}));
+    }
+    Value::Object(fields)
+}
+
 /// The expected arguments in one line: `{"path": string, "depth"?: integer}`.
 pub fn shape(schema: &Value) -> String {
     if let Some(Value::Array(options)) = schema.get("enum") {

@@ -27,6 +27,11 @@ pub fn text(text: &str, tokens: u64) -> Truncated {
     cut(text, text.len() as u64, lines(text), tokens)
 }
 
+/// Cuts a text to about so many bytes.
+pub fn bytes(text: &str, limit: usize) -> String {
+    self::text(text, (limit / BYTES_PER_TOKEN) as u64).text
+}
+
 /// Cuts the output of a command, of which the guest may already have left out the middle.
 pub fn command(command: &CommandOutput, tokens: u64) -> Truncated {
     let output = &command.output;

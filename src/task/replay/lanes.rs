@@ -156,13 +156,13 @@ fn kind(lane: &Lane, tools: &ToolSet, world: &World) -> Result<Kind> {
     let mut own = tools.clone();
     if let Some((declared, profile)) = prompted {
         if let Some(profile) = profile.filter(|it| *it != own.profile().name()) {
-            own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras(tools.extras());
+            own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras_of(tools);
         }
         let declared = declared.as_array().into_iter().flatten();
         let names = declared.filter_map(|tool| tool.get("name").and_then(|name| name.as_str()));
         let kept: Vec<String> =
             names.filter_map(|name| own.find(name).ok()).map(|it| it.tool.to_string()).collect();
-        own = own.only(|known| kept.contains(&known.tool.to_string()));
+        own = own.keeping(|known| kept.contains(&known.tool.to_string()));
     }
     Ok(Kind {
         name: lane.kind.clone(),

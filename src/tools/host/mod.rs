@@ -7,6 +7,7 @@ pub mod declined;
 pub mod read_diff;
 pub mod report_finding;
 pub mod run_check;
+pub mod tool_search;
 pub mod update_plan;
 
 use std::sync::Mutex;
@@ -14,6 +15,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::need::Need;
 use super::progress::AgentProgress;
 use super::review::Desk;
 use super::services::Services;
@@ -39,6 +41,8 @@ pub const ALL: &[&dyn Tool] = &[
     &agents::WAIT,
     &agents::CLOSE_AGENT,
     &agents::TASK,
+    &tool_search::ToolSearch,
+    &tool_search::CallTool,
 ];
 
 /// A tool that runs beside the agent.
@@ -57,8 +61,28 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// What must be there; the tool withdraws from a run that lacks any of it.
+    fn needs(&self) -> &'static [Need] {
+        &[]
+    }
+
+    /// What is done again when a run goes on in a fresh sandbox after a call of it.
+    fn redo(&self) -> Redo {
+        Redo::Call
+    }
+
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
+}
+
+/// What is done again in a fresh sandbox for a recorded call that wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redo {
+    /// The call itself; what it calls in turn, it calls again.
+    Call,
+    /// Only the calls that it made, with their recorded arguments: for tools that would not make the
+    /// same ones again.
+    Nested,
 }
 
 /// What a host tool may use.
@@ -88,8 +112,12 @@ pub trait Nested: Send + Sync {
     /// Runs a tool by the name that the model would call.
     async fn call(&self, name: &str, args: Value) -> Result<ToolOutput, ToolError>;
 
-    /// What can be called, as it would be declared to a model with functions.
+    /// What can be called, as it would be declared to a model with functions: also those that are
+    /// found by searching.
     fn tools(&self) -> Vec<ToolDeclaration>;
+
+    /// Those that are found by searching.
+    fn deferred(&self) -> Vec<ToolDeclaration>;
 }
 
 /// The sub-agents of a run.

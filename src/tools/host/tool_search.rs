@@ -1,0 +1,125 @@
+//! `tool_search` and `call_tool`: where a run has more tools than are declared, the model finds them by
+//! words. On a wire that takes calls of declared functions only, what it found is called with
+//! `call_tool`.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Effect, HostCall, Redo, Tool};
+use crate::provider::{ToolDeclaration, ToolForm};
+use crate::tools::guest::parse_args;
+use crate::tools::{ToolError, ToolOutput, search};
+
+/// Tools of one answer.
+const DEFAULT_LIMIT: usize = 8;
+const MAX_LIMIT: usize = 30;
+/// Bytes of one answer: whole tools, never a part of one.
+const MAX_ANSWER: usize = 32 << 10;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// What the tool should do, in a few words.
+    query: String,
+    /// Most tools to show; 8 when absent.
+    limit: Option<usize>,
+}
+
+/// Finds tools that are not declared.
+pub struct ToolSearch;
+
+#[async_trait]
+impl Tool for ToolSearch {
+    fn name(&self) -> &'static str {
+        "tool_search"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schemars::schema_for!(Args).to_value()
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let args: Args = parse_args("tool_search", args)?;
+        let tools = ctx.nested.deferred();
+        let most = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let found = search::search(&tools, &args.query, most);
+        let found = found.into_iter().filter_map(|index| tools.get(index));
+        Ok(ToolOutput::text(listed(found)))
+    }
+}
+
+/// Tools as a JSON list of the declarations that OpenAI's Responses API answers a search with, which
+/// say the same to every other model.
+fn listed<'a>(tools: impl Iterator<Item = &'a ToolDeclaration>) -> String {
+    let mut list = Vec::new();
+    let mut size = 2;
+    for tool in tools {
+        let ToolForm::Function { schema, .. } = &tool.form else { continue };
+        let one = json!({
+            "type": "function", "name": tool.name, "description": tool.description,
+            "strict": false, "parameters": schema,
+        });
+        size += one.to_string().len() + 1;
+        if size > MAX_ANSWER && !list.is_empty() {
+            break;
+        }
+        list.push(one);
+    }
+    Value::Array(list).to_string()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wrapped {
+    /// Name of the tool, as `tool_search` shows it.
+    name: String,
+    /// Its arguments, as its `parameters` say.
+    arguments: Option<serde_json::Map<String, Value>>,
+}
+
+/// Calls a tool that is not declared. The dispatcher unwraps it, so that the call inside passes the same
+/// steps as any other.
+pub struct CallTool;
+
+/// The call inside a `call_tool`.
+///
+/// # Errors
+/// For the model: it has no name.
+pub fn unwrapped(args: Value) -> Result<(String, Value), ToolError> {
+    let wrapped: Wrapped = parse_args("call_tool", args)?;
+    Ok((wrapped.name, Value::Object(wrapped.arguments.unwrap_or_default())))
+}
+
+#[async_trait]
+impl Tool for CallTool {
+    fn name(&self) -> &'static str {
+        "call_tool"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schemars::schema_for!(Wrapped).to_value()
+    }
+
+    fn passes_gate(&self) -> bool {
+        false
+    }
+
+    fn redo(&self) -> Redo {
+        Redo::Nested
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let (name, arguments) = unwrapped(args)?;
+        ctx.nested.call(&name, arguments).await
+    }
+}

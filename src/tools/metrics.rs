@@ -1,0 +1,112 @@
+//! What the tools of a run did, counted from its journal. A fold like the rest of the state, so a run
+//! that was resumed counts what came before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::journal::Entry;
+use crate::provider::item::Content;
+
+/// Tools that are told apart; more are counted together.
+const MAX_TOOLS: usize = 200;
+/// The name under which the rest is counted.
+const OTHERS: &str = "(others)";
+
+/// One tool in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUse {
+    /// As the model calls it.
+    pub name: String,
+    /// All calls, those that did not run too.
+    pub calls: u64,
+    /// Calls that ran and failed.
+    pub failures: u64,
+    /// Calls that did not run: they did not fit, or a hook denied them.
+    pub refusals: u64,
+    /// Milliseconds, of those that ran.
+    pub total_ms: u64,
+    pub median_ms: u64,
+    pub max_ms: u64,
+    /// Bytes that the model (or the call around it) was given.
+    pub bytes: u64,
+}
+
+/// Counts calls as they are journalled.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    tools: BTreeMap<String, Tally>,
+    /// Names of calls that have started, by id; nested ones with their number.
+    running: HashMap<(String, u32), String>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    counts: ToolUse,
+    durations: Vec<u64>,
+}
+
+impl Meter {
+    /// Takes in one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        match entry {
+            Entry::CallStarted { id, name, .. } => {
+                self.running.insert((id.clone(), 0), name.clone());
+            }
+            Entry::NestedStarted { outer, number, name, .. } => {
+                self.running.insert((outer.clone(), *number), name.clone());
+            }
+            Entry::CallEnded { output, duration_ms, .. } => {
+                // What does not fit, or is denied, is never started.
+                let started = self.running.remove(&(output.id.clone(), 0));
+                let has_run = started.is_some();
+                let name = started.unwrap_or_else(|| output.name.clone());
+                let bytes = output.content.iter().map(size).sum();
+                self.count(&name, has_run, output.success, *duration_ms, bytes);
+            }
+            Entry::NestedEnded { outer, number, success, duration_ms, bytes } => {
+                if let Some(name) = self.running.remove(&(outer.clone(), *number)) {
+                    self.count(&name, true, *success, *duration_ms, *bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, name: &str, has_run: bool, success: bool, duration_ms: u64, bytes: u64) {
+        let is_new = !self.tools.contains_key(name);
+        let name = if is_new && self.tools.len() >= MAX_TOOLS { OTHERS } else { name };
+        let tally = self.tools.entry(name.to_owned()).or_default();
+        tally.counts.calls += 1;
+        tally.counts.bytes += bytes;
+        if !has_run {
+            tally.counts.refusals += 1;
+            return;
+        }
+        tally.counts.failures += u64::from(!success);
+        tally.counts.total_ms += duration_ms;
+        tally.counts.max_ms = tally.counts.max_ms.max(duration_ms);
+        tally.durations.push(duration_ms);
+    }
+
+    /// The tools that were called, in the order of their names.
+    pub fn table(&self) -> Vec<ToolUse> {
+        let row = |(name, tally): (&String, &Tally)| {
+            let mut durations = tally.durations.clone();
+            let middle = durations.len() / 2;
+            let median_ms = match durations.as_mut_slice() {
+                [] => 0,
+                all => *all.select_nth_unstable(middle).1,
+            };
+            ToolUse { name: name.clone(), median_ms, ..tally.counts.clone() }
+        };
+        self.tools.iter().map(row).collect()
+    }
+}
+
+fn size(content: &Content) -> u64 {
+    match content {
+        Content::Text { text } | Content::Refusal { text } => text.len() as u64,
+        Content::Image { data, .. } => data.len() as u64,
+    }
+}

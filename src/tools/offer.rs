@@ -1,0 +1,350 @@
+//! What of its tools a run really offers: those whose needs are met and that nobody switched off, and
+//! behind them the ones that only this run has. A function of its inputs, so that every run with the
+//! same ones sends the same bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde_json::json;
+
+use super::extra::Extra;
+use super::face::{self, Face, Power};
+use super::need::{Need, Present};
+use super::profile::{self, Profile, Setting, Shape};
+use super::registry::{Known, Place, ToolSet};
+use super::{Effect, dispatch, schema};
+use crate::config::Mode;
+use crate::config::tools::Tools;
+use crate::error::Result;
+use crate::provider::catalogue::Model;
+use crate::provider::item::Wire;
+use crate::provider::{ToolDeclaration, ToolForm};
+
+/// Tools of servers and configuration that are declared; with more they are searched for.
+const SEARCH_ABOVE: usize = 30;
+/// Sources that the description of the search names.
+const MAX_SOURCES: usize = 20;
+
+/// When and how tools are searched for instead of being declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// With more tools than this.
+    pub above: usize,
+    pub form: SearchForm,
+}
+
+/// How a search is declared, and what it found is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchForm {
+    /// The provider's own tool, whose answer declares what was found.
+    Native,
+    /// A function; the wire takes calls of declared functions only, so what it found is wrapped.
+    Wrapped,
+}
+
+impl SearchForm {
+    /// The form for a model.
+    pub fn of(model: &Model) -> SearchForm {
+        if model.wire == Wire::Responses && model.tool_search {
+            SearchForm::Native
+        } else {
+            SearchForm::Wrapped
+        }
+    }
+}
+
+impl ToolSet {
+    /// Every program that one of the tools, or one that may join them, needs.
+    pub fn programs(&self) -> Vec<&'static str> {
+        let hosts = self.known.iter().filter_map(|known| match &known.place {
+            Place::Host(tool) => Some(tool.needs()),
+            Place::Guest | Place::Extra(_) => None,
+        });
+        let optional = face::OPTIONAL.iter().map(|face| needs(face));
+        let mut programs: Vec<&'static str> = hosts
+            .chain(optional)
+            .flatten()
+            .filter_map(|need| match need {
+                Need::Program(any) => Some(any.iter().copied()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        programs.sort_unstable();
+        programs.dedup();
+        programs
+    }
+
+    /// All that a run offers: with the optional tools whose needs are met, with those that only it has,
+    /// without those that are switched off.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn offered(
+        self,
+        model: &Model,
+        config: &Tools,
+        present: &Present,
+        extras: Vec<Arc<dyn Extra>>,
+    ) -> Result<ToolSet> {
+        let above = config.search_above.unwrap_or(SEARCH_ABOVE);
+        let disabled = set_of(&config.disabled);
+        let extras = extras.into_iter().filter(|it| !disabled.is_match(it.name())).collect();
+        let search = Search { above, form: SearchForm::of(model) };
+        let tools = self.equipped(model, present)?.with_extras(extras, search)?;
+        Ok(tools.without(&config.disabled))
+    }
+
+    /// With the optional tools whose needs are met, without those that lack something.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn equipped(mut self, model: &Model, present: &Present) -> Result<ToolSet> {
+        let unmet = |face: &Face| needs(face).iter().find(|need| !need.is_met(present)).copied();
+        self.withdraw(&|known| known.face.and_then(unmet).map(Need::missing));
+        if self.profile == Profile::Text {
+            return Ok(self);
+        }
+        for face in face::OPTIONAL.iter().copied() {
+            if let Some(need) = unmet(face) {
+                if need.is_worth_a_word() {
+                    let why = need.missing();
+                    self.notes.push(format!("the tool `{}` is not offered: {why}", face.name));
+                }
+                self.withdrawn.push((face.name.to_owned(), need.missing()));
+                continue;
+            }
+            let known = Known::new(face)?;
+            if self.mode != Mode::Execute && known.effect == Effect::Writes {
+                continue;
+            }
+            self.known.retain(|other| other.name != face.name);
+            self.known.push(Arc::new(known));
+            let declared = profile::declarations(&[(face, Shape::Function)], &Setting::of(model))?;
+            self.declarations.extend(declared);
+        }
+        Ok(self)
+    }
+
+    /// Without the tools whose names match one of these globs; what only they could do, the run cannot
+    /// do under another name either.
+    #[must_use]
+    pub fn without(mut self, globs: &[String]) -> ToolSet {
+        if globs.is_empty() {
+            return self;
+        }
+        let globs = set_of(globs);
+        let why = || "it is switched off".to_owned();
+        self.withdraw(&|known| globs.is_match(known.name.as_ref()).then(why));
+        self.declarations.retain(|it| !globs.is_match(&it.name));
+        self.deferred.retain(|it| !globs.is_match(&it.name));
+        self.extras.retain(|it| !globs.is_match(it.name()));
+        self
+    }
+
+    /// Only the tools of these names, for who works on a part: globs of names as the model sees them.
+    #[must_use]
+    pub fn only(mut self, globs: &[String]) -> ToolSet {
+        let globs = set_of(globs);
+        let why = || "it is not among your tools".to_owned();
+        self.withdraw(&|known| (!globs.is_match(known.name.as_ref())).then(why));
+        self.declarations.retain(|it| globs.is_match(&it.name));
+        self.deferred.retain(|it| globs.is_match(&it.name));
+        self.extras.retain(|it| globs.is_match(it.name()));
+        self
+    }
+
+    /// Takes away tools for a reason; of the names that are only understood, those for whose power no
+    /// declared tool is left go too.
+    fn withdraw(&mut self, reason: &dyn Fn(&Known) -> Option<String>) {
+        let declared = |set: &ToolSet, known: &Known| {
+            set.declarations.iter().chain(&set.deferred).any(|it| it.name == known.name)
+        };
+        let mut gone = Vec::new();
+        for known in &self.known {
+            if let Some(why) = reason(known) {
+                gone.push((known.name.clone().into_owned(), why));
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        let is_gone = |name: &str| gone.iter().any(|(gone, _)| gone == name);
+        let lost_declared = self.known.iter().any(|it| is_gone(&it.name) && declared(self, it));
+        self.declarations.retain(|it| !is_gone(&it.name));
+        self.deferred.retain(|it| !is_gone(&it.name));
+        self.extras.retain(|it| !is_gone(it.name()));
+        self.known.retain(|it| !is_gone(&it.name));
+        if lost_declared {
+            let powers: Vec<Power> = self
+                .known
+                .iter()
+                .filter(|it| declared(self, it))
+                .flat_map(|it| face::powers(&it.tool))
+                .copied()
+                .collect();
+            let kept: Vec<Arc<Known>> = std::mem::take(&mut self.known);
+            let has_power = |it: &Known| {
+                face::DECLINED.iter().any(|face| face.name == it.name)
+                    || face::powers(&it.tool).first().is_none_or(|power| powers.contains(power))
+            };
+            self.known =
+                kept.into_iter().filter(|it| declared(self, it) || has_power(it)).collect();
+        }
+        self.withdrawn.extend(gone);
+    }
+
+    /// With tools that only this run has, declared behind the others in the order of their names, or
+    /// found by searching when there are too many. Of two with one name the first stays; a name that is
+    /// only understood gives way.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn with_extras(
+        mut self,
+        mut extras: Vec<Arc<dyn Extra>>,
+        search: Search,
+    ) -> Result<ToolSet> {
+        if self.profile == Profile::Text && !extras.is_empty() {
+            self.notes.push(format!(
+                "{} tools of servers and configuration are not offered: the model has no tool calls",
+                extras.len()
+            ));
+            return Ok(self);
+        }
+        extras.sort_by(|one, other| one.name().cmp(other.name()));
+        for extra in extras {
+            let name = extra.name();
+            if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
+                continue;
+            }
+            let mut taken = self.declarations.iter().map(|it| it.name.as_str());
+            let is_taken = taken
+                .any(|it| it == name || matches!(name, "tool_search" | "call_tool"))
+                || self.extras.iter().any(|it| it.name() == name);
+            if is_taken || !is_name(name) {
+                let (name, origin) =
+                    (dispatch::printable(name), dispatch::printable(extra.origin()));
+                let why =
+                    if is_taken { "another tool has its name" } else { "its name is no name" };
+                self.notes.push(format!("the tool `{name}` of `{origin}` is not offered: {why}"));
+                continue;
+            }
+            self.known.retain(|known| known.name != name);
+            self.known.push(Arc::new(Known::extra(Arc::clone(&extra))));
+            self.extras.push(extra);
+        }
+        let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
+        if self.extras.len() <= search.above {
+            self.declarations.extend(declared);
+            return Ok(self);
+        }
+        self.deferred = declared.collect();
+        self.searchable(search.form)
+    }
+
+    /// Declares how to find what is not declared.
+    fn searchable(mut self, form: SearchForm) -> Result<ToolSet> {
+        let faces: &[&'static Face] = match form {
+            SearchForm::Native => &[&face::TOOL_SEARCH],
+            SearchForm::Wrapped => &[&face::TOOL_SEARCH, &face::CALL_TOOL],
+        };
+        let setting = Setting::plain(Wire::Chat);
+        for face in faces.iter().copied() {
+            self.known.push(Arc::new(Known::new(face)?));
+            let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
+            for declaration in &mut declared {
+                if face.tool == "tool_search" {
+                    declaration.description.push_str(&self.sources());
+                    if form == SearchForm::Native {
+                        make_native(declaration);
+                    }
+                }
+            }
+            self.declarations.extend(declared);
+        }
+        Ok(self)
+    }
+
+    /// Where the tools come from that can be found, for the one that finds them.
+    fn sources(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for extra in &self.extras {
+            *counts.entry(extra.origin()).or_default() += 1;
+        }
+        let shown = counts.iter().take(MAX_SOURCES);
+        let shown =
+            shown.map(|(origin, count)| format!("{} ({count})", dispatch::printable(origin)));
+        let shown: Vec<String> = shown.collect();
+        format!(" {} tools can be found: {}.", self.extras.len(), shown.join(", "))
+    }
+
+    /// With the own tools of another set, none of them declared: calls that were recorded with them
+    /// are run again.
+    #[must_use]
+    pub fn with_extras_of(mut self, other: &ToolSet) -> ToolSet {
+        for extra in &other.extras {
+            self.known.retain(|known| known.name != extra.name());
+            self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
+            self.extras.push(Arc::clone(extra));
+        }
+        let faces = [&face::TOOL_SEARCH, &face::CALL_TOOL]
+            .into_iter()
+            .chain(face::OPTIONAL.iter().copied());
+        for known in faces.filter_map(|face| Known::new(face).ok()) {
+            if !self.known.iter().any(|other| other.name == known.name) {
+                self.known.push(Arc::new(known));
+            }
+        }
+        self
+    }
+
+    /// The tools that are found by searching.
+    pub fn deferred(&self) -> &[ToolDeclaration] {
+        &self.deferred
+    }
+
+    /// What people should know about the tools of this run.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// What the tool behind a face needs.
+fn needs(face: &Face) -> &'static [Need] {
+    super::host::find(face.tool).map_or(&[], super::host::Tool::needs)
+}
+
+/// Names that every provider takes.
+fn is_name(name: &str) -> bool {
+    dispatch::is_tool_name(name) && !name.contains('.')
+}
+
+/// As OpenAI's Responses API declares a search that the client does.
+fn make_native(declaration: &mut ToolDeclaration) {
+    if let ToolForm::Function { schema, .. } = &declaration.form {
+        let value = json!({
+            "type": "tool_search", "execution": "client",
+            "description": declaration.description, "parameters": schema,
+        });
+        declaration.form = ToolForm::Native { value };
+    }
+}
+
+fn declaration(extra: &dyn Extra) -> ToolDeclaration {
+    ToolDeclaration {
+        name: extra.name().to_owned(),
+        description: extra.description().to_owned(),
+        form: ToolForm::Function { schema: schema::declared(extra.schema()), strict: false },
+    }
+}
+
+/// Globs of tool names. Those that are no globs match nothing: configuration is checked when it is read.
+pub fn set_of(globs: &[String]) -> GlobSet {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs.iter().filter_map(|glob| Glob::new(glob).ok()) {
+        builder.add(glob);
+    }
+    builder.build().unwrap_or_default()
+}
