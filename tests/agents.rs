@@ -313,7 +313,10 @@ fn what_agents_use_counts_against_the_runs_limits() {
 #[test]
 fn an_agent_whose_provider_fails_is_reported_and_the_run_goes_on() {
     let whole = vec![spawn("the first-part of it"), wait(&["agent-1"]), say("Done")];
-    let world = world(vec![("first-part", vec![fail(400, "invalid_request_error", "no")]), ("whole-task", whole)]);
+    let world = world(vec![
+        ("first-part", vec![fail(400, "invalid_request_error", "no")]),
+        ("whole-task", whole),
+    ]);
     world.run(RUN).expect(0);
     let waited = answer(&world, "wait");
     let why = waited["status"]["agent-1"]["errored"].as_str().unwrap();

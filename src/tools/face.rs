@@ -90,6 +90,7 @@ pub static SPAWN_AGENT: Face = own("spawn_agent");
 pub static SEND_INPUT: Face = own("send_input");
 pub static RESUME_AGENT: Face = own("resume_agent");
 pub static WAIT: Face = own("wait");
+pub static WAIT_AGENT: Face = also("wait_agent", "wait");
 pub static CLOSE_AGENT: Face = own("close_agent");
 
 pub static HOSTED_SHELL: Face =
@@ -183,7 +184,7 @@ pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 
 /// Other names of the calls for sub-agents, understood where those are declared.
 pub static DELEGATING: &[&Face] = &[
-    &also("wait_agent", "wait"),
+    &WAIT_AGENT,
     &TASK,
     &Face { ..also_task("agent") },
     &Face {

@@ -244,9 +244,9 @@ pub fn reviewing() -> [Entry; 3] {
     [&face::READ_DIFF, &face::RUN_CHECK, &face::REPORT_FINDING].map(|face| (face, Shape::Function))
 }
 
-/// The calls for sub-agents, the same for every family.
-pub fn delegating() -> [Entry; 5] {
-    [&face::SPAWN_AGENT, &face::SEND_INPUT, &face::WAIT, &face::RESUME_AGENT, &face::CLOSE_AGENT]
+/// The calls for sub-agents, the same for every family; `wait` is the one that waits.
+pub fn delegating(wait: &'static Face) -> [Entry; 5] {
+    [&face::SPAWN_AGENT, &face::SEND_INPUT, wait, &face::RESUME_AGENT, &face::CLOSE_AGENT]
         .map(|face| (face, Shape::Function))
 }
 

@@ -168,10 +168,14 @@ impl ToolSet {
         if self.profile == Profile::Text {
             return Ok(self);
         }
-        let entries = profile::delegating();
+        // Scripts that call tools have a call of the name `wait` too.
+        let is_taken = self.known.iter().any(|known| known.name == face::WAIT.name);
+        let wait = if is_taken { &face::WAIT_AGENT } else { &face::WAIT };
+        let entries = profile::delegating(wait);
         let mut declarations = profile::declarations(&entries, &Setting::of(model))?;
         if let Some(spawn) = declarations.first_mut() {
-            spawn.description = format!("{}\n{kinds}", spawn.description);
+            let own = spawn.description.replace("`wait`", &format!("`{}`", wait.name));
+            spawn.description = format!("{own}\n{kinds}");
         }
         let is_taken = |name: &str| self.known.iter().any(|known| known.name == name);
         declarations.retain(|declaration| !is_taken(&declaration.name));
@@ -195,7 +199,8 @@ impl ToolSet {
         tools.deferred.retain(|it| is_known(&it.name));
         tools.extras.retain(|it| is_known(it.name()));
         if !tools.deferred.is_empty() {
-            let finds = |known: &&Arc<Known>| matches!(known.tool.as_ref(), "tool_search" | "call_tool");
+            let finds =
+                |known: &&Arc<Known>| matches!(known.tool.as_ref(), "tool_search" | "call_tool");
             tools.known.extend(self.known.iter().filter(finds).cloned());
         }
         let known = &tools.known;

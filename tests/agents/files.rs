@@ -45,7 +45,8 @@ fn a_file_takes_tools_away_and_chooses_a_model_that_is_allowed() {
         &world,
         &[(".claude/agents/reviewer.md", reviewer), (".github/agents/other.agent.md", other)],
     );
-    let world = configured(world, "tools: {agent-models: [gpt-5.1-codex-mini]}\nverify: ['true']\n");
+    let world =
+        configured(world, "tools: {agent-models: [gpt-5.1-codex-mini]}\nverify: ['true']\n");
     world.run(RUN).expect(0);
     let asked = world.model.requests_about("first-part");
     assert_eq!(asked[0].body["model"], "gpt-5.1-codex-mini");
