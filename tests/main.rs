@@ -11,6 +11,7 @@ mod access; // who may set us to work: roles, bots, and every way in which the q
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
 mod agent; // the agent loop with a scripted model and the real guest
+mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects

@@ -243,7 +243,7 @@ impl Run<'_> {
     pub(super) async fn catch_up(&self) -> Result<()> {
         self.sweep().await;
         let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
-        self.world.provider.resume_at(replies.sum());
+        self.world.provider.resume_at(None, replies.sum());
         self.journal_start()
     }
 

@@ -91,7 +91,7 @@ pub async fn review(
     let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-    world.provider.resume_at(replies.sum());
+    world.provider.resume_at(None, replies.sum());
     run.journal_start()?;
     let progress = Progress::start(&run, None).await?;
     let ended = Box::pin(work(&mut run, &admitted, &progress)).await;
