@@ -15,6 +15,7 @@ use crate::forge::Forge;
 use crate::forge::github::Pace;
 use crate::forge::github::{AppKey, GitHubForge, GitHubOptions};
 use crate::git::transport::{Credentials, Remote};
+use crate::mcp::headers::Headers;
 use crate::provider::catalogue::{self, Catalogue, Model};
 use crate::provider::endpoint;
 use crate::provider::hosted;
@@ -36,6 +37,8 @@ pub struct World {
     pub model: Model,
     /// Tools that the model's provider runs.
     pub hosted_tools: Vec<ToolDeclaration>,
+    /// Of MCP servers over HTTP, with their secrets.
+    pub mcp_headers: Headers,
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
@@ -70,11 +73,14 @@ impl World {
         env: &Env,
     ) -> Result<World> {
         let model = model(config)?;
+        let mcp_headers = Headers::look_up(&config.mcp, env);
+        mcp_headers.check()?;
         let Shared { sandbox, clock, redactor, state, http } = shared.clone();
         Ok(World {
             forge: Some(forge),
             provider: endpoint::open(config, &model, env, &http)?,
             hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
+            mcp_headers,
             model,
             sandbox,
             clock,
@@ -87,6 +93,7 @@ impl World {
 
     /// The world of work on GitHub.
     pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let forge = github(env, &http)?;
         let model = model(config)?;
@@ -96,6 +103,7 @@ impl World {
 
     /// The world of `exec`: no forge.
     pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let model = model(config)?;
         let provider = endpoint::open(config, &model, env, &http)?;
@@ -133,6 +141,7 @@ impl World {
             sandbox: sandbox(config, env, &state).await?,
             clock: Clock::new(env)?,
             hosted_tools,
+            mcp_headers: Headers::look_up(&config.mcp, env),
             redactor: Arc::new(Redactor::new(env.secrets())),
             state,
             http,

@@ -198,10 +198,15 @@ fn links_between_documents_lead_somewhere() {
     }
 }
 
-/// Fields of the structs in `config/file.rs` and `config/review.rs`, as keys of the file.
+/// Fields of the structs in `config/file.rs`, `config/review.rs` and `config/tools.rs`, as keys of the
+/// file.
 fn keys_in_code() -> BTreeSet<String> {
     let source = include_str!("../src/config/file.rs").split("\n/// Parses a conf").next().unwrap();
-    let source = format!("{source}{}", include_str!("../src/config/review.rs"));
+    let source = format!(
+        "{source}{}{}",
+        include_str!("../src/config/review.rs"),
+        include_str!("../src/config/tools.rs")
+    );
     let mut structs: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for part in source.split("pub struct ").skip(1) {
         let (name, rest) = part.split_once(" {").unwrap();
@@ -214,7 +219,7 @@ fn keys_in_code() -> BTreeSet<String> {
     }
     let mut keys = BTreeSet::new();
     for (name, of) in &structs["File"] {
-        if let Some(fields) = structs.get(of) {
+        if let Some(fields) = structs.get(of.rsplit("::").next().unwrap()) {
             keys.extend(fields.iter().map(|(field, _)| format!("{name}.{field}")));
         } else {
             keys.insert(name.clone());

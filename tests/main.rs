@@ -37,6 +37,7 @@ mod edit_formats; // the text formats of models without tool calls: replies, pro
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
+mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
@@ -55,9 +56,11 @@ mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
+mod parity; // one table of cases for Docker and the local sandbox
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
 mod pipe; // commands with streams
 mod pipe_hostile; // guests that lie about streams
@@ -82,10 +85,12 @@ mod sandboxes; // real containers: what they enforce, how they start, end and ar
 mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
+mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
+mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real

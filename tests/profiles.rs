@@ -526,7 +526,8 @@ async fn a_resumed_run_has_the_shell_that_it_had() {
     ];
     let mut redone = Vec::new();
     for call in &recorded {
-        let done = desk.dispatched(async |it: &Dispatch<'_>| it.redo(call).await).await.unwrap();
+        let done = desk.dispatched(async |it: &Dispatch<'_>| it.redo(call, &[]).await).await;
+        let done = done.unwrap().unwrap();
         redone.push((done.success, done.changed.join(" ")));
     }
     let row = |success, changed: &str| (success, changed.to_owned());

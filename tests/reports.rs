@@ -15,6 +15,7 @@ use patchwright::report::{
 };
 use patchwright::task::outcome::{Conclusion, Outcome, Provenance, Spending};
 use patchwright::task::plan::{Plan, Step, StepStatus};
+use patchwright::tools::metrics::ToolUse;
 use patchwright::verify::{self, CheckRun};
 
 fn check_run(command: &str, exit_code: i32, tail: &str) -> CheckRun {
@@ -96,6 +97,28 @@ fn outcome(words: Option<&str>) -> Outcome {
             cost_usd: 0.0421,
             cost_is_estimate: false,
             wall_seconds: 61.0,
+            tools: vec![
+                ToolUse {
+                    name: "apply_patch".to_owned(),
+                    calls: 2,
+                    failures: 1,
+                    refusals: 0,
+                    total_ms: 7,
+                    median_ms: 4,
+                    max_ms: 4,
+                    bytes: 211,
+                },
+                ToolUse {
+                    name: say("mcp__docs__search"),
+                    calls: 3,
+                    failures: 0,
+                    refusals: 1,
+                    total_ms: 2_300,
+                    median_ms: 800,
+                    max_ms: 1_500,
+                    bytes: 70_000,
+                },
+            ],
         },
         provenance: Provenance {
             tool: "patchwright 0.1.0".to_owned(),

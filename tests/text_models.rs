@@ -244,6 +244,7 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
             duration_ms: 0,
             fault: None,
             exit_code: None,
+            denied: false,
         });
     }
 }

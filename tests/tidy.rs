@@ -132,6 +132,7 @@ const DATA: &[&str] = &[
     "forge::",
     "report::annotations",
     "review::finding",
+    "context::hidden",
     "event::mention",
     "config::{",
     "report::text",

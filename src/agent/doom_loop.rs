@@ -6,17 +6,22 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::history::text_of;
-use crate::provider::item::{CallOutput, Content, Item, Message, Role};
+use crate::provider::item::{CallOutput, Content, Item, Message, Role, ToolCall};
 
 /// Rounds until the model is told.
 const ROUNDS_TO_NUDGE: usize = 3;
 /// Further rounds until the run ends.
 const ROUNDS_AFTER_NUDGE: usize = 2;
+/// How much more patience there is with calls that only wait for something: a build that prints nothing
+/// for some minutes is no circle.
+const PATIENCE: usize = 5;
 /// Longest circle, in calls.
 const LONGEST_PERIOD: usize = 3;
 /// Calls that are looked at.
-const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1);
+const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1) * PATIENCE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -31,18 +36,20 @@ struct Round {
     name: String,
     arguments: String,
     result: String,
+    /// It only looked whether something that runs has got on, and it still runs.
+    is_wait: bool,
 }
 
 /// Judges the end of the history. `nudge` is the text with which the model is told.
 pub fn verdict(history: &[Item], nudge: &str) -> Verdict {
     let (rounds, since_nudge) = recent_rounds(history, nudge);
     let circle = (1..=LONGEST_PERIOD)
-        .map(|period| (period, repeats(&rounds, period)))
-        .find(|(_, repeats)| *repeats >= ROUNDS_TO_NUDGE);
-    let Some((period, repeats)) = circle else { return Verdict::Fine };
+        .map(|period| (period, repeats(&rounds, period), patience(&rounds, period)))
+        .find(|(_, repeats, patience)| *repeats >= ROUNDS_TO_NUDGE * patience);
+    let Some((period, repeats, patience)) = circle else { return Verdict::Fine };
     match since_nudge {
         Some(calls) if calls < repeats * period => {
-            if calls >= ROUNDS_AFTER_NUDGE * period {
+            if calls >= ROUNDS_AFTER_NUDGE * patience * period {
                 Verdict::Stop
             } else {
                 Verdict::Fine
@@ -60,6 +67,22 @@ fn repeats(rounds: &[Round], period: usize) -> usize {
     1 + blocks.take_while(|block| *block == last).count()
 }
 
+fn patience(rounds: &[Round], period: usize) -> usize {
+    let last = rounds.rchunks_exact(period).next().unwrap_or_default();
+    if !last.is_empty() && last.iter().all(|round| round.is_wait) { PATIENCE } else { 1 }
+}
+
+/// A call that looks after something that goes on, without saying anything to it.
+fn is_wait(call: &ToolCall, result: &str) -> bool {
+    let says_nothing = || {
+        let args = serde_json::from_str::<Value>(call.payload.as_str()).unwrap_or_default();
+        let said = ["chars", "input"].iter().find_map(|name| args.get(*name)?.as_str());
+        said.unwrap_or_default().is_empty()
+    };
+    let goes_on = ["running", "in_progress", "pending"].iter().any(|word| result.contains(word));
+    matches!(call.name.as_str(), "write_stdin" | "wait" | "wait_agent") && goes_on && says_nothing()
+}
+
 /// The last calls with their results in order, and how many of them came after the last nudge.
 fn recent_rounds(history: &[Item], nudge: &str) -> (Vec<Round>, Option<usize>) {
     let mut outputs: HashMap<&str, &CallOutput> = HashMap::new();
@@ -72,10 +95,12 @@ fn recent_rounds(history: &[Item], nudge: &str) -> (Vec<Round>, Option<usize>) {
             }
             Item::Call(call) => {
                 if let Some(output) = outputs.remove(call.id.as_str()) {
+                    let result = comparable(output);
                     rounds.push(Round {
                         name: call.name.clone(),
                         arguments: call.payload.as_str().to_owned(),
-                        result: comparable(output),
+                        is_wait: is_wait(call, &result),
+                        result,
                     });
                 }
             }
@@ -96,13 +121,15 @@ fn is_nudge(message: &Message, nudge: &str) -> bool {
     message.role == Role::Developer && text_of(message) == nudge
 }
 
-/// The text of an output without its times: decimal fractions become `#`.
+/// The text of an output without what differs between any two: decimal fractions, which are times,
+/// become `#`, and the name of a piece of output goes.
 fn comparable(output: &CallOutput) -> String {
     let mut text = String::new();
     for content in &output.content {
         match content {
             Content::Text { text: part } | Content::Refusal { text: part } => {
-                without_fractions(part, &mut text);
+                let named = part.strip_prefix("Chunk ID: ").and_then(|it| it.split_once('\n'));
+                without_fractions(named.map_or(part.as_str(), |(_, rest)| rest), &mut text);
             }
             Content::Image { data, .. } => text.push_str(data),
         }
@@ -127,7 +154,7 @@ fn without_fractions(text: &str, into: &mut String) {
 mod tests {
     use super::*;
     use crate::agent::history::note;
-    use crate::provider::item::{OutputForm, Payload, ToolCall};
+    use crate::provider::item::{OutputForm, Payload};
 
     /// `a1` is call `a` with result `1`, `!` a nudge, `.` something that the model says.
     fn history(script: &str) -> Vec<Item> {
@@ -178,6 +205,50 @@ mod tests {
         ] {
             assert_eq!(verdict(&history(script), "nudge"), expected, "{script}");
         }
+    }
+
+    /// Polls of a session with what each brought; `still` says that the command runs on.
+    fn polls(count: usize, said: &str, news: &dyn Fn(usize) -> String) -> Vec<Item> {
+        let poll = |index: usize| {
+            let id = format!("call_{index}");
+            let payload = Payload::Json(said.to_owned());
+            let name = "write_stdin".to_owned();
+            let call = ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
+            let text =
+                format!("Chunk ID: {index:06x}\nWall time: 5.{index} seconds\n{}", news(index));
+            let output = CallOutput {
+                id,
+                name,
+                content: vec![Content::text(text)],
+                success: true,
+                form: OutputForm::Function,
+            };
+            [Item::Call(call), Item::Output(output)]
+        };
+        (0..count).flat_map(poll).collect()
+    }
+
+    #[test]
+    fn waiting_is_no_circle_for_long() {
+        let (silent, still) = (r#"{"session_id":1}"#, "Process running with session ID 1\n");
+        let same = |_: usize| still.to_owned();
+        let ended = |_: usize| "there is no session 1".to_owned();
+        let moving = |index: usize| format!("{still}line {index}");
+        for (items, expected) in [
+            (polls(14, silent, &same), Verdict::Fine),
+            (polls(15, silent, &same), Verdict::Nudge),
+            (polls(40, silent, &moving), Verdict::Fine),
+            (polls(3, silent, &ended), Verdict::Nudge),
+            (polls(3, r#"{"session_id":1,"chars":"y\n"}"#, &same), Verdict::Nudge),
+            (polls(14, r#"{"session_id":1,"chars":""}"#, &same), Verdict::Fine),
+        ] {
+            assert_eq!(verdict(&items, "nudge"), expected, "{} items", items.len());
+        }
+        let mut nudged = polls(15, silent, &same);
+        nudged.push(note("nudge"));
+        let after = |count| [nudged.clone(), polls(count, silent, &same)].concat();
+        assert_eq!(verdict(&after(9), "nudge"), Verdict::Fine);
+        assert_eq!(verdict(&after(10), "nudge"), Verdict::Stop);
     }
 
     #[test]

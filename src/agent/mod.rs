@@ -8,6 +8,7 @@ pub mod budget;
 pub mod compact;
 pub mod doom_loop;
 pub mod history;
+mod interrupted;
 pub mod journal;
 mod redo;
 pub mod reply;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use super::budget::{self, Decision, Which};
 use super::compact::{self, Handover, Trigger};
 use super::history;
+use super::interrupted;
 use super::journal::{Entry, Line};
 use super::redo;
 use super::state::{Next, Remarks, State};
@@ -44,6 +45,8 @@ pub struct Agent<'a> {
     started: Instant,
     /// Goes on with records of another process, and has not asked yet.
     is_resumed: bool,
+    /// Calls that the other process had begun and not ended.
+    interrupted: BTreeSet<String>,
 }
 
 impl<'a> Agent<'a> {
@@ -68,6 +71,7 @@ impl<'a> Agent<'a> {
             notes,
             started,
             is_resumed: false,
+            interrupted: BTreeSet::new(),
         }
     }
 
@@ -104,6 +108,7 @@ impl<'a> Agent<'a> {
             self.state.apply(&line.entry);
         }
         self.is_resumed = true;
+        self.interrupted = interrupted::calls(recorded);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
         self.findings
             .lock()
@@ -302,8 +307,15 @@ impl<'a> Agent<'a> {
         let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
         let former = self.former(profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
-        let done = self.bounded(dispatch.run_all(self.state.spending.turns, &calls)).await?;
-        for done in done.map_err(stop_of)? {
+        let turn = self.state.spending.turns;
+        let is_left =
+            |call: &ToolCall| self.interrupted.contains(&call.id) && dispatch.acts_elsewhere(call);
+        let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
+        let left: Result<Vec<_>, _> =
+            left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();
+        let left = left.map_err(stop_of)?;
+        let done = self.bounded(dispatch.run_all(turn, &calls)).await?;
+        for done in left.into_iter().chain(done.map_err(stop_of)?) {
             self.touched.extend(done.changed);
             self.state.apply(&done.entry);
         }

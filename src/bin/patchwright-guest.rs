@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
-use patchwright::guest::launch::{self, Streams};
+use patchwright::guest::launch::{self, Kind};
 use patchwright::guest::room::Budget;
 #[cfg(feature = "script")]
 use patchwright::guest::script;
@@ -18,7 +18,8 @@ use rustix::process::WaitOptions;
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
                           [--max-bytes N --max-files N]
-                          [--confine [--read PATH]… [--private-tmp] [--unenforced]]
+                          [--confine [--read PATH]… [--private-tmp] [--unenforced]
+                           [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest script
   patchwright-guest idle
@@ -29,9 +30,11 @@ fn main() -> ExitCode {
         std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),
-        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed),
-        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped),
+        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Kind::Quiet),
+        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Kind::Fed),
+        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Kind::Piped),
+        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Kind::Terminal),
+        [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(err) => fail(&err),
@@ -58,7 +61,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
     let mut bounds = Bounds::default();
     let mut args = args.iter();
     let mut confined = false;
-    let mut private_tmp = false;
+    let (mut private_tmp, mut bound_home) = (false, false);
     while let Some(arg) = args.next() {
         let mut value = || args.next().map(PathBuf::from).ok_or(format!("`{arg}` needs a value"));
         match *arg {
@@ -70,6 +73,10 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
             "--private-tmp" => private_tmp = true,
+            "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
+            "--bound-home" => bound_home = true,
+            "--group" => bounds.groups.push(value()?),
+            "--max-processes" => bounds.max_processes = Some(number(arg, args.next())?),
             "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
             _ => return Err(format!("unknown option `{arg}`\n{USAGE}")),
         }
@@ -82,6 +89,8 @@ fn parse(args: &[&str]) -> Result<Options, String> {
         bounds.write.push(options.workspace.clone());
         bounds.write.extend(options.home.clone());
         bounds.write.extend(options.tmp.clone());
+        bounds.tmp.clone_from(&options.tmp);
+        bounds.home = options.home.clone().filter(|_| bound_home);
         if private_tmp {
             bounds.private_tmp.clone_from(&options.tmp);
             bounds.write.push(PathBuf::from("/tmp"));

@@ -13,6 +13,8 @@ use crate::error::{Failure, Result};
 use crate::provider::hosted;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
+use crate::tools::custom;
+use crate::tools::need::Present;
 use crate::tools::registry::ToolSet;
 use crate::world;
 
@@ -32,7 +34,7 @@ pub struct ToolsArgs {
     #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "PROFILE")]
     pub profile: Option<String>,
 
-    /// Operator's configuration file: its `models` are known and its `hosted-tools` declared
+    /// Operator's configuration file: its `models` are known, its `tools` and `hosted-tools` declared
     #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -60,6 +62,14 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
     }
     let hosted = hosted::declarations(&config.hosted_tools, model.wire)?;
     let tools = ToolSet::for_run(&model, Mode::Execute, &hosted)?;
+    let extras = custom::tools(&config.tools);
+    let tools = tools.offered(&model, &config.tools, &Present::of(&config), extras)?;
+    for note in tools.notes() {
+        tell(note);
+    }
+    if !config.mcp.is_empty() {
+        tell("what MCP servers offer is known when they run; their tools are not shown here");
+    }
     let request = Request {
         model: &model,
         instructions: "",

@@ -1,5 +1,5 @@
 //! What the sections `review` and `respond` of a configuration file may say, checked when the file is
-//! read, the operator's and the repository's alike.
+//! read, the operator's and the repository's alike. The tools have a file of their own.
 
 use super::Mode;
 use super::file::File;
@@ -22,6 +22,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    super::check_tools::check(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
     globs("review.ignore-paths", review.ignore_paths.as_deref())?;
@@ -63,7 +64,7 @@ pub fn mention(mention: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn between<T: PartialOrd + Copy + std::fmt::Display>(
+pub(super) fn between<T: PartialOrd + Copy + std::fmt::Display>(
     key: &str,
     value: Option<T>,
     least: T,
@@ -110,7 +111,7 @@ fn globs(key: &str, globs: Option<&[String]>) -> Result<(), String> {
     Ok(())
 }
 
-fn entries(key: &str, entries: Option<&[String]>) -> Result<(), String> {
+pub(super) fn entries(key: &str, entries: Option<&[String]>) -> Result<(), String> {
     let entries = entries.unwrap_or_default();
     if entries.len() > MOST_ENTRIES {
         return Err(format!("`{key}` has more than {MOST_ENTRIES} entries"));

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file, merge_review,
+    Access, Config, Identity, Mode, Personality, Publish, SandboxChoice, Source, file,
+    merge_review, merge_tools,
 };
 use crate::cli::common::Common;
 use crate::error::{Failure, Result};
@@ -173,6 +174,7 @@ pub fn tighten(config: &mut Config, file: file::File) {
         config.publish.draft = true;
     }
     merge_review::tighten(config, file.review, &file.respond);
+    merge_tools::tighten(config, file.tools, file.mcp, &file.network);
 }
 
 fn lower_limits(config: &mut Config, wishes: &file::Limits) {
@@ -201,9 +203,7 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("models", !file.models.is_empty()),
         ("container", file.container != file::Container::default()),
         ("access", file.access != file::Access::default()),
-        ("network", file.network != file::Network::default()),
-        ("tools", file.tools != super::tools::Tools::default()),
-        ("mcp", !file.mcp.is_empty()),
+        ("network.setup-allow", file.network.setup_allow.is_some()),
         ("identity", file.identity != file::Identity::default()),
         ("policy.secret-allow-paths", !file.policy.secret_allow_paths.is_empty()),
         ("policy.allow-workflows", file.policy.allow_workflows == Some(true)),
@@ -244,6 +244,13 @@ fn validate(config: &Config) -> Result<()> {
     }
     if !config.limits.max_cost_usd.is_finite() || config.limits.max_cost_usd < 0.0 {
         return Err(Failure::usage("`--max-cost-usd` must be a number of dollars, 0 or more"));
+    }
+    let is_nowhere = |server: &super::tools::McpServer| {
+        server.command.is_empty() && server.url.as_deref().is_none_or(str::is_empty)
+    };
+    if let Some((name, _)) = config.mcp.iter().find(|(_, server)| is_nowhere(server)) {
+        return Err(Failure::usage(format!("`mcp.{name}` has neither `command` nor `url`"))
+            .hint("`command` starts a server in the sandbox, `url` reaches one over HTTP"));
     }
     if config.limits.timeout < Duration::from_secs(1) {
         return Err(Failure::usage("`--timeout` must be at least `1s`"));

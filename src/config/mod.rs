@@ -5,10 +5,12 @@
 //! read from the base commit and can only tighten: see [`merge::tighten`].
 
 pub mod check;
+mod check_tools;
 pub mod env;
 pub mod file;
 pub mod merge;
 mod merge_review;
+mod merge_tools;
 pub mod review;
 pub mod tools;
 

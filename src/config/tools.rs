@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The section `tools`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +46,7 @@ pub struct CustomTool {
     pub command: String,
     /// JSON Schema of the arguments, an object; none when absent.
     #[serde(default)]
-    pub parameters: Option<serde_json::Value>,
+    pub parameters: Option<Value>,
     /// It changes nothing, so it may run beside other reading calls, and in plan mode.
     #[serde(default)]
     pub reads: bool,
@@ -98,6 +100,33 @@ pub struct McpServer {
     /// For the start and for a call, each; 30 and 120 when absent.
     pub start_timeout_seconds: Option<u64>,
     pub timeout_seconds: Option<u64>,
+}
+
+/// A schema, ready to check arguments. It is never looked up anywhere, and its patterns take linear time.
+///
+/// # Errors
+/// Why it cannot be used, in a sentence.
+pub fn compiled(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options()
+        .with_retriever(Nowhere)
+        .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN))
+        .build(schema)
+        .map_err(|err| err.to_string())
+}
+
+/// Bytes of a compiled pattern.
+const MAX_PATTERN: usize = 1 << 20;
+
+/// Schemas that refer to other places are not followed there.
+struct Nowhere;
+
+impl Retrieve for Nowhere {
+    fn retrieve(
+        &self,
+        uri: &Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err(format!("`{uri}` is not looked up").into())
+    }
 }
 
 impl CustomTool {

@@ -1,6 +1,6 @@
 //! This machine: the sandbox and what it can enforce, the state folder, the model's key.
 
-use super::Finding;
+use super::{Finding, sandboxes};
 use crate::cli::common::Common;
 use crate::clock::Clock;
 use crate::config::env::Env;
@@ -28,7 +28,7 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
     };
     findings.extend(docker(config, env).await);
     if let Some(state) = state {
-        findings.push(local(config, &state).await);
+        findings.extend(local(config, &state).await);
     }
     findings.extend(model(config, env));
     findings
@@ -56,29 +56,11 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
         }
         Err(err) => return vec![Finding::note("docker", err.to_string(), None)],
     };
-    let security = engine.security.join(", ");
-    let mut findings = vec![Finding::fine(
-        "docker",
-        format!(
-            "engine {} (API {}), cgroup v{}, {security}",
-            engine.version, engine.api_version, engine.cgroup_version
-        ),
-    )];
-    if !security.contains("seccomp") {
-        findings.push(Finding::broken(
-            "docker seccomp",
-            "the engine applies no seccomp profile",
-            "start dockerd with its default seccomp profile",
-        ));
-    }
-    for warning in engine.warnings {
-        findings.push(Finding::note("docker limits", warning, None));
-    }
-    findings
+    sandboxes::docker(&engine)
 }
 
 /// Starts a local sandbox for a moment and reports what it enforces.
-async fn local(config: &Config, state: &std::path::Path) -> Finding {
+async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
     let sandbox = LocalSandbox::new(state.to_owned());
     let spec = SandboxSpec {
         image: PreparedImage { reference: String::new(), description: "local".to_owned() },
@@ -89,18 +71,26 @@ async fn local(config: &Config, state: &std::path::Path) -> Finding {
     };
     match sandbox.start(&spec).await {
         Ok(running) => {
-            let enforced = running.enforced.join(", ");
+            let mut findings =
+                vec![Finding::fine("local sandbox", format!("starts, {}", kernel()))];
+            findings.extend(sandboxes::local(&running.enforced));
             // What is left behind is swept by the next run.
             let _ = running.stop().await;
-            Finding::fine("local sandbox", enforced)
+            findings
         }
-        Err(err) if config.sandbox == SandboxChoice::Local => Finding::broken(
+        Err(err) if config.sandbox == SandboxChoice::Local => vec![Finding::broken(
             "local sandbox",
             err.to_string(),
             "use a kernel with Landlock (5.13 or newer), or `--sandbox docker`",
-        ),
-        Err(err) => Finding::note("local sandbox", err.to_string(), None),
+        )],
+        Err(err) => vec![Finding::note("local sandbox", err.to_string(), None)],
     }
+}
+
+/// The kernel's version, which decides what there is to enforce with.
+fn kernel() -> String {
+    let release = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("kernel {}", release.trim())
 }
 
 /// Which model is asked how, where and with which key. Asks nobody.

@@ -4,6 +4,7 @@
 mod concurrency;
 pub mod forge;
 pub mod machine;
+pub mod sandboxes;
 pub mod workflow;
 
 use std::fmt;

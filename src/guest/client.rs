@@ -220,6 +220,14 @@ impl Client {
         uploaded(answer.map_err(|_| GuestError::Timeout(STALL))??)
     }
 
+    /// Ends what still runs in sessions.
+    pub async fn end_sessions(&self) -> Result<(), GuestError> {
+        match self.ask(&Request::EndSessions, STALL).await? {
+            Response::Ended => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Fetches what changed since the upload.
     pub async fn collect(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
         let fetched = within(limits.timeout, self.fetch(limits)).await;
@@ -382,6 +390,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Exec(_) => "exec",
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
+        Response::Ended => "ended",
         Response::Added => "added",
         Response::Found { .. } => "found",
         Response::Piped(_) => "piped",

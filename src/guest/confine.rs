@@ -7,15 +7,17 @@
 //! Everything is inherited by every command. What could be had is reported, never assumed.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
     Scope,
 };
 use rustix::fs::{Mode, OFlags};
+use rustix::io::FdFlags;
+use rustix::mount::MountFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
@@ -26,6 +28,16 @@ const NEWEST: ABI = ABI::V6;
 
 /// Files that one command can have open.
 const OPEN_FILES: u64 = 4096;
+
+/// Largest single file that a process may write, in bytes.
+const FILE_BYTES: u64 = 2 << 30;
+
+/// Inodes of the folders for temporary files, each.
+const TMP_INODES: u32 = 200_000;
+
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Bytes of [`SHARED_MEMORY`].
+const SHARED_BYTES: u64 = 64 << 20;
 
 /// Folders of the system that commands read and execute. The home folders, `/run` and `/var` are
 /// left out: credentials and sockets live there.
@@ -72,6 +84,17 @@ pub struct Bounds {
     pub read: Vec<PathBuf>,
     /// Mounted over `/tmp`, when the guest has its own mount namespace.
     pub private_tmp: Option<PathBuf>,
+    /// The folder of temporary files.
+    pub tmp: Option<PathBuf>,
+    /// The home folder, when it is to be bounded like the temporary files.
+    pub home: Option<PathBuf>,
+    /// Most bytes of the temporary files and of the home folder, each, when the guest has its own
+    /// mount namespace.
+    pub tmp_bytes: Option<u64>,
+    /// Control groups to enter, made and bounded by the host.
+    pub groups: Vec<PathBuf>,
+    /// Most processes, where no group bounds them.
+    pub max_processes: Option<u64>,
     pub when_unenforced: WhenUnenforced,
 }
 
@@ -99,6 +122,19 @@ pub fn detach_stdout() -> std::io::Result<File> {
     let null = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdout(null)?;
     Ok(moved.into())
+}
+
+/// Keeps to this process what it inherited besides its standard streams: an open folder or pipe of
+/// whoever started Patchwright is a hole in the wall, which no rule about paths closes.
+#[expect(unsafe_code, reason = "inherited files have a number and no owner")]
+fn keep_inherited_files() {
+    for entry in fs_err::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|number: &i32| *number > 2) else { continue };
+        // SAFETY: borrowed for one call, which does nothing but fail when the file is closed by then.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = rustix::io::fcntl_setfd(file, FdFlags::CLOEXEC);
+    }
 }
 
 /// For the guest and every launcher: no core dumps, nothing readable through `/proc` by others of
@@ -135,10 +171,14 @@ pub fn restrict_command() {
 
 /// What holds without confinement of our own, and the system call list on top. For containers.
 pub fn restrict_contained() -> Vec<String> {
+    keep_inherited_files();
     let mut report = Vec::new();
     match seccomp::deny_kernel_surface() {
         Ok(()) => report.push("seccomp: no kernel administration".to_owned()),
         Err(err) => report.push(format!("seccomp: not in force ({err})")),
+    }
+    if let Err(err) = seccomp::deny_odd_sockets() {
+        report.push(format!("seccomp: sockets of every kind ({err})"));
     }
     report.push(network());
     report
@@ -149,14 +189,14 @@ pub fn restrict_contained() -> Vec<String> {
 /// Fails when the kernel enforces nothing, unless the bounds say otherwise.
 pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
-    if let Some(tmp) = &bounds.private_tmp {
-        match rustix::mount::mount_bind(tmp, "/tmp") {
-            Ok(()) => report.push("/tmp: private".to_owned()),
-            Err(err) => report.push(format!("/tmp: shared ({err})")),
-        }
-    }
+    keep_inherited_files();
+    enter(&bounds.groups)?;
+    let (furnished, has_shared_memory) = furnish(bounds);
+    report.extend(furnished);
+    limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds).map_err(|err| format!("cannot confine: {err}"))?;
+    let status = restrict_files(bounds, has_shared_memory)
+        .map_err(|err| format!("cannot confine: {err}"))?;
     let enforced = match status.ruleset {
         RulesetStatus::FullyEnforced => "landlock: files fully enforced",
         RulesetStatus::PartiallyEnforced => "landlock: files enforced in part",
@@ -170,6 +210,9 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
         }
     };
     report.push(enforced.to_owned());
+    if let LandlockStatus::Available { effective_abi, kernel_abi } = status.landlock {
+        report.push(format!("landlock ABI: {}", kernel_abi.unwrap_or(effective_abi as i32)));
+    }
     let signals = if status.ruleset == RulesetStatus::FullyEnforced {
         report.push("signals: own processes only".to_owned());
         seccomp::Signals::Scoped
@@ -189,10 +232,71 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     Ok(report)
 }
 
+/// Enters the groups: everything that is started from now on is in them.
+fn enter(groups: &[PathBuf]) -> Result<(), String> {
+    for group in groups {
+        let procs = group.join("cgroup.procs");
+        fs_err::write(procs, "0").map_err(|err| format!("cannot enter a control group: {err}"))?;
+    }
+    Ok(())
+}
+
+/// Mounts of the sandbox's own, where it may make any: bounded folders for temporary files, as a
+/// container has them. What cannot be had is reported; also whether there is shared memory.
+fn furnish(bounds: &Bounds) -> (Vec<String>, bool) {
+    let mut report = Vec::new();
+    let mut has_shared_memory = false;
+    if let Some(bytes) = bounds.tmp_bytes {
+        let small = [bounds.tmp.as_deref(), bounds.home.as_deref()];
+        let mounted =
+            small.into_iter().flatten().all(|path| mount_memory(path, bytes, 0o700).is_ok());
+        let (what, size) =
+            (if bounds.home.is_some() { "/tmp and home" } else { "/tmp" }, bytes >> 20);
+        report.push(match mounted {
+            true if bounds.home.is_some() => format!("{what}: {size} MiB each"),
+            true => format!("{what}: {size} MiB"),
+            false => format!("{what}: not bounded"),
+        });
+        let shared = mount_memory(Path::new(SHARED_MEMORY), SHARED_BYTES, 0o1777);
+        has_shared_memory = shared.is_ok();
+    }
+    if let Some(tmp) = &bounds.private_tmp {
+        match rustix::mount::mount_bind(tmp, "/tmp") {
+            Ok(()) => report.push("/tmp: private".to_owned()),
+            Err(err) => report.push(format!("/tmp: shared ({err})")),
+        }
+    }
+    (report, has_shared_memory)
+}
+
+/// An empty folder in memory over another one.
+fn mount_memory(path: &Path, bytes: u64, mode: u32) -> std::io::Result<()> {
+    let options = format!("size={bytes},nr_inodes={TMP_INODES},mode={mode:o}");
+    let options = std::ffi::CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str())?;
+    Ok(())
+}
+
+/// Limits of each process, and where no group counts them, of their number.
+fn limit(bounds: &Bounds) -> rustix::io::Result<()> {
+    let set = |resource, most: u64| {
+        let hard = rustix::process::getrlimit(resource).maximum;
+        let most = Some(hard.map_or(most, |hard| hard.min(most)));
+        rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
+    };
+    set(Resource::Fsize, FILE_BYTES)?;
+    bounds.max_processes.map_or(Ok(()), |most| set(Resource::Nproc, most))
+}
+
 /// Gives up every capability: those of root, and those that come with a user namespace. Without new
 /// privileges no program gets them back.
 fn drop_capabilities() -> rustix::io::Result<()> {
     let none = CapabilitySet::empty();
+    for capability in CapabilitySet::all() {
+        // Who may not do this can get none back either: there are no new privileges.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
     rustix::thread::clear_ambient_capability_set()?;
     rustix::thread::set_capabilities(
         None,
@@ -200,7 +304,10 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     )
 }
 
-fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::RulesetError> {
+fn restrict_files(
+    bounds: &Bounds,
+    has_shared_memory: bool,
+) -> Result<RestrictionStatus, landlock::RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let everything = AccessFs::from_all(NEWEST);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -232,6 +339,9 @@ fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::Rulese
     }
     for path in &bounds.write {
         rules = allow(rules, path, everything)?;
+    }
+    if has_shared_memory {
+        rules = allow(rules, Path::new(SHARED_MEMORY), everything)?;
     }
     rules.restrict_self()
 }

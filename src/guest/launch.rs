@@ -10,10 +10,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::{confine, descendants};
 
@@ -33,20 +34,27 @@ pub const LAUNCH_FED: &str = "launch-fed";
 /// The same for a command whose three streams are apart: the launcher's standard error is then a socket,
 /// from which come the command's standard input and standard error, in one message of one byte.
 pub const LAUNCH_PIPED: &str = "launch-piped";
+/// The same for a command whose input, output and error are a terminal: the launcher's standard output.
+pub const LAUNCH_TERMINAL: &str = "launch-terminal";
+/// The program's argument for the step between the launcher and such a command.
+pub const ATTACH: &str = "attach";
 
-/// How a command gets its streams.
+/// What a command's standard streams are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
-    /// [`LAUNCH`].
-    Inherited,
-    /// [`LAUNCH_FED`].
+pub enum Kind {
+    /// Empty input, output as the launcher's.
+    Quiet,
+    /// See [`LAUNCH_FED`].
     Fed,
-    /// [`LAUNCH_PIPED`].
+    /// See [`LAUNCH_PIPED`].
     Piped,
+    /// See [`LAUNCH_TERMINAL`].
+    Terminal,
 }
 
-/// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes.
-pub fn launch(command: &[String], streams: Streams) -> ExitCode {
+/// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes. A
+/// byte on the lifeline is a signal for the command's process group.
+pub fn launch(command: &[String], kind: Kind) -> ExitCode {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -59,31 +67,67 @@ pub fn launch(command: &[String], streams: Streams) -> ExitCode {
         return complain(&err, NOT_RUNNABLE);
     }
     confine::restrict_command();
+    static GROUP: AtomicI32 = AtomicI32::new(0);
     let watcher = std::thread::Builder::new().stack_size(64 << 10);
-    if let Err(err) = watcher.spawn(move || watch(lifeline.into())) {
+    if let Err(err) = watcher.spawn(move || watch(lifeline.into(), &GROUP)) {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
     }
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    let mut command = Command::new(program);
-    command.args(args).process_group(0);
-    let fed = match streams {
-        Streams::Inherited => Ok(()),
-        Streams::Fed => feed(&mut command),
-        Streams::Piped => feed_apart(&mut command),
+    let mut command = match kind {
+        Kind::Quiet | Kind::Fed | Kind::Piped => Command::new(program),
+        Kind::Terminal => Command::new("/proc/self/exe"),
     };
-    if let Err(err) = fed {
+    let given = match kind {
+        Kind::Quiet => Ok(()),
+        Kind::Fed => feed(&mut command),
+        Kind::Piped => feed_apart(&mut command),
+        Kind::Terminal => {
+            command.args([ATTACH, "--", program]);
+            std::io::stdout().as_fd().try_clone_to_owned().map(|terminal| {
+                command.stdin(Stdio::from(terminal));
+            })
+        }
+    };
+    if let Err(err) = given {
         return complain(&format!("cannot pass the input on: {err}"), NOT_RUNNABLE);
+    }
+    command.args(args);
+    // A leader of a group could not open the session that a terminal needs.
+    if kind != Kind::Terminal {
+        command.process_group(0);
     }
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
-            return complain(&format!("`{program}`: command not found"), NOT_FOUND);
-        }
-        Err(err) => return complain(&format!("cannot run `{program}`: {err}"), NOT_RUNNABLE),
+        Err(err) => return not_started(program, &err),
     };
-    let code = wait_for(Pid::from_child(&child));
+    let child = Pid::from_child(&child);
+    GROUP.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
+    let code = wait_for(child);
     descendants::leave_nobody(PATIENCE);
     ExitCode::from(code)
+}
+
+/// Becomes `command`, as the leader of a session that standard input is the terminal of: what is typed
+/// there as Ctrl-C interrupts it, and `/dev/tty` is there.
+pub fn attach(command: &[String]) -> ExitCode {
+    let Some((program, args)) = command.split_first() else {
+        return complain("no command was given", NOT_RUNNABLE);
+    };
+    let attached = rustix::process::setsid()
+        .and_then(|_| rustix::process::ioctl_tiocsctty(std::io::stdin().as_fd()));
+    if let Err(err) = attached {
+        return complain(&format!("cannot attach the terminal: {err}"), NOT_RUNNABLE);
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    let err = Command::new(program).args(args).exec();
+    not_started(program, &err)
+}
+
+fn not_started(program: &str, err: &std::io::Error) -> ExitCode {
+    if err.kind() == std::io::ErrorKind::NotFound {
+        return complain(&format!("`{program}`: command not found"), NOT_FOUND);
+    }
+    complain(&format!("cannot run `{program}`: {err}"), NOT_RUNNABLE)
 }
 
 /// Gives the command what came in place of standard error as its input.
@@ -137,10 +181,17 @@ fn wait_for(command: Pid) -> u8 {
     }
 }
 
-/// Waits until the other end of the lifeline is closed, then kills until the process ends.
-fn watch(mut lifeline: std::fs::File) {
+/// Passes signals on until the other end of the lifeline is closed, then kills until the process ends.
+fn watch(mut lifeline: std::fs::File, group: &AtomicI32) {
     let mut byte = [0];
-    while lifeline.read(&mut byte).is_ok_and(|count| count > 0) {}
+    while lifeline.read(&mut byte).is_ok_and(|count| count > 0) {
+        let group = Pid::from_raw(group.load(Ordering::Relaxed));
+        let signal = Signal::from_named_raw(i32::from(byte[0]));
+        if let (Some(group), Some(signal)) = (group, signal) {
+            // It may have ended just now.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
     loop {
         descendants::kill_below(rustix::process::getpid(), &|_| false);
         std::thread::sleep(Duration::from_millis(2));

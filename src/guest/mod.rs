@@ -6,8 +6,10 @@
 //! times, and [`collected`] parses what comes out as hostile.
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
-//! ([`descendants`]) and within bounds of [`output`], or in a shell that stays (`resident`); [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed; [`script`] runs scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
+//! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
+//! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
+//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`script`] runs scripts of the
+//! model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -21,6 +23,7 @@ pub mod descendants;
 pub mod environment;
 mod flow;
 pub mod folder;
+mod keeper;
 pub mod launch;
 pub mod output;
 pub mod paths;
@@ -32,8 +35,10 @@ pub mod room;
 pub mod script;
 pub mod seccomp;
 pub mod serve;
+pub mod session;
 #[cfg(feature = "host")]
 pub(crate) mod streams;
+mod terminal;
 pub mod transfer;
 
 /// The static guest binary that `build.rs` built, embedded.

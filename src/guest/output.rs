@@ -46,6 +46,26 @@ impl Kept {
         self.tail.extend(rest);
     }
 
+    /// What was kept until now; what comes from now on is kept anew. A character that is cut off at the
+    /// end goes to what comes, unless nothing will.
+    pub fn take(&mut self, more_may_come: bool) -> Kept {
+        let mut fresh = Kept::new(self.head_cap + self.tail_cap);
+        let mut taken = std::mem::replace(self, Kept::new(0));
+        if more_may_come {
+            let end: Vec<u8> = if taken.tail.is_empty() {
+                taken.head.split_off(whole_characters(&taken.head))
+            } else {
+                let tail = taken.tail.make_contiguous();
+                let whole = whole_characters(tail);
+                taken.tail.split_off(whole).into()
+            };
+            taken.total_bytes -= end.len() as u64;
+            fresh.push(&end);
+        }
+        *self = fresh;
+        taken
+    }
+
     /// The outcome of a command that wrote this. Where bytes are missing, a line in the output says
     /// how many.
     pub fn finish(self, exit_code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {

@@ -4,7 +4,6 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -16,10 +15,10 @@ use rustix::net::{
 };
 
 use super::flow::{Flow, Lane, Send, Wake};
-use super::launch;
 use super::output::Kept;
 use super::process::{
-    AFTERMATH, Ending, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code, timespec,
+    AFTERMATH, Ending, Processes, Running, Spec, Streams, TIMED_OUT, cannot_start, exit_code,
+    timespec,
 };
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use crate::tools::{CommandOutput, ToolError};
@@ -134,8 +133,8 @@ impl Processes {
         control.push(SendAncillaryMessage::ScmRights(&passed));
         rustix::net::sendmsg(&ours, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL)
             .map_err(broken)?;
-        let (stdout, socket) = (Stdio::from(stdout), Stdio::from(theirs));
-        let running = self.start_launcher(spec, launch::LAUNCH_PIPED, stdout, socket, errors)?;
+        let streams = Streams::Piped { output: stdout, socket: theirs, errors };
+        let running = self.start_with(spec, streams)?;
         Ok((running, feed.into(), output.into()))
     }
 }
@@ -179,8 +178,7 @@ fn turn(
     let Some(running) = running.as_deref_mut() else { return true };
     let mut rest = happened.into_iter().skip(own);
     if has_errors && rest.next().is_some_and(|flags| flags.intersects(ready)) {
-        let mut buffer = vec![0; 64 << 10];
-        running.take(kept, &mut buffer);
+        running.take(kept);
         return true;
     }
     let has_ended = match rest.next() {

@@ -3,39 +3,46 @@
 //! Called by the shell tools and by [`super::serve`] for commands of the harness. Each command runs
 //! below a launcher ([`super::launch`]); the write end of the launcher's standard input is its
 //! lifeline: closing it kills the command with everything it started. Standard output and error
-//! share one pipe, so they stay in order; standard input is empty.
+//! share one pipe, so they stay in order; standard input is empty unless the caller feeds it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, WaitOptions};
+use rustix::process::{Pid, PidfdFlags};
 
+use super::keeper::Keeper;
+use super::launch;
 use super::output::Kept;
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::resident::Resident;
 use super::room::{Inside, Room};
-use super::{descendants, launch};
+use super::session::Sessions;
+use super::terminal::Terminal;
 use crate::tools::{CommandOutput, ToolError};
 
 /// The exit code of a command that ran out of time, as `timeout(1)` has it.
 pub const TIMED_OUT: i32 = 124;
 
 /// How often a running command looks for cancellation.
-const GLANCE: Duration = Duration::from_millis(25);
+pub(super) const GLANCE: Duration = Duration::from_millis(25);
 
 /// How long the pipe may stay open after the launcher has ended.
 pub(super) const AFTERMATH: Duration = Duration::from_millis(300);
 
 /// How long a launcher may take to kill its command.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
 
 /// Every process that the guest started, and their descendants.
 #[derive(Debug, Default)]
@@ -43,12 +50,26 @@ pub struct Processes {
     workspace: PathBuf,
     /// What every command has in its environment.
     env: RwLock<Arc<BTreeMap<String, String>>>,
-    /// Watches how much the workspace holds.
-    room: Option<Arc<Room>>,
-    launchers: Mutex<BTreeSet<i32>>,
-    stopping: AtomicBool,
+    /// Who runs, and who ends it.
+    pub(super) keeper: Arc<Keeper>,
     /// The shell that outlives its commands; `None` until it is asked for.
     pub(super) resident: Mutex<Option<Resident>>,
+    /// Commands that outlive the call that started them.
+    pub(super) sessions: Sessions,
+}
+
+/// Where a command's input comes from and its output goes.
+#[derive(Debug)]
+pub(super) enum Streams {
+    /// No input; output and error in one pipe.
+    Quiet,
+    /// The same, with this as input.
+    Fed(PipeReader),
+    /// All three are a terminal.
+    Terminal(Terminal),
+    /// All three apart: where the output goes, the socket over which the launcher gets the other two, and
+    /// where the errors come from, which is what is followed.
+    Piped { output: PipeWriter, socket: OwnedFd, errors: PipeReader },
 }
 
 /// A command to run.
@@ -72,7 +93,8 @@ impl Processes {
         room: Option<Arc<Room>>,
     ) -> Processes {
         let env = RwLock::new(Arc::new(env));
-        Processes { workspace, env, room, ..Processes::default() }
+        let keeper = Arc::new(Keeper::new(room));
+        Processes { workspace, env, keeper, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
@@ -124,65 +146,28 @@ impl Processes {
     }
 
     /// A command begins; the workspace is watched while the answer lives.
-    pub(super) fn enter(&self) -> Result<Option<Inside<'_>>, ToolError> {
-        self.room.as_ref().map(|room| room.enter()).transpose().map_err(ToolError::tell)
+    pub(super) fn enter(&self) -> Result<Option<Inside>, ToolError> {
+        self.keeper.enter()
     }
 
     /// A command has ended; an error when the workspace now holds too much.
     pub(super) fn leave(&self, code: i32) -> Result<(), ToolError> {
-        let Some(room) = &self.room else { return Ok(()) };
-        room.after().map_err(|why| {
-            ToolError::tell(format!("the command ended with exit code {code}, but {why}"))
-        })
+        self.keeper.leave(code)
     }
 
     /// Why a running command has to end before its time.
     pub(super) fn interruption(&self, cancelled: &AtomicBool) -> Option<Ending> {
-        if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
-            return Some(Ending::Cancelled);
-        }
-        self.room.as_ref()?.full().map(Ending::Full)
+        self.keeper.interruption(cancelled)
     }
 
     /// Ends what runs with everything below it, and takes the rest of its output. `None` when the
     /// launcher had to be killed.
-    pub(super) fn end(&self, mut running: Running, sink: &mut dyn Sink) -> Option<ExitStatus> {
-        let status = running.finish(sink);
-        self.forget(&running.child);
-        if status.is_none_or(|status| status.signal().is_some()) {
-            // The launcher did not do its work: its orphans are ours.
-            self.kill_strays();
-        }
-        status
+    pub(super) fn end(&self, running: Running, sink: &mut dyn Sink) -> Option<ExitStatus> {
+        self.keeper.end(running, sink)
     }
 
-    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
-    pub(super) fn start(
-        &self,
-        spec: &Spec<'_>,
-        feed: Option<PipeReader>,
-    ) -> Result<Running, ToolError> {
-        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        let (mode, stderr) = match feed {
-            None => {
-                let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
-                (launch::LAUNCH, Stdio::from(stderr))
-            }
-            // The launcher's own standard input is its lifeline.
-            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
-        };
-        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
-    }
-
-    /// Starts a launcher with these streams; `output` is what is followed.
-    pub(super) fn start_launcher(
-        &self,
-        spec: &Spec<'_>,
-        mode: &str,
-        stdout: Stdio,
-        stderr: Stdio,
-        output: PipeReader,
-    ) -> Result<Running, ToolError> {
+    /// Where a command starts, once it is clear that it can.
+    fn place(&self, spec: &Spec<'_>) -> Result<PathBuf, ToolError> {
         let cwd = match spec.cwd {
             Some(cwd) => self.workspace.join(cwd),
             None => self.workspace.clone(),
@@ -196,7 +181,46 @@ impl Processes {
         {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
-        let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        Ok(cwd)
+    }
+
+    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
+    pub(super) fn start(
+        &self,
+        spec: &Spec<'_>,
+        feed: Option<PipeReader>,
+    ) -> Result<Running, ToolError> {
+        self.start_with(spec, feed.map_or(Streams::Quiet, Streams::Fed))
+    }
+
+    /// Starts a command between these streams.
+    pub(super) fn start_with(
+        &self,
+        spec: &Spec<'_>,
+        streams: Streams,
+    ) -> Result<Running, ToolError> {
+        let cwd = self.place(spec)?;
+        let broken = |err: std::io::Error| cannot_start(&err);
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
+        let (mode, output, stdout, stderr): (_, OwnedFd, _, _) = match streams {
+            Streams::Terminal(Terminal { near, far }) => {
+                let stdout = far.try_clone().map_err(broken)?;
+                (launch::LAUNCH_TERMINAL, near, Stdio::from(stdout), Stdio::from(far))
+            }
+            Streams::Piped { output, socket, errors } => {
+                (launch::LAUNCH_PIPED, errors.into(), Stdio::from(output), Stdio::from(socket))
+            }
+            joined => {
+                let (reader, writer) = std::io::pipe().map_err(broken)?;
+                let stdout = writer.try_clone().map_err(broken)?;
+                let (mode, stderr) = match joined {
+                    // The launcher's own standard input is its lifeline.
+                    Streams::Fed(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+                    _ => (launch::LAUNCH, Stdio::from(writer)),
+                };
+                (mode, reader.into(), Stdio::from(stdout), stderr)
+            }
+        };
         #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
         let mut command = Command::new("/proc/self/exe");
         command
@@ -210,54 +234,24 @@ impl Processes {
             .stdin(Stdio::from(lifeline_end))
             .stdout(stdout)
             .stderr(stderr);
-        let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
-        let child = command.spawn().map_err(|err| match err.raw_os_error() {
+        let child = self.keeper.spawn(&mut command).map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
             Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
-            _ => cannot_start(&err),
+            _ => broken(err),
         })?;
         let pid = Pid::from_child(&child);
-        launchers.insert(pid.as_raw_nonzero().get());
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
-        Ok(Running { child, pidfd, output: Some(output), lifeline: Some(lifeline) })
-    }
-
-    fn forget(&self, child: &Child) {
-        let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
-        launchers.remove(&Pid::from_child(child).as_raw_nonzero().get());
-    }
-
-    /// Kills and collects children that are no launcher: orphans of one that was killed.
-    fn kill_strays(&self) {
-        let launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
-        let spare = |pid: Pid| launchers.contains(&pid.as_raw_nonzero().get());
-        let me = rustix::process::getpid();
-        for _ in 0..200 {
-            descendants::kill_below(me, &spare);
-            let strays: Vec<Pid> =
-                descendants::children(me).into_iter().filter(|pid| !spare(*pid)).collect();
-            if strays.is_empty() {
-                return;
-            }
-            for stray in strays {
-                let _ = rustix::process::waitpid(Some(stray), WaitOptions::NOHANG);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let (output, lifeline) = (Some(File::from(output)), Some(lifeline));
+        Ok(Running { child, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
     }
 
     /// Ends every running command; later ones end at once. Called when the host is gone.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.keeper.refuse();
         let until = Instant::now() + PATIENCE;
+        self.sessions.cut_all();
         self.end_resident(until);
-        while Instant::now() < until {
-            if self.launchers.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        descendants::leave_nobody(PATIENCE);
+        self.keeper.wait_for_all(until);
     }
 }
 
@@ -299,8 +293,12 @@ pub(super) struct Running {
     pub(super) child: Child,
     /// Readable when the launcher has ended; absent on kernels without it.
     pub(super) pidfd: Option<OwnedFd>,
-    pub(super) output: Option<PipeReader>,
+    pub(super) output: Option<File>,
     lifeline: Option<PipeWriter>,
+    /// What reads go into; made by the first one.
+    buffer: Vec<u8>,
+    /// How often it is looked whether to stop.
+    pace: Duration,
 }
 
 impl Running {
@@ -311,7 +309,6 @@ impl Running {
         deadline: Instant,
         stop: &dyn Fn(&S) -> Option<Ending>,
     ) -> Ending {
-        let mut buffer = vec![0; 64 << 10];
         loop {
             if let Some(ending) = stop(kept) {
                 return ending;
@@ -320,7 +317,7 @@ impl Running {
             if now >= deadline {
                 return Ending::TimedOut;
             }
-            match self.step(kept, &mut buffer, GLANCE.min(deadline - now)) {
+            match self.step(kept, self.pace.min(deadline - now)) {
                 Step::Ended => return Ending::Ended,
                 Step::Going => {}
             }
@@ -328,7 +325,7 @@ impl Running {
     }
 
     /// Waits a moment for output or the end, and takes what is there.
-    fn step(&mut self, kept: &mut dyn Sink, buffer: &mut [u8], wait: Duration) -> Step {
+    fn step(&mut self, kept: &mut dyn Sink, wait: Duration) -> Step {
         let ready = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         let mut fds = Vec::with_capacity(2);
         fds.extend(self.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -345,7 +342,7 @@ impl Running {
         let [first, second] = results;
         let (output_ready, ended) = if output_first { (first, second) } else { (second, first) };
         if output_first && output_ready.intersects(ready) {
-            self.take(kept, buffer);
+            self.take(kept);
         } else if ended.intersects(ready)
             || (self.pidfd.is_none() && self.child.try_wait().is_ok_and(|status| status.is_some()))
         {
@@ -354,15 +351,27 @@ impl Running {
         Step::Going
     }
 
-    /// Reads once; forgets the pipe at its end.
-    pub(super) fn take(&mut self, kept: &mut dyn Sink, buffer: &mut [u8]) {
+    /// Reads once; forgets the pipe at its end. A terminal that nobody has open any more has an error
+    /// in place of an end.
+    pub(super) fn take(&mut self, kept: &mut dyn Sink) {
+        use std::io::ErrorKind::{Interrupted, WouldBlock};
         let Some(output) = &mut self.output else { return };
-        match output.read(buffer) {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER];
+        }
+        match output.read(&mut self.buffer) {
             Ok(0) => self.output = None,
-            Ok(count) => kept.push(&buffer[..count]),
-            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(count) => kept.push(&self.buffer[..count]),
+            Err(err) if matches!(err.kind(), Interrupted | WouldBlock) => {}
             Err(_) => self.output = None,
         }
+    }
+
+    /// From now on whoever has the lifeline ends the command, and it is looked every `pace` only
+    /// whether to stop.
+    pub(super) fn hand_over(&mut self, pace: Duration) -> Option<PipeWriter> {
+        self.pace = pace;
+        self.lifeline.take()
     }
 
     /// The launcher's process.
@@ -376,13 +385,12 @@ impl Running {
         impl Sink for Nowhere {
             fn push(&mut self, _: &[u8]) {}
         }
-        let mut buffer = vec![0; 64 << 10];
         // A bound: a writer that nobody stopped must not hold up the next command.
         for _ in 0..256 {
             let Some(output) = &self.output else { return };
             let mut fds = [PollFd::new(output, PollFlags::IN)];
             match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
-                Ok(count) if count > 0 => self.take(&mut Nowhere, &mut buffer),
+                Ok(count) if count > 0 => self.take(&mut Nowhere),
                 Ok(_) | Err(_) => return,
             }
         }
@@ -390,13 +398,10 @@ impl Running {
 
     /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the
     /// launcher had to be killed.
-    fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
+    pub(super) fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
         self.lifeline = None;
-        let mut buffer = vec![0; 64 << 10];
         let until = Instant::now() + PATIENCE;
-        while Instant::now() < until && matches!(self.step(kept, &mut buffer, GLANCE), Step::Going)
-        {
-        }
+        while Instant::now() < until && matches!(self.step(kept, GLANCE), Step::Going) {}
         let status = self.child.try_wait().ok().flatten();
         if status.is_none() {
             let _ = self.child.kill();
@@ -408,7 +413,7 @@ impl Running {
             let mut fds = [PollFd::new(output, PollFlags::IN)];
             match rustix::event::poll(&mut fds, Some(&timespec(until - Instant::now()))) {
                 Ok(0) => break,
-                Ok(_) => self.take(kept, &mut buffer),
+                Ok(_) => self.take(kept),
                 Err(_) => {}
             }
         }

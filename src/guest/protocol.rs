@@ -87,6 +87,8 @@ pub enum Request {
     /// Receives a tar of the tree as `Data` frames and unpacks it into the workspace. What is
     /// unpacked becomes the base that `Collect` compares with.
     Upload,
+    /// Ends every session, with what was started in it.
+    EndSessions,
     /// Sends what changed since the base as a tar in `Data` frames; answers with [`Collected`].
     Collect,
     /// Adds to the environment of every command from now on.
@@ -125,6 +127,8 @@ pub enum Response {
         bytes: u64,
     },
     Collected(Collected),
+    /// No session runs.
+    Ended,
     /// The environment was added to.
     Added,
     /// Those that are there, in the order asked.

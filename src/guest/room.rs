@@ -83,7 +83,7 @@ struct Disk {
 
 /// A command runs while this lives.
 #[derive(Debug)]
-pub struct Inside<'a>(&'a Room);
+pub struct Inside(Arc<Room>);
 
 impl Room {
     /// Watches `workspace` from a thread of its own, which is there before any command could use up
@@ -108,7 +108,7 @@ impl Room {
     }
 
     /// A command begins. Refused when the workspace is so full that commands have not helped.
-    pub fn enter(&self) -> Result<Inside<'_>, String> {
+    pub fn enter(self: &Arc<Room>) -> Result<Inside, String> {
         let (last, running) = {
             let state = self.lock();
             (state.last, state.running)
@@ -139,7 +139,7 @@ impl Room {
         }
         state.running += 1;
         self.wake.notify_all();
-        Ok(Inside(self))
+        Ok(Inside(Arc::clone(self)))
     }
 
     /// Why running commands have to end now.
@@ -261,7 +261,7 @@ fn is_old(last: Look) -> bool {
     last.at.elapsed() >= PAUSE.max(last.took * SHARE)
 }
 
-impl Drop for Inside<'_> {
+impl Drop for Inside {
     fn drop(&mut self) {
         self.0.lock().running -= 1;
     }

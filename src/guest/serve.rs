@@ -225,6 +225,10 @@ impl Server {
             }
             Request::Exec(exec) => self.processes.exec(&exec, &work.cancelled).map(Response::Exec),
             Request::Upload => self.upload(work),
+            Request::EndSessions => {
+                self.processes.end_sessions();
+                Ok(Response::Ended)
+            }
             Request::Collect => self.collect(work),
             Request::AddEnv { env } => {
                 self.processes.add_env(env);

@@ -1,5 +1,63 @@
 //! MCP servers: their tools as tools of the run, their resources, their ends.
+//!
+//! [`open()`] starts all servers of a configuration at once: those with a `command` inside the sandbox,
+//! those with a `url` over streamable HTTP through the list of allowed hosts. [`connection`] speaks the
+//! protocol (the Model Context Protocol, revisions 2024-11-05 to 2026-07-28, by `rmcp`), [`server`] starts
+//! again what has ended, [`tools`] makes tools of what is offered, [`result`] outputs of what comes back.
+//!
+//! A server is foreign and may be hostile: names, descriptions and schemas are cleaned and bounded
+//! before a model sees them ([`names`], [`schema`], [`text`]), results are bounded and marked as foreign,
+//! what a server asks of us is declined ([`handler`]), floods end the connection.
 
-/// The connected servers of a run.
-#[derive(Debug, Default)]
-pub struct Servers {}
+mod connection;
+mod handler;
+pub mod headers;
+pub mod names;
+pub mod open;
+pub mod resources;
+pub mod result;
+pub mod schema;
+pub mod server;
+pub mod text;
+mod tools;
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+pub use self::open::{Opened, Outside, open};
+use self::server::Server;
+
+/// The connected servers of a run, by name.
+#[derive(Default)]
+pub struct Servers {
+    list: Vec<Arc<Server>>,
+}
+
+impl Servers {
+    /// The server with this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<Server>> {
+        self.list.iter().find(|server| server.name() == name)
+    }
+
+    /// In the order of their names.
+    pub fn all(&self) -> &[Arc<Server>] {
+        &self.list
+    }
+
+    /// What was used, for the report: a sentence a server that was called.
+    pub fn used(&self) -> Vec<String> {
+        let used = self.list.iter().filter(|server| server.calls() > 0);
+        used.map(|server| {
+            let (calls, what) = (server.calls(), server.place());
+            let plural = if calls == 1 { "" } else { "s" };
+            format!("the MCP server `{}` ({what}) was asked {calls} time{plural}", server.name())
+        })
+        .collect()
+    }
+
+    /// Ends all of them, at once and in bounded time.
+    pub async fn close(&self) {
+        join_all(self.list.iter().map(|server| server.close())).await;
+    }
+}

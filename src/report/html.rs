@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{sections, text};
 use crate::policy::Violation;
 use crate::provider::item::{Content, Item, Role};
-use crate::task::outcome::Outcome;
+use crate::task::outcome::{Outcome, Spending};
 use crate::task::plan::StepStatus;
 use crate::verify::CheckRun;
 
@@ -75,6 +75,7 @@ pub fn report(report: &Report<'_>) -> String {
                 (conversation(report.items))
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }
+                (tools(&outcome.spending))
                 (provenance(outcome))
             }
         }
@@ -235,6 +236,31 @@ fn contents(contents: &[Content]) -> Markup {
             @match content {
                 Content::Text { text } | Content::Refusal { text } => pre { (shown(text, MAX_ITEM)) },
                 Content::Image { media_type, .. } => p { "[picture, " (text::line(media_type)) "]" },
+            }
+        }
+    }
+}
+
+fn tools(spending: &Spending) -> Markup {
+    html! {
+        @if !spending.tools.is_empty() {
+            h2 { "Tools" }
+            table {
+                tr {
+                    @for head in ["Tool", "Calls", "Failed", "Refused", "Time", "Median", "Longest", "Output"] {
+                        th { (head) }
+                    }
+                }
+                @for tool in &spending.tools {
+                    tr {
+                        td { code { (text::line(&tool.name)) } }
+                        @for count in [tool.calls, tool.failures, tool.refusals] { td { (count) } }
+                        @for time in [tool.total_ms, tool.median_ms, tool.max_ms] {
+                            td { (sections::seconds(time)) }
+                        }
+                        td { (sections::bytes(tool.bytes)) }
+                    }
+                }
             }
         }
     }

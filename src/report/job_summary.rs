@@ -42,6 +42,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         ("Held back", sections::held_back(&outcome.judgement, None, 0)),
         ("The model says", words),
         ("Cost", sections::cost(&outcome.spending)),
+        ("Tools", sections::tools(&outcome.spending)),
         ("Where this comes from", sections::provenance(&outcome.run, &outcome.provenance)),
     ];
     for (heading, part) in parts {

@@ -190,6 +190,9 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
     out
 }
 
+/// Tools of one table.
+const MAX_TOOLS: usize = 40;
+
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
     let bound = if spending.cost_is_estimate { "at most " } else { "" };
@@ -202,6 +205,47 @@ pub fn cost(spending: &Spending) -> String {
         spending.usage.output,
         spending.wall_seconds,
     )
+}
+
+/// What the tools did, as a table.
+pub fn tools(spending: &Spending) -> String {
+    if spending.tools.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "| Tool | Calls | Failed | Refused | Time | Median | Longest | Output |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for tool in spending.tools.iter().take(MAX_TOOLS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            code_cell(&tool.name),
+            tool.calls,
+            tool.failures,
+            tool.refusals,
+            seconds(tool.total_ms),
+            seconds(tool.median_ms),
+            seconds(tool.max_ms),
+            bytes(tool.bytes),
+        );
+    }
+    let more = spending.tools.len().saturating_sub(MAX_TOOLS);
+    if more > 0 {
+        let _ = writeln!(out, "\n{more} more tools are in `result.json`.");
+    }
+    out
+}
+
+/// Bytes for people.
+pub fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let of = |unit: u64| count as f64 / unit as f64;
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..1_048_576 => format!("{:.1} KB", of(1 << 10)),
+        _ => format!("{:.1} MB", of(1 << 20)),
+    }
 }
 
 /// Where the change comes from, as a list.

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::equip;
+use super::mcp;
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::Workspace;
@@ -163,7 +164,7 @@ async fn converse(
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
-        instructions: brief.instructions.clone(),
+        instructions: brief.instructions(run, &tools)?,
         tools,
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
@@ -199,6 +200,7 @@ async fn converse(
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
+    stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     run.journal(&Entry::Stopped {
         reason: stopped.reason.word().to_owned(),
         final_message: stopped.final_message.clone(),

@@ -128,10 +128,7 @@ impl Brief {
         let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
         let system = SystemPrompt { model, tools, personality };
         Ok(Brief {
-            instructions: match mode {
-                Mode::Execute | Mode::Plan => prompt::system(&system)?,
-                Mode::Review => prompt::review_system(&system)?,
-            },
+            instructions: instructions_for(&system, mode)?,
             files,
             skills,
             mode,
@@ -140,6 +137,16 @@ impl Brief {
             notes,
             checks: checks.to_vec(),
         })
+    }
+
+    /// The system prompt, which speaks of the tools that the model really gets.
+    pub fn instructions(&self, run: &Run<'_>, tools: &ToolSet) -> Result<String> {
+        let system = SystemPrompt {
+            model: &run.world.model,
+            tools: tools.declarations(),
+            personality: run.config.personality,
+        };
+        instructions_for(&system, self.mode)
     }
 
     /// The same with other words about the mode.
@@ -190,7 +197,14 @@ impl Brief {
     }
 }
 
-/// The tools of a run.
+fn instructions_for(system: &SystemPrompt<'_>, mode: Mode) -> Result<String> {
+    match mode {
+        Mode::Execute | Mode::Plan => prompt::system(system),
+        Mode::Review => prompt::review_system(system),
+    }
+}
+
+/// The tools of a run, before anything is known of its sandbox.
 pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
     ToolSet::for_run(&run.world.model, run.config.mode, &run.world.hosted_tools)
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
+use super::{equip, recorded_tools};
 use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::cli::common::Common;
@@ -19,9 +21,11 @@ use crate::error::{Failure, Result};
 use crate::git::clone::{Repo, fetch, mirror};
 use crate::git::{Oid, blocking};
 use crate::guest::client::CollectLimits;
+use crate::mcp::{self, Outside};
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
+use crate::tools::custom;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -68,6 +72,8 @@ struct Recording {
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
+    /// All of the journal.
+    lines: Vec<Line>,
 }
 
 /// Replays a journal. `repository` replaces the recorded run's clone.
@@ -144,7 +150,7 @@ async fn converse(
             ui.say(&format!("· {}", call.name));
         }
     };
-    let services = Services::default();
+    let (tools, services) = tools(world, recording, running).await?;
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
         clock: world.clock,
@@ -153,7 +159,7 @@ async fn converse(
         model: &world.model,
         effort: None,
         instructions: recording.instructions.clone(),
-        tools: ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?,
+        tools,
         limits: &recording.config.limits,
         deadline: world.clock.instant() + recording.config.limits.timeout,
         journal: &journal,
@@ -170,10 +176,37 @@ async fn converse(
         verify::run(&running.client, commands, timeout).await;
         stopped = agent.continue_with(items.clone()).await;
     }
+    super::mcp::finish(services.servers.as_ref()).await;
     if let StopKind::Provider(err) = &stopped.reason {
         ui.say(&format!("the recording ends here: {err}"));
     }
     Ok(stopped)
+}
+
+/// The tools of the run: MCP servers in the sandbox work again, what reached outside answers as it did.
+async fn tools(
+    world: &World,
+    recording: &Recording,
+    running: &Running,
+) -> Result<(ToolSet, Services)> {
+    let inside = super::mcp::inside(&recording.config.mcp);
+    let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
+    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let opened = mcp::open(&inside, &outside).await?;
+    let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    let present = equip::present(&recording.config, &running.client, &tools).await?;
+    equip::environment(&recording.config, &running.client).await?;
+    let mut extras = custom::tools(&recording.config.tools);
+    extras.extend(opened.extras);
+    let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
+    extras.extend(missing);
+    let services = Services {
+        config: recording.config.tools.clone(),
+        servers: Some(opened.servers),
+        ..Services::default()
+    };
+    let config = &recording.config.tools;
+    Ok((tools.offered(&world.model, config, &present, extras)?, services))
 }
 
 impl Recording {
@@ -216,6 +249,7 @@ impl Recording {
             replies: replies(&lines),
             rounds: rounds(&lines),
             tree: tree.clone(),
+            lines,
         })
     }
 }

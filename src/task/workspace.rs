@@ -140,11 +140,14 @@ impl Workspace {
             .map_err(|error| failure(error, "cannot list the files of the base commit"))
     }
 
-    /// Fetches what changed in the sandbox and turns it into a tree on the base.
+    /// Fetches what changed in the sandbox and turns it into a tree on the base. Commands that still run
+    /// in sessions are ended first: what they are in the middle of writing is no change.
     pub async fn collect(&self, client: &Client, limits: CollectLimits) -> Result<Change> {
-        let collected = client.collect(limits).await.map_err(|error| {
+        let failed = |error| {
             Failure::sandbox("cannot collect the changes from the sandbox").caused_by(error)
-        })?;
+        };
+        client.end_sessions().await.map_err(failed)?;
+        let collected = client.collect(limits).await.map_err(failed)?;
         let (repo, base) = (self.repo.clone(), self.base);
         blocking(move || tree::build(&repo, base, &collected))
             .await

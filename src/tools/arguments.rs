@@ -20,6 +20,11 @@ pub struct Refusal {
     pub message: String,
 }
 
+/// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
+pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+    shown(tool, payload).map(|args| own(tool, args))
+}
+
 /// The arguments of a call of `tool` as it shows them, checked.
 pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
     let args = match (text_argument(tool), payload) {
@@ -100,7 +105,7 @@ fn is_patch(tool: &Known, text: &str) -> bool {
 }
 
 fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
-    let Some(validator) = tool.validator() else { return Ok(()) };
+    let Some(validator) = tool.validator() else { return check_object(tool, args) };
     if validator.is_valid(args) {
         return Ok(());
     }
@@ -117,6 +122,21 @@ fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
             tool.name,
             complaints.join("\n- "),
             schema::shape(tool.schema())
+        ),
+    })
+}
+
+/// All that is known of arguments whose schema cannot be used: they are an object.
+fn check_object(tool: &Known, args: &Value) -> Result<(), Refusal> {
+    if args.is_object() {
+        return Ok(());
+    }
+    Err(Refusal {
+        fault: Fault::Arguments,
+        message: format!(
+            "the arguments of `{}` do not fit: they must be a JSON object, and are: {}",
+            tool.name,
+            kind_of(args)
         ),
     })
 }

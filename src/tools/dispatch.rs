@@ -16,9 +16,10 @@ use super::arguments::{self, Refusal};
 pub use super::fault::Fault;
 use super::format::{self, Style};
 use super::hooks::{Subject, Verdict};
-use super::host::{Agents, HostCall, Redo, tool_search};
+use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
+pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
@@ -64,13 +65,6 @@ pub struct Done {
     pub changed: Vec<String>,
 }
 
-/// What a call that was run again did.
-#[derive(Debug)]
-pub struct Redone {
-    pub success: bool,
-    pub changed: Vec<String>,
-}
-
 /// What calls are run with.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
@@ -111,7 +105,7 @@ pub(super) struct Start<'a> {
 }
 
 /// Held while a call runs.
-enum Pass<'a> {
+pub(super) enum Pass<'a> {
     /// It makes calls of its own, which pass one by one.
     Free,
     Reading(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
@@ -177,6 +171,15 @@ impl<'a> Dispatch<'a> {
         self.journal_end(turn, call, ran, content)
     }
 
+    /// Ends a call that was begun before the run was interrupted, and that must not be made twice.
+    pub fn leave(&self, turn: u32, call: &ToolCall) -> Result<Done, Broken> {
+        let why = "the run was interrupted during this call. Whether it was done is not known: find out \
+                   before you make it again";
+        let ran = Ran::of(Err(why.to_owned()), None, Duration::ZERO);
+        let content = self.format(None, call, &ran);
+        self.journal_end(turn, call, ran, content)
+    }
+
     /// From the gate to the hooks after the call. `start` writes down that it begins.
     pub(super) async fn pass_and_run(
         &self,
@@ -216,55 +219,9 @@ impl<'a> Dispatch<'a> {
         Ok(ran)
     }
 
-    fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
-        let Means { client, services, .. } = self.means;
-        Subject { client, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
-    }
-
-    /// Runs a recorded call again for its effect, with the arguments that it ran with; nothing is
-    /// journalled and nobody is told. `nested` are the calls that it made. `None` when there is
-    /// nothing that has to be done again.
-    pub async fn redo(
-        &self,
-        call: &ToolCall,
-        nested: &[ToolCall],
-    ) -> Result<Option<Redone>, Broken> {
-        let Ok(asked) = self.asked(0, call) else {
-            return Ok(Some(Redone { success: false, changed: Vec::new() }));
-        };
-        match &asked.tool.place {
-            Place::Extra(extra) if !extra.is_redone() => Ok(None),
-            Place::Host(host) if host.redo() == Redo::Nested => {
-                let mut changed = Vec::new();
-                for call in nested {
-                    if let Some(redone) = Box::pin(self.redo(call, &[])).await? {
-                        changed.extend(redone.changed);
-                    }
-                }
-                Ok((!nested.is_empty()).then_some(Redone { success: true, changed }))
-            }
-            Place::Guest | Place::Host(_) | Place::Extra(_) => {
-                self.again(asked, call).await.map(Some)
-            }
-        }
-    }
-
-    async fn again(&self, asked: Asked<'_>, call: &ToolCall) -> Result<Redone, Broken> {
-        let Asked { tool, shown } = asked;
-        let subject = self.subject(tool, call);
-        let is_hooked = subject.is_hooked();
-        let args = arguments::own(tool, shown.clone());
-        let _pass = self.pass(tool, tool.effect_of(&args)).await;
-        // What hooks say has been heard; what they do to the workspace is done again.
-        if is_hooked {
-            subject.before(&shown).await.map_err(broken)?;
-        }
-        let ran = self.execute(tool, &call.id, &Within::again(self, &call.id), args).await?;
-        if is_hooked {
-            subject.after(&shown, &ran.output).await.map_err(broken)?;
-        }
-        let success = ran.output.as_ref().is_ok_and(|output| output.success);
-        Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
+    pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
+        let Means { client, journal, services, .. } = self.means;
+        Subject { client, journal, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
     }
 
     /// The tool that a call means and its checked arguments; with a refusal, the tool where there is
@@ -301,7 +258,7 @@ impl<'a> Dispatch<'a> {
         found.map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
     }
 
-    async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
+    pub(super) async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
             (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
@@ -323,7 +280,7 @@ impl<'a> Dispatch<'a> {
         Ok(())
     }
 
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         tool: &Known,
         id: &str,
@@ -429,6 +386,8 @@ impl<'a> Dispatch<'a> {
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
         let command = ran.output.as_ref().ok().and_then(|output| output.command.as_ref());
+        // One that still runs has none.
+        let command = command.filter(|command| command.session.is_none());
         let exit_code = command.map(|command| command.exit_code);
         let Ran { fault, denied, .. } = ran;
         let entry = Entry::CallEnded { turn, output, duration_ms, fault, exit_code, denied };
@@ -454,14 +413,15 @@ impl Ran {
     }
 }
 
-fn broken(err: ToolError) -> Broken {
+pub(super) fn broken(err: ToolError) -> Broken {
     Broken::Sandbox(err.to_string())
 }
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.
 fn bound_timeout(args: &mut Value, limit: Duration) {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let asked = args.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_MS);
+    let asked = ["timeout_ms", "yield_time_ms"].iter().find_map(|name| args.get(*name)?.as_u64());
+    let asked = asked.unwrap_or(DEFAULT_TIMEOUT_MS);
     if let Value::Object(fields) = args {
         fields.insert("timeout_ms".to_owned(), json!(asked.min(limit)));
     }

@@ -68,6 +68,8 @@ pub static SHELL_COMMAND: Face = Face {
     ],
     ..own("shell_command")
 };
+pub static EXEC_COMMAND: Face = own("exec_command");
+pub static WRITE_STDIN: Face = own("write_stdin");
 pub static SHELL: Face = Face { description: "shell_command", ..own("shell") };
 pub static LOCAL_SHELL: Face =
     Face { description: "shell_command", ..also("local_shell", "shell") };
@@ -200,7 +202,9 @@ pub static UNDERSTOOD: &[&Face] = &[
     &SHELL,
     &LOCAL_SHELL,
     &also("container.exec", "shell"),
-    &also("exec_command", "shell_command"),
+    &EXEC_COMMAND,
+    &WRITE_STDIN,
+    &also("unified_exec", "exec_command"),
     &GEMINI_SHELL,
     &also("bash", "shell_command"),
     &also("execute_command", "shell_command"),
@@ -241,9 +245,8 @@ pub static UNDERSTOOD: &[&Face] = &[
 /// The powers that a tool gives to the profile that declares it; the first one is what it needs.
 pub fn powers(tool: &str) -> &'static [Power] {
     match tool {
-        "shell_command" | "shell" | "bash" | "hosted_shell" | "code_mode" | "code_mode_wait" => {
-            &[Power::Run]
-        }
+        "shell_command" | "shell" | "bash" | "hosted_shell" | "exec_command" | "write_stdin"
+        | "code_mode" | "code_mode_wait" => &[Power::Run],
         "apply_patch" | "hosted_patch" | "replace" | "write_file" | "text_edit" => &[Power::Edit],
         "text_editor" => &[Power::Edit, Power::Read, Power::See],
         "read_file" | "read_many_files" => &[Power::Read, Power::See],

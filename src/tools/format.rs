@@ -41,11 +41,14 @@ impl Style<'_> {
             }
             return (self.redact)(&text);
         };
+        let is_session = matches!(tool.tool.as_ref(), "exec_command" | "write_stdin");
+        let tokens = if is_session { self.tokens.min(asked(call)) } else { self.tokens };
         let mut text = match self.profile {
-            Profile::Claude => claude(command, self.tokens),
-            Profile::Gemini => gemini(command, self.tokens),
+            Profile::Claude => claude(command, tokens),
+            Profile::Gemini => gemini(command, tokens),
+            Profile::Codex if is_session => session(&call.id, command, tokens),
             Profile::Codex | Profile::OpenAiHosted | Profile::Generic | Profile::Text => {
-                codex(command, self.tokens)
+                codex(command, tokens)
             }
         };
         if !output.text.is_empty() {
@@ -137,6 +140,47 @@ pub fn with_notes(
     text
 }
 
+/// Most tokens that a call asks for.
+fn asked(call: &ToolCall) -> u64 {
+    serde_json::from_str::<Value>(call.payload.as_str())
+        .ok()
+        .and_then(|args| args.get("max_output_tokens")?.as_u64())
+        .unwrap_or(u64::MAX)
+}
+
+/// What is new in a session, in the words that the codex models know. `call` names the piece.
+fn session(call: &str, command: &CommandOutput, tokens: u64) -> String {
+    let truncated = truncate::command(command, tokens);
+    let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
+    let state = match command.session {
+        Some(number) => format!("Process running with session ID {number}"),
+        None => format!("Process exited with code {}", command.exit_code),
+    };
+    let lines = truncated.total_lines.map(|lines| format!("Total output lines: {lines}\n"));
+    format!(
+        "Chunk ID: {}\nWall time: {seconds:.4} seconds\n{state}\nOriginal token count: {}\n{}Output:\n{}",
+        chunk_id(call),
+        command.total_bytes.div_ceil(truncate::BYTES_PER_TOKEN as u64),
+        lines.unwrap_or_default(),
+        truncated.text
+    )
+}
+
+/// Six hexadecimal digits that are the same whenever the call is (FNV-1a, folded).
+fn chunk_id(call: &str) -> String {
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = call.bytes().fold(0x811c_9dc5, step);
+    format!("{:06x}", (hash >> 24) ^ (hash & 0x00ff_ffff))
+}
+
+/// How the command ended, or that it has not.
+fn ending(command: &CommandOutput, label: &str) -> String {
+    match command.session {
+        Some(number) => format!("Still running in session {number}"),
+        None => format!("{label} {}", command.exit_code),
+    }
+}
+
 /// A head that says how the command ended, then what it wrote: clear to every model.
 fn codex(command: &CommandOutput, tokens: u64) -> String {
     let truncated = truncate::command(command, tokens);
@@ -146,8 +190,8 @@ fn codex(command: &CommandOutput, tokens: u64) -> String {
         .timed_out
         .then(|| format!("command timed out after {} milliseconds\n", command.duration_ms));
     format!(
-        "Exit code: {}\nWall time: {seconds:.1} seconds\n{}Output:\n{}{}",
-        command.exit_code,
+        "{}\nWall time: {seconds:.1} seconds\n{}Output:\n{}{}",
+        ending(command, "Exit code:"),
         lines.unwrap_or_default(),
         timeout.unwrap_or_default(),
         truncated.text
@@ -161,7 +205,7 @@ fn claude(command: &CommandOutput, tokens: u64) -> String {
     } else {
         String::new()
     };
-    let text = format!("Exit code {}\n{timeout}{truncated}", command.exit_code);
+    let text = format!("{}\n{timeout}{truncated}", ending(command, "Exit code"));
     text.trim_end_matches('\n').to_owned()
 }
 
@@ -176,5 +220,5 @@ fn gemini(command: &CommandOutput, tokens: u64) -> String {
     } else {
         String::new()
     };
-    format!("Output: {text}{timeout}\nExit Code: {}", command.exit_code)
+    format!("Output: {text}{timeout}\n{}", ending(command, "Exit Code:"))
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ToolError, ToolOutput, offer, piped, truncate};
+use crate::agent::journal::Journal;
 use crate::config::tools::{Hook, When};
 use crate::guest::client::Client;
 
@@ -29,6 +30,8 @@ const MAX_ERRORS: usize = 2 << 10;
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     pub client: &'a Client,
+    /// Takes secrets out of what they are shown.
+    pub journal: &'a Journal,
     pub hooks: &'a [Hook],
     /// The tool as the model sees it.
     pub tool: &'a str,
@@ -109,7 +112,7 @@ impl<'a> Subject<'a> {
         let mut told = json!({
             "when": "after", "tool": self.tool, "id": self.id, "arguments": arguments,
             "success": output.as_ref().is_ok_and(|output| output.success),
-            "output": truncate::bytes(&text_of(output), MAX_SHOWN),
+            "output": truncate::bytes(&self.journal.redact(&text_of(output)), MAX_SHOWN),
         });
         let command = output.as_ref().ok().and_then(|output| output.command.as_ref());
         if let (Some(command), Value::Object(fields)) = (command, &mut told) {

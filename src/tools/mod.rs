@@ -39,6 +39,8 @@ pub mod profile;
 #[cfg(feature = "host")]
 pub mod progress;
 #[cfg(feature = "host")]
+pub mod redo;
+#[cfg(feature = "host")]
 pub mod registry;
 #[cfg(feature = "host")]
 pub mod review;

@@ -1,6 +1,8 @@
 //! What a tool needs to be of use in a run. A tool whose needs are not met withdraws: it is neither
 //! declared nor run, and a call of it is told why. Nothing is found out by calling.
 
+use crate::config::Config;
+
 /// Something that a tool needs besides the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -25,6 +27,19 @@ pub struct Present {
     pub resources: bool,
     pub agents: bool,
     pub js_repl: bool,
+}
+
+impl Present {
+    /// As far as the configuration says it, without a look into the sandbox.
+    pub fn of(config: &Config) -> Present {
+        Present {
+            programs: Vec::new(),
+            hosts: !config.allow_hosts.is_empty(),
+            resources: false,
+            agents: config.tools.agents.is_some_and(|most| most > 0),
+            js_repl: config.tools.js_repl == Some(true),
+        }
+    }
 }
 
 impl Need {

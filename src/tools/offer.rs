@@ -15,11 +15,14 @@ use super::profile::{self, Profile, Setting, Shape};
 use super::registry::{Known, Place, ToolSet};
 use super::{Effect, dispatch, schema};
 use crate::config::Mode;
+use crate::config::tools::Tools;
 use crate::error::Result;
 use crate::provider::catalogue::{Model, ToolMode};
 use crate::provider::item::Wire;
 use crate::provider::{ToolDeclaration, ToolForm};
 
+/// Tools of servers and configuration that are declared; with more they are searched for.
+const SEARCH_ABOVE: usize = 30;
 /// Sources that the description of the search names.
 const MAX_SOURCES: usize = 20;
 
@@ -73,6 +76,26 @@ impl ToolSet {
         programs.sort_unstable();
         programs.dedup();
         programs
+    }
+
+    /// All that a run offers: with the optional tools whose needs are met, with those that only it has,
+    /// without those that are switched off.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn offered(
+        self,
+        model: &Model,
+        config: &Tools,
+        present: &Present,
+        extras: Vec<Arc<dyn Extra>>,
+    ) -> Result<ToolSet> {
+        let above = config.search_above.unwrap_or(SEARCH_ABOVE);
+        let disabled = set_of(&config.disabled);
+        let extras = extras.into_iter().filter(|it| !disabled.is_match(it.name())).collect();
+        let search = Search { above, form: SearchForm::of(model) };
+        let tools = self.equipped(model, present)?.with_extras(extras, search)?;
+        Ok(tools.without(&config.disabled))
     }
 
     /// With the optional tools whose needs are met, without those that lack something.

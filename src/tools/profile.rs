@@ -20,7 +20,7 @@ use crate::provider::{ToolDeclaration, ToolForm};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// What the gpt-5 codex models were trained on: one shell (`shell` in the catalogue:
-    /// `shell_command`, `shell` or `local_shell`), and `apply_patch` (`patch`: `freeform` under a
+    /// `unified_exec`, which is `exec_command` with `write_stdin`, `shell_command`, `shell` or `local_shell`), and `apply_patch` (`patch`: `freeform` under a
     /// grammar, `function`, or `none`).
     Codex,
     /// The shell and the patch tool that `OpenAI` defines, executed here; on the Responses wire only.
@@ -128,7 +128,7 @@ impl Profile {
         let reading = [&face::READ_FILE, &face::LIST_DIR, &face::GREP_FILES, &face::VIEW_IMAGE];
         Ok(match self {
             Profile::Codex => {
-                let mut tools = vec![self.codex_shell(setting)?];
+                let mut tools = self.codex_shell(setting)?;
                 tools.extend(self.codex_patch(setting)?);
                 tools.push(function(&face::UPDATE_PLAN));
                 tools.extend(reading.map(function));
@@ -175,19 +175,24 @@ impl Profile {
         })
     }
 
-    fn codex_shell(self, setting: &Setting<'_>) -> Result<Entry> {
+    fn codex_shell(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
         let native = setting.wire == Wire::Responses;
-        match setting.shell {
-            None | Some("shell_command") => Ok((&face::SHELL_COMMAND, Shape::Function)),
+        let function = |face: &'static Face| (face, Shape::Function);
+        Ok(match setting.shell {
+            None | Some("shell_command") => vec![function(&face::SHELL_COMMAND)],
+            Some("unified_exec") => {
+                [&face::EXEC_COMMAND, &face::WRITE_STDIN].map(function).to_vec()
+            }
             Some("local_shell") if native => {
-                Ok((&face::LOCAL_SHELL, Shape::Native(json!({"type": "local_shell"}))))
+                vec![(&face::LOCAL_SHELL, Shape::Native(json!({"type": "local_shell"})))]
             }
             // The same arguments, where the provider's own form does not exist.
-            Some("shell" | "local_shell") => Ok((&face::SHELL, Shape::Function)),
+            Some("shell" | "local_shell") => vec![function(&face::SHELL)],
             Some(other) => {
-                Err(self.no_variant("shell", other, &["shell_command", "shell", "local_shell"]))
+                let known = ["unified_exec", "shell_command", "shell", "local_shell"];
+                return Err(self.no_variant("shell", other, &known));
             }
-        }
+        })
     }
 
     fn codex_patch(self, setting: &Setting<'_>) -> Result<Option<Entry>> {

@@ -14,6 +14,7 @@ use super::profile::{self, Profile, Setting};
 use super::scripted::Scripts;
 use super::{Effect, ToolError};
 use crate::config::Mode;
+use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, ToolMode, distance};
@@ -282,7 +283,7 @@ impl Known {
 
     /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| jsonschema::validator_for(self.schema()).ok()).as_ref()
+        self.validator.get_or_init(|| compiled(self.schema()).ok()).as_ref()
     }
 
     /// The same tool under another name.

@@ -15,6 +15,22 @@ const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (SHELLS, "dir_path", "workdir"),
     (SHELLS, "directory", "workdir"),
     (SHELLS, TIMEOUT, "timeout_ms"),
+    (&["exec_command"], "command", "cmd"),
+    (&["exec_command"], "script", "cmd"),
+    (&["exec_command"], "cwd", "workdir"),
+    (&["exec_command"], "working_directory", "workdir"),
+    (&["exec_command"], "dir_path", "workdir"),
+    (&["exec_command"], "directory", "workdir"),
+    (&["exec_command"], "pty", "tty"),
+    (SESSIONS, "timeout_ms", "yield_time_ms"),
+    (SESSIONS, TIMEOUT, "yield_time_ms"),
+    (SESSIONS, "max_tokens", "max_output_tokens"),
+    (&["write_stdin"], "session", "session_id"),
+    (&["write_stdin"], "id", "session_id"),
+    (&["write_stdin"], "process_id", "session_id"),
+    (&["write_stdin"], "input", "chars"),
+    (&["write_stdin"], "text", "chars"),
+    (&["write_stdin"], "data", "chars"),
     (&["apply_patch"], "patch", "input"),
     (&["apply_patch"], "patchText", "input"),
     (&["apply_patch"], "content", "input"),
@@ -53,6 +69,7 @@ const SYNONYMS: &[(&[&str], &str, &str)] = &[
 ];
 
 const SHELLS: &[&str] = &["shell_command", "shell", "bash", "hosted_shell"];
+const SESSIONS: &[&str] = &["exec_command", "write_stdin"];
 const FILES: &[&str] = &["read_file", "write_file", "replace"];
 const SEARCHES: &[&str] = &["grep_files", "glob"];
 
@@ -107,7 +124,8 @@ pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
         }
     }
     match face.tool {
-        "shell_command" | "bash" => words_to_script(fields),
+        "shell_command" | "bash" => words_to_script(fields, "command"),
+        "exec_command" => words_to_script(fields, "cmd"),
         "shell" => script_to_words(fields),
         "update_plan" => plan(face, fields),
         _ => {}
@@ -170,11 +188,11 @@ fn in_milliseconds(value: Value) -> Value {
     }
 }
 
-fn words_to_script(fields: &mut Map<String, Value>) {
-    if let Some(Value::Array(words)) = fields.get("command")
+fn words_to_script(fields: &mut Map<String, Value>, name: &str) {
+    if let Some(Value::Array(words)) = fields.get(name)
         && let Some(script) = script(words)
     {
-        fields.insert("command".to_owned(), Value::String(script));
+        fields.insert(name.to_owned(), Value::String(script));
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod github;
 pub(crate) mod guest;
 pub(crate) mod history;
 pub(crate) mod leaks;
+pub(crate) mod mcp;
 pub mod model;
 pub(crate) mod postgres;
 pub(crate) mod process;

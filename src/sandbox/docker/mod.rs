@@ -64,7 +64,11 @@ pub struct Engine {
     pub cgroup_version: String,
     /// As the engine lists them: `name=seccomp,profile=default`, `name=rootless`, …
     pub security: Vec<String>,
-    /// Limits that this engine's kernel does not enforce.
+    /// The storage driver: `overlay2`, `vfs`, …
+    pub storage: String,
+    /// Limits that this engine's kernel does not enforce, of those that every container has.
+    pub unbounded: Vec<&'static str>,
+    /// What the engine itself warns of.
     pub warnings: Vec<String>,
 }
 
@@ -109,7 +113,16 @@ impl DockerSandbox {
     /// Asks the engine about itself.
     pub async fn engine(&self) -> Result<Engine, SandboxError> {
         let info = bounded("info", CALL, self.docker.info()).await?;
+        let limits = [
+            ("memory", info.memory_limit),
+            ("swap", info.swap_limit),
+            ("cpus", info.cpu_cfs_quota),
+            ("processes", info.pids_limit),
+        ];
+        let unbounded = limits.into_iter().filter(|(_, has)| *has == Some(false));
         Ok(Engine {
+            storage: info.driver.unwrap_or_default(),
+            unbounded: unbounded.map(|(what, _)| what).collect(),
             version: info.server_version.unwrap_or_default(),
             api_version: self.docker.client_version().to_string(),
             cgroup_version: info

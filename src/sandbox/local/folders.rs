@@ -1,7 +1,8 @@
 //! The folders of local sandboxes: made, marked with their owner, swept, removed.
 //!
 //! `sandboxes/<run>-<purpose>-<n>/` holds `workspace`, `tmp`, `home`, and beside them, out of the
-//! guest's reach, `owner` and `guest` (process id and start time of each) and `guest.log`.
+//! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
+//! and `guest.log`.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Write};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::group::Group;
 use crate::guest::transfer::blob_id;
 use crate::sandbox::SandboxError;
 
@@ -44,6 +46,18 @@ impl Folders {
             }
         }
         Err(SandboxError::Other(format!("too many folders `{name}-…` in `{}`", all.display())))
+    }
+
+    /// The folder's own name, which no other sandbox of this state folder has.
+    pub(super) fn name(&self) -> String {
+        let name = self.top.file_name().unwrap_or_default().to_string_lossy();
+        // Other state folders have folders of the same names.
+        let place = blob_id(self.top.as_os_str().as_encoded_bytes());
+        place.iter().take(4).fold(name.into_owned() + "-", |name, byte| format!("{name}{byte:02x}"))
+    }
+
+    pub(super) fn note_group(&self, group: &Group) -> Result<(), SandboxError> {
+        write(&self.top.join("group"), &group.note())
     }
 
     pub(super) fn workspace(&self) -> PathBuf {
@@ -103,11 +117,8 @@ impl Folders {
 
 /// Writes the guest once per version; returns its path.
 pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
-    use std::fmt::Write as _;
-    let version = blob_id(binary).iter().take(8).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
+    let mut version = hex::encode(blob_id(binary));
+    version.truncate(16);
     let folder = base.join("guest").join(version);
     let path = folder.join("patchwright-guest");
     if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {
@@ -144,6 +155,8 @@ pub(super) fn sweep(base: &Path, run: Option<&str>) -> Result<Vec<String>, Sandb
         if ours {
             let folders = Folders { top };
             folders.kill_guest();
+            let group = fs_err::read_to_string(folders.top.join("group")).unwrap_or_default();
+            Group::noted(&group).remove();
             folders.remove()?;
             swept.push(name);
         }

@@ -92,6 +92,12 @@ impl Isolation {
         self.level.is_some_and(|level| level.own_mounts)
     }
 
+    /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,
+    /// unless the user is root, whom the bound does not hold.
+    pub(super) fn counts_processes(&self) -> bool {
+        self.level.is_some() && !rustix::process::geteuid().is_root()
+    }
+
     pub(super) fn report(&self) -> Option<&'static str> {
         self.level.map(|level| level.report)
     }

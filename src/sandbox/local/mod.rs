@@ -2,7 +2,8 @@
 //!
 //! Writes reach only the sandbox's own folders (Landlock), there are no sockets (seccomp), and where
 //! the kernel lets an ordinary user make namespaces, no network and no other processes exist
-//! ([`isolation`]). It is chosen explicitly or by commands that say so, never as a silent
+//! ([`isolation`]) and temporary files are bounded; where groups can be made, memory, processes and
+//! processors are ([`group`]). It is chosen explicitly or by commands that say so, never as a silent
 //! replacement for Docker. A kernel that cannot confine is refused.
 //!
 //! Setup commands run once per (commands, lock files, base) in a sandbox of their own, under the same
@@ -10,6 +11,7 @@
 //! sandbox ([`setup`]).
 
 mod folders;
+mod group;
 mod isolation;
 mod setup;
 
@@ -24,6 +26,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
 use self::folders::Folders;
+use self::group::Group;
 use self::isolation::Isolation;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
@@ -61,24 +64,28 @@ impl LocalSandbox {
         let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
         let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
+        let group = Group::create(&folders.name(), &spec.limits);
         let started = async {
+            folders.note_group(&group)?;
             if let Some(template) = template {
                 folders.fill(template)?;
             }
-            self.serve(&guest, isolation, &folders, spec).await
+            self.serve(&guest, isolation, &folders, &group, spec).await
         };
         match started.await {
             Ok((child, client)) => {
                 let mut enforced = client.hello().confinement.clone();
                 enforced.extend(isolation.report().map(str::to_owned));
+                enforced.extend(group.report(&spec.limits));
                 enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();
                 let workspace = folders.workspace().display().to_string();
-                let stopper = Box::new(LocalStop { folders, child: Mutex::new(child) });
+                let stopper = Box::new(LocalStop { folders, group, child: Mutex::new(child) });
                 Ok(Running { client, id, workspace, enforced, stopper })
             }
             Err(err) => {
                 // The error that ended the start is the one to report.
+                group.remove();
                 let _ = folders.remove();
                 Err(err)
             }
@@ -90,6 +97,7 @@ impl LocalSandbox {
         guest: &Path,
         isolation: &Isolation,
         folders: &Folders,
+        group: &Group,
         spec: &SandboxSpec,
     ) -> Result<(Child, Client), SandboxError> {
         let mut argv: Vec<OsString> = isolation.wrap(guest);
@@ -105,8 +113,22 @@ impl LocalSandbox {
         for path in &self.toolchains.read {
             argv.extend(["--read".into(), path.into()]);
         }
-        if isolation.has_own_mounts() && !self.base.starts_with("/tmp") {
-            argv.push("--private-tmp".into());
+        for folder in group.folders() {
+            argv.extend(["--group".into(), folder.into()]);
+        }
+        if isolation.has_own_mounts() {
+            let tmp = spec.limits.tmp_bytes.to_string();
+            argv.extend(["--tmp-bytes".into(), tmp.into()]);
+            // What setup leaves there is copied, from outside and into it.
+            if spec.purpose != setup::PURPOSE && spec.image.reference.is_empty() {
+                argv.push("--bound-home".into());
+            }
+            if !self.base.starts_with("/tmp") {
+                argv.push("--private-tmp".into());
+            }
+        }
+        if isolation.counts_processes() && !group.bounds_processes() {
+            argv.extend(["--max-processes".into(), spec.limits.pids.to_string().into()]);
         }
         let log = folders.log()?;
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
@@ -171,25 +193,30 @@ impl Sandbox for LocalSandbox {
 /// Takes one sandbox down.
 struct LocalStop {
     folders: Folders,
+    group: Group,
     child: Mutex<Child>,
 }
 
 #[async_trait]
 impl Stop for LocalStop {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
-        let LocalStop { folders, child } = *self;
+        let LocalStop { folders, group, child } = *self;
         let mut child = child.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Its input is closed by now: it kills what it started and ends.
         if tokio::time::timeout(FAREWELL, child.wait()).await.is_err() {
             folders.kill_guest();
             let _ = child.kill().await;
         }
+        group.remove();
         folders.remove()
     }
 
     async fn autopsy(&self) -> Option<String> {
         let mut child = self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let status = child.try_wait().ok()??;
+        if self.group.out_of_memory().is_some_and(|count| count > 0) {
+            return Some(format!("out of memory (the guest ended with {status})"));
+        }
         Some(format!("the guest ended with {status}{}", self.folders.last_words()))
     }
 }

@@ -15,6 +15,8 @@ use crate::sandbox::{
     ContainerLimits, ImageSpec, PreparedImage, Running, SandboxError, SandboxSpec,
 };
 
+/// What a sandbox in which setup commands run is for.
+pub(super) const PURPOSE: &str = "setup";
 /// Bytes of a failed command's output that are kept.
 const OUTPUT: usize = 16 << 10;
 
@@ -30,7 +32,7 @@ pub(super) async fn prepare(
     let bare = SandboxSpec {
         image: PreparedImage { reference: String::new(), description: String::new() },
         run: spec.run.to_owned(),
-        purpose: "setup",
+        purpose: PURPOSE,
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
     };
@@ -77,7 +79,6 @@ async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError
 }
 
 fn key(spec: &ImageSpec<'_>) -> String {
-    use std::fmt::Write as _;
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -91,8 +92,5 @@ fn key(spec: &ImageSpec<'_>) -> String {
         part(path.as_bytes());
         part(content);
     }
-    hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(hash.finalize())
 }

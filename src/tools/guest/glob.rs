@@ -59,26 +59,48 @@ pub fn glob(root: &Root, args: &Args, cancelled: &AtomicBool) -> Result<ToolOutp
     let pattern = Pattern::new(root, &folder, &args.pattern, args.case_sensitive == Some(true))?;
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
     let end = Instant::now() + MAX_TIME;
-    let (mut found, mut is_late) = (Vec::new(), false);
-    walk::files(root, &folder, &mut |path| {
-        is_late = Instant::now() >= end || cancelled.load(Ordering::Relaxed);
-        if pattern.matches(path) {
-            found.push(path.to_owned());
-        }
-        !is_late && found.len() <= limit
-    });
-    let is_cut = found.len() > limit;
-    found.truncate(limit);
+    let first = walk::First::new(limit);
+    let is_late = AtomicBool::new(false);
+    let make = || Looking { pattern: &pattern, first: &first, end, cancelled, is_late: &is_late };
+    let (_, gaps) = walk::at_once(root, &folder, &make);
+    let (mut found, is_cut) = first.finish();
     found.sort();
     if found.is_empty() {
         found.push("No files found.".to_owned());
     }
-    if is_late {
+    if is_late.into_inner() {
         found.push("(the search ran out of time; narrow it with a folder)".to_owned());
     } else if is_cut {
         found.push(format!("(more than {limit} files; narrow the pattern)"));
     }
+    found.extend(gaps.note());
     Ok(ToolOutput::text(found.join("\n")))
+}
+
+/// One thread's part of the work.
+struct Looking<'g> {
+    pattern: &'g Pattern,
+    first: &'g walk::First,
+    end: Instant,
+    cancelled: &'g AtomicBool,
+    is_late: &'g AtomicBool,
+}
+
+impl walk::Visitor for Looking<'_> {
+    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
+        if self.pattern.matches(file.path) {
+            self.first.add(file.path, vec![walk::shown(file.path).into_owned()]);
+        }
+        let goes_on = !self.cancelled.load(Ordering::Relaxed) && Instant::now() < self.end;
+        if !goes_on {
+            self.is_late.store(true, Ordering::Relaxed);
+        }
+        goes_on
+    }
+
+    fn is_behind(&self, path: &str) -> bool {
+        self.first.is_behind(path)
+    }
 }
 
 /// A glob for paths below a folder of the workspace.

@@ -1,12 +1,13 @@
 //! `grep_files`: files whose contents match a regular expression, newest first, or the lines.
 //!
-//! The expression engine is linear in the input. Ignored, binary and special files are left out; time
-//! and results are bounded, and what was left out because of a bound is said.
+//! The expression engine is linear in the input, and large trees are searched by several threads.
+//! Ignored, binary and special files are left out; time and results are bounded, and what was left
+//! out because of a bound is said.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -65,6 +66,8 @@ const MAX_LINE: usize = 500;
 const MAX_SEARCHED_LINE: usize = 16 << 20;
 /// Largest compiled expression, in bytes.
 const MAX_REGEX: usize = 8 << 20;
+/// Files up to this size are searched in one piece, in bytes.
+const SMALL: usize = 64 << 10;
 
 /// Searches; see [`Args`].
 pub fn grep_files(
@@ -74,38 +77,46 @@ pub fn grep_files(
 ) -> Result<ToolOutput, ToolError> {
     let matcher = RegexMatcherBuilder::new()
         .line_terminator(Some(b'\n'))
+        .multi_line(true)
         .size_limit(MAX_REGEX)
         .dfa_size_limit(MAX_REGEX)
         .build(&args.pattern)
         .map_err(|err| ToolError::tell(format!("the pattern is not valid: {err}")))?;
     let path = args.path.as_deref().unwrap_or(".");
     let (target, entry) = root.locate(path)?;
-    let clock = Clock { end: Instant::now() + MAX_TIME, cancelled };
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
-    let output = args.output.unwrap_or_default();
-    let mut search = Search::new(root, matcher, clock, output, limit);
+    let search = Search {
+        matcher,
+        include: include(args.include.as_deref())?,
+        clock: Clock { end: Instant::now() + MAX_TIME, cancelled },
+        output: args.output.unwrap_or_default(),
+        limit,
+        lines: walk::First::new(limit),
+        matching: AtomicUsize::new(0),
+        unread: AtomicUsize::new(0),
+        is_cut: AtomicBool::new(false),
+    };
     match entry {
         Entry::File { .. } => {
-            search.file(&target);
+            let failed = |err| ToolError::tell(format!("cannot search `{path}`: {err}"));
+            let file = root.open_file(&target).map_err(failed)?;
+            let mut thread = Thread::new(&search);
+            thread.file(&target, file);
+            let files = thread.files;
+            Ok(search.answer(vec![files], walk::Gaps::default()))
         }
         Entry::Dir => {
-            let include = include(args.include.as_deref())?;
-            walk::files(root, &target, &mut |path| {
-                let path_from_root = format!("/{path}");
-                if include.matched(path_from_root, false).is_ignore() {
-                    return !search.clock.is_over();
-                }
-                search.file(path)
-            });
+            let (threads, gaps) = walk::at_once(root, &target, &|| Thread::new(&search));
+            let files = threads.into_iter().map(|thread| thread.files).collect();
+            Ok(search.answer(files, gaps))
         }
         Entry::Absent => {
-            return Err(ToolError::tell(format!("cannot search `{path}`: there is no such path")));
+            Err(ToolError::tell(format!("cannot search `{path}`: there is no such path")))
         }
         Entry::Link(_) | Entry::Outside | Entry::Other => {
-            return Err(ToolError::tell(format!("cannot search `{path}`: not a file or folder")));
+            Err(ToolError::tell(format!("cannot search `{path}`: not a file or folder")))
         }
     }
-    Ok(search.answer())
 }
 
 fn include(glob: Option<&str>) -> Result<Override, ToolError> {
@@ -145,70 +156,35 @@ impl Read for Timed<'_> {
     }
 }
 
-struct Search<'r> {
-    root: &'r Root,
+/// What all threads share.
+struct Search<'c> {
     matcher: RegexMatcher,
-    searcher: Searcher,
-    clock: Clock<'r>,
+    include: Override,
+    clock: Clock<'c>,
     output: Output,
     limit: usize,
-    files: Vec<(SystemTime, String)>,
-    lines: Vec<String>,
-    is_cut: bool,
+    lines: walk::First,
+    /// Files that match.
+    matching: AtomicUsize,
+    /// Files that could not be opened, read or taken into memory line by line.
+    unread: AtomicUsize,
+    is_cut: AtomicBool,
 }
 
-impl<'r> Search<'r> {
-    fn new(
-        root: &'r Root,
-        matcher: RegexMatcher,
-        clock: Clock<'r>,
-        output: Output,
-        limit: usize,
-    ) -> Search<'r> {
-        let searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(MAX_SEARCHED_LINE))
-            .line_number(output == Output::Lines)
-            .build();
-        let (files, lines) = (Vec::new(), Vec::new());
-        Search { root, matcher, searcher, clock, output, limit, files, lines, is_cut: false }
-    }
+/// Files that match, with their times.
+type Files = Vec<(SystemTime, String)>;
 
-    /// Searches one file; false when the search is to end. A file that cannot be read is left out.
-    fn file(&mut self, path: &str) -> bool {
-        if self.clock.is_over() || self.files.len() >= MAX_FILES {
-            self.is_cut = true;
-            return false;
+impl Search<'_> {
+    fn answer(self, files: Vec<Files>, gaps: walk::Gaps) -> ToolOutput {
+        let (mut lines, mut is_cut) = self.lines.finish();
+        is_cut |= self.is_cut.into_inner();
+        if self.output == Output::Files {
+            let mut files: Files = files.into_iter().flatten().collect();
+            files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            is_cut |= files.len() > self.limit;
+            let shown = files.iter().take(self.limit).map(|(_, path)| walk::shown(path));
+            lines = shown.map(std::borrow::Cow::into_owned).collect();
         }
-        let Ok(file) = self.root.open_file(path) else { return true };
-        let modified = file.metadata().and_then(|meta| meta.modified());
-        let before = self.lines.len();
-        let mut found = Found {
-            path,
-            output: self.output,
-            room: self.limit - before,
-            lines: &mut self.lines,
-            is_match: false,
-            is_cut: false,
-        };
-        let timed = Timed { file, clock: self.clock };
-        let _ = self.searcher.search_reader(&self.matcher, timed, &mut found);
-        self.is_cut |= found.is_cut;
-        if found.is_match {
-            self.files.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), path.to_owned()));
-        }
-        !self.is_cut
-    }
-
-    fn answer(mut self) -> ToolOutput {
-        let mut lines = match self.output {
-            Output::Files => {
-                self.files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-                self.is_cut |= self.files.len() > self.limit;
-                self.files.into_iter().take(self.limit).map(|(_, path)| path).collect()
-            }
-            Output::Lines => self.lines,
-        };
         if lines.is_empty() {
             lines.push("No matches found.".to_owned());
         }
@@ -216,11 +192,134 @@ impl<'r> Search<'r> {
             lines.push(
                 "(the search ran out of time; narrow it with `path` or `include`)".to_owned(),
             );
-        } else if self.is_cut {
+        } else if is_cut {
             lines.push(format!("(more than {} results)", self.limit));
         }
+        match self.unread.into_inner() {
+            0 => {}
+            1 => lines.push("(1 file could not be searched)".to_owned()),
+            count => lines.push(format!("({count} files could not be searched)")),
+        }
+        lines.extend(gaps.note());
         ToolOutput::text(lines.join("\n"))
     }
+}
+
+/// One thread's part of the search.
+struct Thread<'s> {
+    search: &'s Search<'s>,
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    files: Files,
+    /// For matching a path from the root against `include`.
+    path: String,
+}
+
+impl walk::Visitor for Thread<'_> {
+    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
+        if self.search.clock.is_over() {
+            return false;
+        }
+        if !self.search.include.is_empty() {
+            self.path.clear();
+            self.path.push('/');
+            self.path.push_str(file.path);
+            if self.search.include.matched(&self.path, false).is_ignore() {
+                return true;
+            }
+        }
+        match file.open() {
+            Ok(open) => self.file(file.path, open),
+            Err(_) => {
+                self.search.unread.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+        }
+    }
+
+    fn is_behind(&self, path: &str) -> bool {
+        self.search.output == Output::Lines && self.search.lines.is_behind(path)
+    }
+}
+
+impl<'s> Thread<'s> {
+    fn new(search: &'s Search<'s>) -> Thread<'s> {
+        let searcher = SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_SEARCHED_LINE))
+            .line_number(search.output == Output::Lines)
+            .build();
+        // Clones share the compiled expression, but not what it needs while it works.
+        let matcher = search.matcher.clone();
+        Thread {
+            search,
+            matcher,
+            searcher,
+            buffer: vec![0; SMALL],
+            files: Vec::new(),
+            path: String::new(),
+        }
+    }
+
+    /// Searches one file; false when the search is to end.
+    fn file(&mut self, path: &str, mut file: File) -> bool {
+        let mut found = Found {
+            path,
+            output: self.search.output,
+            // One more than can be shown tells that there are more.
+            room: self.search.limit + 1,
+            lines: Vec::new(),
+            is_match: false,
+        };
+        let searched = match fill(&mut file, &mut self.buffer) {
+            Ok(length) if length < SMALL => {
+                let content = self.buffer.get(..length).unwrap_or_default();
+                self.searcher.search_slice(&self.matcher, content, &mut found)
+            }
+            Ok(_) => match file.try_clone() {
+                Ok(rest) => {
+                    let timed = Timed { file: rest, clock: self.search.clock };
+                    let whole = self.buffer.as_slice().chain(timed);
+                    self.searcher.search_reader(&self.matcher, whole, &mut found)
+                }
+                Err(err) => Err(err),
+            },
+            Err(err) => Err(err),
+        };
+        if searched.is_err() && !self.search.clock.is_over() {
+            self.search.unread.fetch_add(1, Ordering::Relaxed);
+        }
+        if found.is_match {
+            if self.search.output == Output::Lines {
+                self.search.lines.add(path, found.lines);
+            } else {
+                let modified = file.metadata().and_then(|meta| meta.modified());
+                self.files.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), path.to_owned()));
+                if self.search.matching.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FILES {
+                    self.search.is_cut.store(true, Ordering::Relaxed);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Reads until the buffer is full or the file at its end.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while let Some(room) = buffer.get_mut(length..)
+        && !room.is_empty()
+    {
+        match file.read(room) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(length)
 }
 
 /// Collects the matches of one file.
@@ -229,9 +328,8 @@ struct Found<'f> {
     output: Output,
     /// Lines that may still be added.
     room: usize,
-    lines: &'f mut Vec<String>,
+    lines: Vec<String>,
     is_match: bool,
-    is_cut: bool,
 }
 
 impl Sink for Found<'_> {
@@ -242,16 +340,12 @@ impl Sink for Found<'_> {
         if self.output == Output::Files {
             return Ok(false);
         }
-        if self.room == 0 {
-            self.is_cut = true;
-            return Ok(false);
-        }
-        self.room -= 1;
         let text = String::from_utf8_lossy(found.bytes());
         let text = text.trim_end_matches(['\n', '\r']);
         let text = &text[..text.floor_char_boundary(MAX_LINE)];
         let number = found.line_number().unwrap_or(0);
-        self.lines.push(format!("{}:{number}:{text}", self.path));
-        Ok(true)
+        self.lines.push(format!("{}:{number}:{text}", walk::shown(self.path)));
+        self.room -= 1;
+        Ok(self.room > 0)
     }
 }

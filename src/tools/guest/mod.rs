@@ -5,12 +5,13 @@
 
 pub mod apply_patch;
 pub mod bash;
+pub mod exec_command;
 pub mod glob;
 pub mod grep_files;
 pub mod hosted_patch;
 pub mod hosted_shell;
 pub mod list_dir;
-mod picture;
+pub(crate) mod picture;
 pub mod read_file;
 pub mod read_many_files;
 pub mod replace;
@@ -22,6 +23,7 @@ pub mod text_editor;
 pub mod view_image;
 mod walk;
 pub mod write_file;
+pub mod write_stdin;
 
 use serde_json::Value;
 
@@ -32,6 +34,8 @@ use super::{Effect, ToolError, ToolOutput};
 pub const ALL: &[GuestTool] = &[
     shell::SHELL_COMMAND,
     shell::SHELL,
+    exec_command::EXEC_COMMAND,
+    write_stdin::WRITE_STDIN,
     bash::BASH,
     hosted_shell::HOSTED_SHELL,
     apply_patch::APPLY_PATCH,

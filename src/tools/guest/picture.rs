@@ -30,7 +30,7 @@ pub(super) fn open(root: &Root, target: &str, start: &[u8]) -> Result<Option<Too
 ///
 /// # Errors
 /// Why it cannot be shown.
-pub(super) fn shown(target: &str, content: &[u8]) -> Result<Option<ToolOutput>, String> {
+pub(crate) fn shown(target: &str, content: &[u8]) -> Result<Option<ToolOutput>, String> {
     let Some(media_type) = media_type(content) else { return Ok(None) };
     let bytes = content.len();
     if bytes as u64 > MAX_BYTES {

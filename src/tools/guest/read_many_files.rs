@@ -138,13 +138,15 @@ impl Found {
         let mut seen = 0;
         // `*.png` asks for pictures, `*` does not.
         let names_kind = is_picture_name(path);
-        walk::files(root, &folder, &mut |path| {
+        let gaps = walk::in_order(root, &folder, &mut |file| {
+            let path = file.path;
             seen += 1;
             if pattern.as_ref().is_none_or(|it| it.matches(path)) && filter.takes(path) {
                 self.add(path.to_owned(), names_kind && is_picture_name(path));
             }
             seen < MAX_SEEN && self.files.len() <= MAX_FILES && !cancelled.load(Ordering::Relaxed)
         });
+        self.notes.extend(gaps.note().map(|note| note.trim_matches(['(', ')']).to_owned()));
         if self.files.len() == before {
             self.notes.push(format!("no files match `{path}`"));
         }

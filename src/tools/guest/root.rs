@@ -144,6 +144,11 @@ impl Root {
         Ok(file)
     }
 
+    /// Opens a folder for reading its names, and for opening what is in it.
+    pub(super) fn open_dir(&self, path: &str) -> io::Result<OwnedFd> {
+        Ok(self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?)
+    }
+
     /// The whole content of a regular file of at most `cap` bytes.
     pub fn read(&self, path: &str, cap: u64) -> io::Result<Vec<u8>> {
         let file = self.open_file(path)?;
@@ -159,7 +164,7 @@ impl Root {
 
     /// The names in a folder, sorted, at most `cap`; also whether there are more.
     pub fn read_dir(&self, path: &str, cap: usize) -> io::Result<(Vec<Name>, bool)> {
-        let dir = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let dir = self.open_dir(path)?;
         let mut names = Vec::new();
         for entry in Dir::new(dir)? {
             let entry = entry?;

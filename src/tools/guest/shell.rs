@@ -112,7 +112,7 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
     run(call, &command, args.workdir.as_deref(), args.timeout_ms)
 }
 
-fn refuse_escalation(
+pub(super) fn refuse_escalation(
     permissions: Option<&str>,
     justification: Option<&str>,
 ) -> Result<(), ToolError> {
@@ -132,7 +132,7 @@ fn refuse_escalation(
 }
 
 /// Applies a patch where the command would have run.
-fn run_patch(
+pub(super) fn run_patch(
     call: &Call<'_>,
     found: &Intercepted,
     workdir: Option<&str>,

@@ -1,97 +1,559 @@
 //! Walks the files below a folder of the workspace, leaving out what `.gitignore` files name.
 //!
-//! Every folder and every ignore file is opened through [`Root`], so a link or a FIFO in place of one
-//! leads nowhere and blocks nothing. Links are not followed; `.git` is left out.
+//! Every folder, file and ignore file is opened in its open parent, without following links, so a
+//! link or a FIFO in place of one leads nowhere and blocks nothing. `.git` is left out. Large trees
+//! are walked by several threads; what they find is put in order afterwards ([`First`]).
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Scope;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-use super::root::{NameKind, Root};
+use super::root::Root;
 
 /// Ignore files in one folder, the last one being the strongest.
-const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+const IGNORE_FILES: [&[u8]; 2] = [b".gitignore", b".ignore"];
 /// Largest ignore file, in bytes; a larger one is not used.
 const MAX_IGNORE_FILE: u64 = 1 << 20;
 /// Names looked at in one folder.
 const MAX_NAMES: usize = 200_000;
-const MAX_DEPTH: usize = 128;
+/// Deepest nesting: one open folder a level.
+const MAX_DEPTH: usize = 512;
+/// Files that one thread takes at a time.
+const SHARE: usize = 128;
+/// Names after which more threads are worth their start.
+const WORTH_HELP: usize = 500;
+/// Most threads of one walk.
+const MAX_THREADS: usize = 8;
 
-/// Calls `see` with each regular file below `folder`, in order of names, until it returns false.
-pub(super) fn files(root: &Root, folder: &str, see: &mut dyn FnMut(&str) -> bool) {
-    let mut walk = Walk { root, ignores: Vec::new(), see };
-    // Ignore files above the folder count as well.
-    for (at, _) in folder.match_indices('/') {
-        walk.enter(&folder[..at]);
-    }
-    if !folder.is_empty() {
-        walk.enter("");
-        walk.ignores.rotate_right(1);
-    }
-    walk.folder(folder, 0);
+/// A regular file on the way.
+pub(super) struct Seen<'w> {
+    /// Relative to the workspace; bytes that are not UTF-8 are replaced.
+    pub(super) path: &'w str,
+    folder: &'w OwnedFd,
+    name: &'w CStr,
 }
 
-struct Walk<'r> {
-    root: &'r Root,
-    /// One for each folder from the root down; `None` where there are no ignore files.
-    ignores: Vec<Option<Gitignore>>,
-    see: &'r mut dyn FnMut(&str) -> bool,
+impl Seen<'_> {
+    /// Opens it for reading. Never waits.
+    pub(super) fn open(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | FIXED;
+        Ok(File::from(rustix::fs::openat(self.folder, self.name, flags, Mode::empty())?))
+    }
 }
 
-impl Walk<'_> {
-    /// False when the walk was stopped. A folder that cannot be read is left out.
-    fn folder(&mut self, path: &str, depth: usize) -> bool {
-        let Ok((names, _)) = self.root.read_dir(path, MAX_NAMES) else { return true };
-        self.enter(path);
-        let mut goes_on = true;
-        for name in names {
-            let below = if path.is_empty() { name.name } else { format!("{path}/{}", name.name) };
-            let is_dir = name.kind == NameKind::Dir;
-            if below.rsplit('/').next() == Some(".git") {
-                continue;
-            }
-            if self.is_ignored(&below, is_dir) {
-                continue;
-            }
-            goes_on = match name.kind {
-                NameKind::Dir if depth < MAX_DEPTH => self.folder(&below, depth + 1),
-                NameKind::File => (self.see)(&below),
-                NameKind::Dir | NameKind::Link | NameKind::Other => true,
-            };
-            if !goes_on {
-                break;
-            }
-        }
-        self.ignores.pop();
-        goes_on
-    }
+/// What looks at the files; each thread has its own.
+pub(super) trait Visitor {
+    /// False ends the whole walk.
+    fn see(&mut self, file: &Seen<'_>) -> bool;
 
-    fn enter(&mut self, path: &str) {
-        let mut builder = GitignoreBuilder::new(Path::new("/").join(path));
-        let mut has_lines = false;
-        for file in IGNORE_FILES {
-            let file = if path.is_empty() { file.to_owned() } else { format!("{path}/{file}") };
-            let Ok(content) = self.root.read(&file, MAX_IGNORE_FILE) else { continue };
-            for line in String::from_utf8_lossy(&content).lines() {
-                // A line that is no valid pattern is skipped, as git does.
-                let _ = builder.add_line(None, line);
-                has_lines = true;
-            }
-        }
-        self.ignores.push(if has_lines { builder.build().ok() } else { None });
-    }
-
-    /// The innermost folder that has an opinion decides.
-    fn is_ignored(&self, path: &str, is_dir: bool) -> bool {
-        let path = Path::new("/").join(path);
-        for ignore in self.ignores.iter().rev().flatten() {
-            match ignore.matched(&path, is_dir) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
-            }
-        }
+    /// Nothing at this path or below it, in order of paths, is wanted any more.
+    fn is_behind(&self, _path: &str) -> bool {
         false
+    }
+}
+
+impl<F: FnMut(&Seen<'_>) -> bool> Visitor for F {
+    fn see(&mut self, file: &Seen<'_>) -> bool {
+        self(file)
+    }
+}
+
+/// How a walk went, besides what was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gaps {
+    /// Folders that could not be read.
+    pub(super) closed: usize,
+    /// Folders below the deepest level, and those with too many names.
+    pub(super) cut: usize,
+}
+
+impl Gaps {
+    /// What to say about it; `None` when nothing was left out.
+    pub(super) fn note(self) -> Option<String> {
+        let folders = |count: usize| format!("{count} folder{}", if count == 1 { "" } else { "s" });
+        match self {
+            Gaps { closed: 0, cut: 0 } => None,
+            Gaps { closed, cut: 0 } => Some(format!("({} could not be read)", folders(closed))),
+            Gaps { cut, .. } => Some(format!(
+                "({} left out: nested more than {MAX_DEPTH} deep, or with more than {MAX_NAMES} names)",
+                folders(cut)
+            )),
+        }
+    }
+}
+
+const FIXED: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(FIXED);
+
+/// Shows each regular file below `folder`, in order of names.
+pub(super) fn in_order(root: &Root, folder: &str, see: &mut dyn FnMut(&Seen<'_>) -> bool) -> Gaps {
+    let walk = Walk::new(root, folder);
+    let mut visitor = |file: &Seen<'_>| see(file);
+    while let Some((job, busy)) = walk.take() {
+        walk.run(job, &mut visitor);
+        drop(busy);
+    }
+    walk.gaps()
+}
+
+/// Shows each regular file below `folder` to one of the visitors, in no order. Returns them all.
+pub(super) fn at_once<V: Visitor + Send>(
+    root: &Root,
+    folder: &str,
+    make: &(dyn Fn() -> V + Sync),
+) -> (Vec<V>, Gaps) {
+    let walk = Walk::new(root, folder);
+    let visitors = std::thread::scope(|scope| {
+        let mut visitor = make();
+        let mut helpers = None;
+        while let Some((job, busy)) = walk.take() {
+            walk.run(job, &mut visitor);
+            drop(busy);
+            if helpers.is_none() && walk.names.load(Memory::Relaxed) >= WORTH_HELP {
+                helpers = Some(walk.call_help(scope, make));
+            }
+        }
+        let mut visitors = vec![visitor];
+        for helper in helpers.into_iter().flatten() {
+            let ended = helper.join();
+            visitors.push(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        visitors
+    });
+    (visitors, walk.gaps())
+}
+
+/// Processors of this sandbox; asking the system takes longer than searching a small tree.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// An open folder.
+struct Folder {
+    fd: OwnedFd,
+    /// From the root, with a slash in front; empty for the root itself.
+    path: String,
+    ignores: Option<Arc<Ignores>>,
+    depth: usize,
+}
+
+/// The rules of one folder, and of those above it.
+struct Ignores {
+    rules: Gitignore,
+    above: Option<Arc<Ignores>>,
+}
+
+enum Job {
+    List(Arc<Folder>),
+    Enter { parent: Arc<Folder>, name: CString },
+    Files { parent: Arc<Folder>, names: Vec<CString> },
+}
+
+struct Walk {
+    state: Mutex<State>,
+    wake: Condvar,
+    stop: AtomicBool,
+    /// Names seen so far.
+    names: AtomicUsize,
+    closed: AtomicUsize,
+    cut: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last one is taken first: so the walk is in order, and few folders are open.
+    jobs: Vec<Job>,
+    /// Jobs that are being done, and may bring new ones.
+    busy: usize,
+}
+
+/// One job is being done while this lives.
+struct Busy<'w>(&'w Walk);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.busy -= 1;
+        if state.busy == 0 && state.jobs.is_empty() {
+            self.0.wake.notify_all();
+        }
+    }
+}
+
+impl Walk {
+    fn new(root: &Root, folder: &str) -> Walk {
+        let walk = Walk {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            names: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
+            cut: AtomicUsize::new(0),
+        };
+        // Ignore files above the folder count as well.
+        let mut ignores = None;
+        let above = folder.match_indices('/').map(|(at, _)| folder.get(..at).unwrap_or_default());
+        for path in [""].into_iter().chain(above).filter(|_| !folder.is_empty()) {
+            if let Ok(fd) = root.open_dir(path) {
+                ignores = rules(&fd, &from_root(path), &IGNORE_FILES, ignores);
+            }
+        }
+        match root.open_dir(folder) {
+            Ok(fd) => {
+                let top = Folder { fd, path: from_root(folder), ignores, depth: 0 };
+                walk.lock().jobs.push(Job::List(Arc::new(top)));
+            }
+            Err(_) => walk.closed.store(1, Memory::Relaxed),
+        }
+        walk
+    }
+
+    fn gaps(&self) -> Gaps {
+        let count = |counter: &AtomicUsize| counter.load(Memory::Relaxed);
+        Gaps { closed: count(&self.closed), cut: count(&self.cut) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts as many helpers as there are other processors; without any the caller walks alone.
+    fn call_help<'scope, V: Visitor + Send + 'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        make: &'scope (dyn Fn() -> V + Sync),
+    ) -> Vec<std::thread::ScopedJoinHandle<'scope, V>> {
+        let helper = || {
+            let mut visitor = make();
+            while let Some((job, busy)) = self.take() {
+                self.run(job, &mut visitor);
+                drop(busy);
+            }
+            visitor
+        };
+        let start = |_| std::thread::Builder::new().name("walk".into()).spawn_scoped(scope, helper);
+        (1..processors().min(MAX_THREADS)).filter_map(|number| start(number).ok()).collect()
+    }
+
+    /// The next job; `None` when there will be none.
+    fn take(&self) -> Option<(Job, Busy<'_>)> {
+        let mut state = self.lock();
+        loop {
+            if self.stop.load(Memory::Relaxed) {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop() {
+                state.busy += 1;
+                return Some((job, Busy(self)));
+            }
+            if state.busy == 0 {
+                return None;
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn run(&self, job: Job, visitor: &mut dyn Visitor) {
+        let goes_on = match job {
+            Job::List(folder) => self.list(&folder, visitor),
+            Job::Enter { parent, name } => self.enter(&parent, &name, visitor),
+            Job::Files { parent, names } => see_all(&parent, &names, visitor),
+        };
+        if !goes_on {
+            self.stop.store(true, Memory::Relaxed);
+            self.lock().jobs.clear();
+            self.wake.notify_all();
+        }
+    }
+
+    fn enter(&self, parent: &Folder, name: &CStr, visitor: &mut dyn Visitor) -> bool {
+        let path = format!("{}/{}", parent.path, name.to_string_lossy());
+        if visitor.is_behind(path.get(1..).unwrap_or_default()) {
+            return true;
+        }
+        if parent.depth == MAX_DEPTH {
+            self.cut.fetch_add(1, Memory::Relaxed);
+            return true;
+        }
+        let Ok(fd) = rustix::fs::openat(&parent.fd, name, FOLDER, Mode::empty()) else {
+            self.closed.fetch_add(1, Memory::Relaxed);
+            return true;
+        };
+        let (ignores, depth) = (parent.ignores.clone(), parent.depth + 1);
+        self.list(&Arc::new(Folder { fd, path, ignores, depth }), visitor)
+    }
+
+    /// Looks at the first files of a folder, and leaves the rest as jobs.
+    fn list(&self, folder: &Arc<Folder>, visitor: &mut dyn Visitor) -> bool {
+        let Ok((names, has_more)) = names(&folder.fd) else {
+            self.closed.fetch_add(1, Memory::Relaxed);
+            return true;
+        };
+        self.names.fetch_add(names.len(), Memory::Relaxed);
+        self.cut.fetch_add(usize::from(has_more), Memory::Relaxed);
+        let there: Vec<&[u8]> = IGNORE_FILES
+            .into_iter()
+            .filter(|file| names.iter().any(|(name, is_dir)| !is_dir && name.to_bytes() == *file))
+            .collect();
+        let with_rules;
+        let folder = if there.is_empty() {
+            folder
+        } else {
+            let Ok(fd) = folder.fd.try_clone() else { return true };
+            let ignores = rules(&fd, &folder.path, &there, folder.ignores.clone());
+            let Folder { path, depth, .. } = &**folder;
+            with_rules = Arc::new(Folder { fd, path: path.clone(), ignores, depth: *depth });
+            &with_rules
+        };
+        let mut jobs = jobs(folder, names).into_iter();
+        let first = match jobs.next() {
+            Some(Job::Files { names, .. }) => names,
+            Some(other) => {
+                self.leave(std::iter::once(other).chain(jobs));
+                return true;
+            }
+            None => return true,
+        };
+        self.leave(jobs);
+        see_all(folder, &first, visitor)
+    }
+
+    /// Leaves jobs to whoever takes them, the first on top.
+    fn leave(&self, jobs: impl Iterator<Item = Job>) {
+        let mut jobs: Vec<Job> = jobs.collect();
+        jobs.reverse();
+        let count = jobs.len();
+        if count > 0 && !self.stop.load(Memory::Relaxed) {
+            self.lock().jobs.append(&mut jobs);
+            if count == 1 { self.wake.notify_one() } else { self.wake.notify_all() }
+        }
+    }
+}
+
+/// A path on one line, as answers show it: a name may hold anything.
+pub(super) fn shown(path: &str) -> Cow<'_, str> {
+    if path.contains(char::is_control) {
+        Cow::Owned(path.replace(char::is_control, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(path)
+    }
+}
+
+/// `/a/b` of `a/b`.
+fn from_root(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("/{path}") }
+}
+
+/// Folders and regular files in a folder, sorted, and whether there are more. Only folders have
+/// `true` beside them.
+fn names(fd: &OwnedFd) -> io::Result<(Vec<(CString, bool)>, bool)> {
+    let mut names = Vec::new();
+    let mut has_more = false;
+    for entry in Dir::read_from(fd)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b".." | b".git") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say the kind in the folder.
+            FileType::Unknown => rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+            kind => kind,
+        };
+        if !matches!(kind, FileType::Directory | FileType::RegularFile) {
+            continue;
+        }
+        if names.len() == MAX_NAMES {
+            has_more = true;
+            break;
+        }
+        names.push((name.to_owned(), kind == FileType::Directory));
+    }
+    names.sort_unstable();
+    Ok((names, has_more))
+}
+
+/// What is to be done in a folder, in order of names: runs of files, and folders.
+fn jobs(folder: &Arc<Folder>, names: Vec<(CString, bool)>) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let mut run = Vec::new();
+    let files = |run: &mut Vec<CString>| Job::Files {
+        parent: Arc::clone(folder),
+        names: std::mem::take(run),
+    };
+    for (name, is_dir) in names {
+        if is_ignored(folder, &name, is_dir) {
+            continue;
+        }
+        if run.len() == SHARE || (is_dir && !run.is_empty()) {
+            jobs.push(files(&mut run));
+        }
+        if is_dir {
+            jobs.push(Job::Enter { parent: Arc::clone(folder), name });
+        } else {
+            run.push(name);
+        }
+    }
+    if !run.is_empty() {
+        jobs.push(files(&mut run));
+    }
+    jobs
+}
+
+fn see_all(folder: &Folder, names: &[CString], visitor: &mut dyn Visitor) -> bool {
+    let mut path = String::with_capacity(folder.path.len() + 32);
+    path.push_str(folder.path.get(1..).unwrap_or_default());
+    if !path.is_empty() {
+        path.push('/');
+    }
+    let length = path.len();
+    for name in names {
+        path.truncate(length);
+        path.push_str(&name.to_string_lossy());
+        if visitor.is_behind(&path) {
+            continue;
+        }
+        if !visitor.see(&Seen { path: &path, folder: &folder.fd, name }) {
+            return false;
+        }
+    }
+    true
+}
+
+/// The rules of these ignore files in a folder, over those above it.
+fn rules(
+    fd: &OwnedFd,
+    path: &str,
+    files: &[&[u8]],
+    above: Option<Arc<Ignores>>,
+) -> Option<Arc<Ignores>> {
+    let mut builder = GitignoreBuilder::new(if path.is_empty() { "/" } else { path });
+    let mut has_lines = false;
+    for file in files {
+        let Ok(content) = small_file(fd, file) else { continue };
+        for line in String::from_utf8_lossy(&content).lines() {
+            // A line that is no valid pattern is skipped, as git does.
+            let _ = builder.add_line(None, line);
+            has_lines = true;
+        }
+    }
+    let built = if has_lines { builder.build().ok() } else { None };
+    match built.filter(|rules| !rules.is_empty()) {
+        Some(rules) => Some(Arc::new(Ignores { rules, above })),
+        None => above,
+    }
+}
+
+fn small_file(fd: &OwnedFd, name: &[u8]) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | FIXED;
+    let file = File::from(rustix::fs::openat(fd, name, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > MAX_IGNORE_FILE {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut content = Vec::new();
+    file.take(MAX_IGNORE_FILE).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// The innermost folder that has an opinion decides.
+fn is_ignored(folder: &Folder, name: &CStr, is_dir: bool) -> bool {
+    let mut level = folder.ignores.as_deref();
+    if level.is_none() {
+        return false;
+    }
+    let name: Cow<'_, str> = name.to_string_lossy();
+    let path = format!("{}/{name}", folder.path);
+    while let Some(ignores) = level {
+        match ignores.rules.matched(Path::new(&path), is_dir) {
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => return false,
+            Match::None => level = ignores.above.as_deref(),
+        }
+    }
+    false
+}
+
+/// A path among others in the order in which a walk sees them: folder by folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place(String);
+
+impl Ord for Place {
+    fn cmp(&self, other: &Place) -> Ordering {
+        self.0.split('/').cmp(other.0.split('/'))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The first lines of what several threads find, in order of paths. What comes behind them is
+/// forgotten at once, and need not be looked for.
+pub(super) struct First {
+    limit: usize,
+    found: Mutex<Found>,
+    /// There is more than enough: only what comes before the last place counts.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Found {
+    lines: BTreeMap<Place, Vec<String>>,
+    count: usize,
+}
+
+impl First {
+    pub(super) fn new(limit: usize) -> First {
+        First { limit, found: Mutex::default(), is_full: AtomicBool::new(false) }
+    }
+
+    /// Adds what was found at one path.
+    pub(super) fn add(&self, path: &str, lines: Vec<String>) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let Found { lines: all, count } = &mut *found;
+        *count += lines.len();
+        all.insert(Place(path.to_owned()), lines);
+        while let Some(last) = all.last_entry()
+            && *count - last.get().len() > self.limit
+        {
+            *count -= last.remove().len();
+        }
+        self.is_full.store(*count > self.limit, Memory::Relaxed);
+    }
+
+    /// Whether nothing at this path or below it can be among the first.
+    pub(super) fn is_behind(&self, path: &str) -> bool {
+        if !self.is_full.load(Memory::Relaxed) {
+            return false;
+        }
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found
+            .lines
+            .last_key_value()
+            .is_some_and(|(last, _)| last.0.split('/').cmp(path.split('/')) == Ordering::Less)
+    }
+
+    /// The lines in order, and whether there were more.
+    pub(super) fn finish(self) -> (Vec<String>, bool) {
+        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let has_more = found.count > self.limit;
+        (found.lines.into_values().flatten().take(self.limit).collect(), has_more)
     }
 }

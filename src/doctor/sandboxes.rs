@@ -1,0 +1,166 @@
+//! What each sandbox can enforce on this machine, and what follows where something is missing. Pure:
+//! from what Docker says of itself, and from the report of a local sandbox that has just started.
+
+use super::Finding;
+use crate::sandbox::docker::Engine;
+
+/// What the Docker engine can enforce.
+pub fn docker(engine: &Engine) -> Vec<Finding> {
+    let mut findings = vec![Finding::fine(
+        "docker",
+        format!(
+            "engine {} (API {}), cgroup v{}, storage {}",
+            engine.version, engine.api_version, engine.cgroup_version, engine.storage
+        ),
+    )];
+    let named = |name: &str| {
+        let wanted = format!("name={name}");
+        engine.security.iter().find(|one| one.split(',').next() == Some(wanted.as_str()))
+    };
+    findings.push(match named("seccomp").map(|one| profile(one)) {
+        Some("unconfined") | None => Finding::broken(
+            "docker seccomp",
+            "the engine applies no seccomp profile",
+            "start dockerd with its default seccomp profile",
+        ),
+        Some(profile) => {
+            Finding::fine("docker seccomp", format!("profile {profile}, and our own on top"))
+        }
+    });
+    findings.push(if named("rootless").is_some() {
+        Finding::fine("docker user", "rootless: who breaks out is an ordinary user")
+    } else if named("userns").is_some() {
+        Finding::fine("docker user", "user namespaces: who breaks out is nobody")
+    } else {
+        Finding::note(
+            "docker user",
+            "the engine runs as root without user namespaces: who breaks out of a container is root",
+            Some("rootless Docker, or `userns-remap` in `/etc/docker/daemon.json`, makes the wall thicker"),
+        )
+    });
+    findings.push(if engine.unbounded.is_empty() {
+        Finding::fine("docker limits", "memory, swap, cpus and processes are bounded")
+    } else {
+        let what = engine.unbounded.join(", ");
+        Finding::broken(
+            "docker limits",
+            format!("this kernel does not bound {what}: no container is started"),
+            "enable the controllers of control groups (for memory on Debian: `cgroup_enable=memory \
+             swapaccount=1` on the kernel's command line)",
+        )
+    });
+    if let Some(module) = ["apparmor", "selinux"].into_iter().find(|name| named(name).is_some()) {
+        findings.push(Finding::fine("docker confinement", module));
+    }
+    findings.extend(engine.warnings.iter().map(|it| Finding::note("docker limits", it, None)));
+    findings
+}
+
+fn profile(option: &str) -> &str {
+    option.split(',').find_map(|part| part.strip_prefix("profile=")).unwrap_or("default")
+}
+
+/// One thing that a local sandbox may enforce: how the lines of its report begin that are about it.
+struct Wall {
+    what: &'static str,
+    lines: &'static [&'static str],
+    /// What follows, and what to do, when there is no such line, or one that says no.
+    missing: (&'static str, &'static str),
+}
+
+const WALLS: &[Wall] = &[
+    Wall {
+        what: "files",
+        lines: &["landlock"],
+        missing: (
+            "commands could write wherever this user can",
+            "use a kernel with Landlock (5.13 or newer, `landlock` in `lsm=`), or `--sandbox docker`",
+        ),
+    },
+    Wall {
+        what: "signals",
+        lines: &["signals"],
+        missing: (
+            "a command can end other programs of this user",
+            "use Linux 6.12 or newer, which keeps signals inside",
+        ),
+    },
+    Wall {
+        what: "system calls",
+        lines: &["seccomp"],
+        missing: ("commands reach all of the kernel", "use a kernel with `CONFIG_SECCOMP_FILTER`"),
+    },
+    Wall {
+        what: "namespaces",
+        lines: &["namespaces"],
+        missing: (
+            "commands see the programs of this machine, share its `/tmp` and its network interfaces, and \
+             only the list of system calls keeps them from these",
+            "install `unshare` (util-linux) and allow user namespaces: `sysctl \
+             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu) or \
+             `kernel.unprivileged_userns_clone=1` (Debian)",
+        ),
+    },
+    Wall {
+        what: "network",
+        lines: &["network"],
+        missing: (
+            "this machine's interfaces can be seen; there are no sockets to use them with",
+            "allow user namespaces, as above",
+        ),
+    },
+    Wall {
+        what: "temporary files",
+        lines: &["/tmp"],
+        missing: ("nothing bounds `/tmp` and the home folder", "allow user namespaces, as above"),
+    },
+    Wall {
+        what: "memory",
+        lines: &["memory"],
+        missing: ("a command can take all memory of this machine", GROUPS),
+    },
+    Wall { what: "cpus", lines: &["cpus"], missing: ("a command can use every processor", GROUPS) },
+    Wall {
+        what: "processes",
+        lines: &["processes"],
+        missing: ("a fork bomb takes all processes of this user", GROUPS),
+    },
+    Wall {
+        what: "workspace",
+        lines: &["workspace"],
+        missing: ("nothing watches the size of the workspace", "report this: it cannot happen"),
+    },
+];
+
+const GROUPS: &str = "start patchwright where it may make control groups (`systemd-run --user --scope \
+                      -p Delegate=yes patchwright …`, or as root), or use `--sandbox docker`";
+
+/// What a local sandbox enforces, by its report.
+pub fn local(enforced: &[String]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for wall in WALLS {
+        let what = format!("local sandbox, {}", wall.what);
+        let is_about = |line: &&String| wall.lines.iter().any(|start| line.starts_with(start));
+        let lines: Vec<&str> = enforced.iter().filter(is_about).map(String::as_str).collect();
+        let (follows, fix) = wall.missing;
+        findings.push(if lines.is_empty() {
+            Finding::note(&what, follows, Some(fix))
+        } else if lines.iter().any(|line| is_weak(line)) {
+            Finding::note(&what, format!("{}: {follows}", lines.join("; ")), Some(fix))
+        } else {
+            Finding::fine(&what, lines.join("; "))
+        });
+    }
+    let is_known =
+        |line: &&String| WALLS.iter().any(|wall| wall.lines.iter().any(|it| line.starts_with(it)));
+    let others = enforced.iter().filter(|line| !is_known(line));
+    findings.extend(others.map(|line| Finding::fine("local sandbox", line)));
+    findings
+}
+
+/// A line that says what is not in force.
+fn is_weak(line: &str) -> bool {
+    ["not bounded", "not in force", "in part", "shared (", "network: present", "network: unknown"]
+        .iter()
+        .any(|weak| line.contains(weak))
+}

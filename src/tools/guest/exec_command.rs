@@ -1,0 +1,111 @@
+//! `exec_command`: a command that may go on after the call, in a session that `write_stdin` looks at and
+//! types into.
+//!
+//! The session is the guest's ([`crate::guest::session`]). A call waits for the command, but not for long;
+//! while a session goes on no call runs, so others may read and change files meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::apply_patch::intercept_script;
+use super::shell::{refuse_escalation, run_patch};
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use crate::guest::environment;
+use crate::guest::process::Spec;
+use crate::guest::session::{Stdin, Told};
+
+/// How long a call waits when the model does not say, at least, and at most.
+const DEFAULT_WAIT_MS: u64 = 10_000;
+pub(super) const LEAST_WAIT_MS: u64 = 250;
+pub(super) const MOST_WAIT_MS: u64 = 30_000;
+
+pub const EXEC_COMMAND: GuestTool = GuestTool {
+    name: "exec_command",
+    effect: Effect::Writes,
+    #[cfg(feature = "host")]
+    schema: || schemars::schema_for!(Args).to_value(),
+    run: |call, args| exec_command(call, &parse_args("exec_command", args)?),
+};
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct Args {
+    /// The script to run.
+    cmd: String,
+    /// The folder to run it in, relative to the workspace; the workspace when absent.
+    workdir: Option<String>,
+    /// The shell to run it with; the default shell when absent.
+    shell: Option<String>,
+    /// True to read the login profile first. It may reset `PATH`; false when absent.
+    login: Option<bool>,
+    /// True for a terminal, which interactive programs need; pipes when absent.
+    tty: Option<bool>,
+    /// True to keep standard input open without a terminal. Otherwise it is empty.
+    stdin: Option<bool>,
+    /// Milliseconds to wait for the end of the command, 250 to 30000; 10000 when absent.
+    yield_time_ms: Option<u64>,
+    /// Most tokens of output to return; the middle of a longer one is left out.
+    #[serde(rename = "max_output_tokens")]
+    _max_output_tokens: Option<u64>,
+    /// Leave this out: commands always run with the sandbox's permissions.
+    sandbox_permissions: Option<String>,
+    /// Why more permissions are needed. Nobody can grant them.
+    justification: Option<String>,
+    /// The longest that the harness waits for one call.
+    #[cfg_attr(feature = "host", schemars(skip))]
+    timeout_ms: Option<u64>,
+}
+
+fn exec_command(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
+    refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
+    if let Some(patch) = intercept_script(&args.cmd) {
+        return run_patch(call, &patch, args.workdir.as_deref());
+    }
+    let env = call.processes.env();
+    let shell = match args.shell.as_deref().filter(|shell| !shell.is_empty()) {
+        None => environment::default_shell(&env),
+        Some(shell) => match environment::find(&env, shell) {
+            Some(path) => path.display().to_string(),
+            None => {
+                return Err(ToolError::tell(format!(
+                    "there is no shell `{shell}` here; leave `shell` out for `{}`",
+                    environment::default_shell(&env)
+                )));
+            }
+        },
+    };
+    let flag = if args.login == Some(true) { "-lc" } else { "-c" };
+    let argv = [shell, flag.to_owned(), args.cmd.clone()];
+    let wait = args.yield_time_ms.unwrap_or(DEFAULT_WAIT_MS).clamp(LEAST_WAIT_MS, MOST_WAIT_MS);
+    let spec = Spec {
+        argv: &argv,
+        cwd: args.workdir.as_deref().map(Path::new),
+        env: &BTreeMap::new(),
+        timeout: bounded(wait, args.timeout_ms),
+        output_cap: call.output_cap,
+    };
+    let stdin = match (args.tty, args.stdin) {
+        (Some(true), _) => Stdin::Terminal,
+        (_, Some(true)) => Stdin::Pipe,
+        _ => Stdin::Empty,
+    };
+    call.processes.open(&spec, stdin, call.cancelled).map(output)
+}
+
+/// Never longer than the harness waits.
+pub(super) fn bounded(wait_ms: u64, most_ms: Option<u64>) -> Duration {
+    Duration::from_millis(most_ms.map_or(wait_ms, |most| wait_ms.min(most)))
+}
+
+pub(super) fn output(told: Told) -> ToolOutput {
+    let Told { output, note } = told;
+    ToolOutput {
+        text: note,
+        success: output.session.is_some() || output.exit_code == 0,
+        command: Some(output),
+        ..ToolOutput::default()
+    }
+}

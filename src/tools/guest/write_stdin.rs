@@ -1,0 +1,51 @@
+//! `write_stdin`: types into a session of `exec_command`, or looks what has become of it.
+
+use serde::Deserialize;
+
+use super::exec_command::{LEAST_WAIT_MS, MOST_WAIT_MS, bounded, output};
+use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+
+/// How long a call waits for an answer to what it types, when the model does not say.
+const DEFAULT_WAIT_MS: u64 = 250;
+/// The same for one that only looks: asking again and again costs more than waiting.
+const DEFAULT_LOOK_MS: u64 = 5_000;
+/// The longest that a call may only look.
+const MOST_LOOK_MS: u64 = 300_000;
+
+pub const WRITE_STDIN: GuestTool = GuestTool {
+    name: "write_stdin",
+    // What is typed changes things, and so does the time that passes in a session.
+    effect: Effect::Writes,
+    #[cfg(feature = "host")]
+    schema: || schemars::schema_for!(Args).to_value(),
+    run: |call, args| write_stdin(call, &parse_args("write_stdin", args)?),
+};
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+struct Args {
+    /// The session that `exec_command` named.
+    session_id: u32,
+    /// What to type, line ends and control characters included (Ctrl-C is \u0003, Ctrl-D is \u0004);
+    /// empty or absent to only look.
+    chars: Option<String>,
+    /// Milliseconds to wait: 250 to 30000 after typing, 250 when absent; 5000 to 300000 to only look.
+    yield_time_ms: Option<u64>,
+    /// Most tokens of output to return; the middle of a longer one is left out.
+    #[serde(rename = "max_output_tokens")]
+    _max_output_tokens: Option<u64>,
+    /// The longest that the harness waits for one call.
+    #[cfg_attr(feature = "host", schemars(skip))]
+    timeout_ms: Option<u64>,
+}
+
+fn write_stdin(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
+    let chars = args.chars.as_deref().unwrap_or_default();
+    let wait = if chars.is_empty() {
+        args.yield_time_ms.unwrap_or(DEFAULT_LOOK_MS).clamp(DEFAULT_LOOK_MS, MOST_LOOK_MS)
+    } else {
+        args.yield_time_ms.unwrap_or(DEFAULT_WAIT_MS).clamp(LEAST_WAIT_MS, MOST_WAIT_MS)
+    };
+    let wait = bounded(wait, args.timeout_ms);
+    call.processes.write(args.session_id, chars.as_bytes(), wait, call.cancelled).map(output)
+}

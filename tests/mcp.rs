@@ -1,0 +1,121 @@
+//! MCP servers: real ones that nobody here wrote and bad ones of our own, in the guest, over HTTP, and in
+//! whole runs.
+
+mod hostile;
+mod http;
+mod real;
+mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use patchwright::agent::journal::Journal;
+use patchwright::clock::Clock;
+use patchwright::config::env::Env;
+use patchwright::config::tools::McpServer;
+use patchwright::error::{Failure, Result};
+use patchwright::guest::client::Client;
+use patchwright::mcp::headers::Headers;
+use patchwright::mcp::{self, Opened, Outside};
+use patchwright::provider::ToolDeclaration;
+use patchwright::task::Limits;
+use patchwright::task::plan::Plan;
+use patchwright::tools::extra::Extra;
+use patchwright::tools::host::{HostCall, Nested};
+use patchwright::tools::progress::Happening;
+use patchwright::tools::services::Services;
+use patchwright::tools::{ToolError, ToolOutput};
+use serde_json::Value;
+
+/// Starts servers for a guest; HTTP reaches everything.
+async fn open(client: &Client, servers: &BTreeMap<String, McpServer>) -> Result<Opened> {
+    let headers = Headers::look_up(servers, &Env::from_pairs([("TEST_TOKEN", "quiet-6f1c77")]));
+    let http = |_: &url::Url| patchwright::provider::http::client();
+    mcp::open(servers, &Outside { client, http: &http, headers: &headers }).await
+}
+
+/// The failure of a start.
+async fn failure(client: &Client, servers: &BTreeMap<String, McpServer>) -> Failure {
+    match open(client, servers).await {
+        Ok(opened) => panic!("it started, with {} tools", opened.extras.len()),
+        Err(failure) => failure,
+    }
+}
+
+fn names(opened: &Opened) -> Vec<&str> {
+    opened.extras.iter().map(|extra| extra.name()).collect()
+}
+
+fn find<'a>(opened: &'a Opened, name: &str) -> &'a dyn Extra {
+    let found = opened.extras.iter().find(|extra| extra.name() == name);
+    found.unwrap_or_else(|| panic!("no `{name}` in {:?}", names(opened))).as_ref()
+}
+
+/// Calls nothing.
+struct Alone;
+
+#[async_trait::async_trait]
+impl Nested for Alone {
+    async fn call(&self, name: &str, _args: Value) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::tell(format!("`{name}` is not called in this test")))
+    }
+
+    fn tools(&self) -> Vec<ToolDeclaration> {
+        Vec::new()
+    }
+
+    fn deferred(&self) -> Vec<ToolDeclaration> {
+        Vec::new()
+    }
+}
+
+/// Calls a tool.
+async fn call(
+    client: &Client,
+    opened: &Opened,
+    name: &str,
+    args: Value,
+) -> Result<ToolOutput, ToolError> {
+    let folder = tempfile::tempdir().unwrap();
+    let redact = std::sync::Arc::new(|text: &str| text.to_owned());
+    let clock = Clock::new(&Env::default()).unwrap();
+    let journal = Journal::create(folder.path(), clock, redact).unwrap();
+    let limits = Limits {
+        max_turns: 10,
+        max_tokens: 1,
+        max_cost_usd: 1.0,
+        timeout: Duration::from_mins(1),
+        command_timeout: Duration::from_mins(1),
+        verify_rounds: 0,
+    };
+    let (plan, findings) = (Mutex::new(Plan::default()), Mutex::new(Vec::new()));
+    let context = HostCall {
+        plan: &plan,
+        findings: &findings,
+        journal: &journal,
+        progress: &|_: Happening<'_>| {},
+        client,
+        limits: &limits,
+        review: None,
+        services: &Services::default(),
+        nested: &Alone,
+        agents: None,
+        id: "call-1",
+    };
+    find(opened, name).call(&context, args).await
+}
+
+/// The words of a result without the tags around them.
+fn words(output: &ToolOutput) -> String {
+    let foreign = |line: &&str| !line.contains("mcp-");
+    output.text.lines().filter(foreign).collect::<Vec<_>>().join("\n")
+}
+
+/// What the model is told instead of a result.
+fn told(result: Result<ToolOutput, ToolError>) -> String {
+    match result {
+        Err(ToolError::Tell(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,129 @@
+//! No network: nothing arrives at a sink on the machine, whatever way is tried, and a control shows
+//! that the same attempts arrive without a sandbox.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::net::{TcpListener, UdpSocket, UnixListener};
+
+use super::{Case, Expected, PROBE, Place, in_both, limits, same};
+
+pub(crate) const CASES: &[Case] = &[
+    same("interfaces", "tail -n +3 /proc/net/dev | cut -d: -f1 | xargs", "lo"),
+    same("routes", "tail -n +2 /proc/net/route 2>/dev/null | wc -l", "0"),
+    same(
+        "sockets that no build needs",
+        "probe families",
+        "AF_PACKET refused\nAF_VSOCK refused\nAF_ALG refused\nAF_CAN refused\nAF_BLUETOOTH refused\n\
+         AF_INET refused",
+    ),
+    same("a pair of sockets", "python3 -c 'import socket; socket.socketpair(); print(1)'", "1"),
+    Case {
+        name: "a server of its own",
+        script: "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); \
+                 c = socket.create_connection(s.getsockname()); print(\"served\")' 2>&1 | tail -1 | cut -c1-15",
+        expected: Expected::Differs {
+            docker: "served",
+            local: "PermissionError",
+            row: "servers on `127.0.0.1`",
+        },
+    },
+    Case {
+        name: "a local server of its own",
+        script: "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"s\"); \
+                 print(\"served\")' 2>&1 | tail -1 | cut -c1-15; rm -f s",
+        expected: Expected::Differs {
+            docker: "served",
+            local: "PermissionError",
+            row: "local sockets",
+        },
+    },
+    same(
+        "tools of the network",
+        "no git ls-remote https://github.com/git/git; no timeout 5 git ls-remote git://127.0.0.1/x; \
+         no timeout 5 bash -c 'echo x > /dev/tcp/127.0.0.1/22'",
+        "refused\nrefused\nrefused",
+    ),
+];
+
+/// Something to arrive at: TCP, UDP, and local sockets with and without a file.
+struct Sink {
+    heard: Arc<AtomicUsize>,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Sink {
+    async fn open() -> Sink {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let tcp = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let udp = UdpSocket::bind(("0.0.0.0", port)).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sink");
+        let unix = UnixListener::bind(&path).unwrap();
+        let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs_err::set_permissions(folder.path(), mode.clone()).unwrap();
+        fs_err::set_permissions(&path, mode).unwrap();
+        let hidden = UnixListener::bind(format!("\0{}", path.display())).unwrap();
+        let counter = Arc::clone(&heard);
+        tokio::spawn(async move {
+            let mut packet = [0; 64];
+            loop {
+                tokio::select! {
+                    Ok(_) = tcp.accept() => counter.fetch_add(1, Ordering::SeqCst),
+                    Ok(_) = udp.recv(&mut packet) => counter.fetch_add(1, Ordering::SeqCst),
+                    Ok(_) = unix.accept() => counter.fetch_add(1, Ordering::SeqCst),
+                    Ok(_) = hidden.accept() => counter.fetch_add(1, Ordering::SeqCst),
+                };
+            }
+        });
+        Sink { heard, port, folder }
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("sink").display().to_string()
+    }
+
+    fn count(&self) -> usize {
+        self.heard.load(Ordering::SeqCst)
+    }
+}
+
+async fn nothing_arrives(place: &Place) {
+    place.check(CASES).await;
+    let sink = Sink::open().await;
+    let script = format!(
+        "probe reach {} {}; for a in 127.0.0.1 172.17.0.1; do \
+         timeout 2 bash -c \"echo x > /dev/tcp/$a/{0}; echo x > /dev/udp/$a/{0}\" 2>/dev/null; \
+         done; true",
+        sink.port,
+        sink.path()
+    );
+    assert_eq!(place.sh(&script).await, "");
+    assert_eq!(sink.count(), 0, "something reached the sink");
+    // The same program without a sandbox: TCP, UDP, both local sockets.
+    control(&sink, Path::new("/tmp")).await;
+    for _ in 0..500 {
+        if sink.count() >= 4 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("the control reached the sink {} times only", sink.count());
+}
+
+#[expect(clippy::disallowed_methods, reason = "what happens without a sandbox")]
+async fn control(sink: &Sink, folder: &Path) {
+    let status = tokio::process::Command::new("python3")
+        .args(["-c", PROBE, "reach", &sink.port.to_string(), &sink.path()])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .status()
+        .await;
+    assert!(status.unwrap().success());
+}
+
+in_both!(no_packet_leaves, limits(), nothing_arrives);

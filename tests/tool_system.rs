@@ -1,0 +1,425 @@
+//! The tool system in whole runs: tools of the configuration, hooks, search, what is switched off, how
+//! much of an output the model gets, numbers of each tool, and faults that end a run with its work.
+
+mod faults;
+mod narrowing;
+mod nested;
+
+use patchwright::agent::journal::{self, Entry};
+use serde_json::{Value, json};
+
+use crate::exec::project;
+use crate::resume::kill_when;
+use crate::support::model::{Turn, call, custom, item, say};
+use crate::support::world::{PATCH, TestWorld, github};
+
+/// A world with a project and an operator's configuration, in which a prompt has been run.
+fn ran(config: &str, model: &str, turns: Vec<Turn>) -> TestWorld {
+    let world = TestWorld::local(turns);
+    project(&world);
+    fs_err::write(world.path("config.yml"), config).unwrap();
+    let args = ["exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml"];
+    world.run(&[&args[..], &["--model", model]].concat()).expect(0);
+    assert_eq!(world.model.unused(), 0);
+    world
+}
+
+/// Names of the declared tools, in order.
+fn declared(body: &Value) -> Vec<String> {
+    let tools = body["tools"].as_array().unwrap().iter();
+    let name = |tool: &Value| tool["name"].as_str().or(tool["type"].as_str()).unwrap().to_owned();
+    tools.map(name).collect()
+}
+
+/// The output of the call with this number, as the model was told; the first is 0.
+fn answer(world: &TestWorld, number: usize) -> String {
+    let requests = world.model.requests();
+    let items = requests.last().unwrap().body["input"].as_array().unwrap().clone();
+    let outputs = items
+        .iter()
+        .filter(|item| item["type"].as_str().is_some_and(|kind| kind.ends_with("_output")));
+    let output = outputs.clone().nth(number).unwrap_or_else(|| panic!("{items:#?}"));
+    output["output"].as_str().map_or_else(|| output.to_string(), str::to_owned)
+}
+
+fn entries(world: &TestWorld) -> Vec<Entry> {
+    let lines = journal::read(&world.path("out/journal.jsonl")).unwrap();
+    lines.into_iter().map(|line| line.entry).collect()
+}
+
+fn numbers(world: &TestWorld, tool: &str) -> Value {
+    let result = fs_err::read(world.path("out/result.json")).unwrap();
+    let result: Value = serde_json::from_slice(&result).unwrap();
+    let tools = result["spending"]["tools"].as_array().unwrap();
+    tools.iter().find(|row| row["name"] == tool).unwrap_or_else(|| panic!("{tools:#?}")).clone()
+}
+
+const CUSTOM: &str = r#"
+tools:
+  custom:
+    peek:
+      description: Shows how it was called.
+      command: |
+        cat; echo; echo "$TOOL_FILE_PATH|$TOOL_DEEP|$TOOL_WHY|${TOOL_LIST-none}"
+        echo made > made.txt; echo oops >&2; exit 3
+      parameters:
+        type: object
+        properties:
+          file-path: { type: string }
+          deep: { type: integer }
+          why: { type: boolean }
+          list: { type: array, items: { type: string } }
+        required: [file-path]
+        additionalProperties: false
+    quiet: { description: Says nothing., command: "true", reads: true }
+"#;
+
+#[test]
+fn a_tool_of_the_configuration_is_called_with_its_arguments() {
+    let args = json!({"file-path": "a b'\"$x", "deep": 2, "why": true, "list": ["x"]});
+    let world = ran(
+        CUSTOM,
+        "gpt-5.3-codex",
+        vec![
+            call("peek", args.clone()).and(call("quiet", json!({}))),
+            call("peek", json!({"file-path": 5})),
+            call("peek", json!({"path": "x"})),
+            say("Done."),
+        ],
+    );
+    let first = &world.model.requests()[0].body;
+    let names = declared(first);
+    assert!(names.ends_with(&["peek".to_owned(), "quiet".to_owned()]), "{names:?}");
+    let text = answer(&world, 0);
+    assert!(text.starts_with("Exit code: 3\n"), "{text}");
+    let printed = text.split_once("Output:\n").unwrap().1;
+    let mut lines = printed.lines();
+    assert_eq!(serde_json::from_str::<Value>(lines.next().unwrap()).unwrap(), args);
+    assert_eq!(lines.collect::<Vec<_>>(), ["a b'\"$x|2|true|none", "oops"]);
+    assert!(answer(&world, 1).starts_with("Exit code: 0\n"));
+    assert!(
+        answer(&world, 2).contains("wrong type in `file-path`: number"),
+        "{}",
+        answer(&world, 2)
+    );
+    assert!(answer(&world, 3).contains("missing: `file-path`"), "{}", answer(&world, 3));
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    assert!(patch.contains("made.txt"), "{patch}");
+
+    let row = numbers(&world, "peek");
+    let counts = ["calls", "failures", "refusals"].map(|key| row[key].as_u64().unwrap());
+    assert_eq!(counts, [3, 1, 2]);
+    assert!(row["bytes"].as_u64().unwrap() > text.len() as u64);
+    assert!(row["max_ms"].as_u64() >= row["median_ms"].as_u64());
+    let page = fs_err::read_to_string(world.path("out/report.html")).unwrap();
+    assert!(page.contains("<h2>Tools</h2>") && page.contains("<code>peek</code>"), "{page}");
+}
+
+#[test]
+fn plan_mode_has_only_the_tools_of_the_configuration_that_read() {
+    let config = format!("{CUSTOM}\nmode: plan\n");
+    let turns =
+        vec![call("quiet", json!({})), call("peek", json!({"file-path": "x"})), say("1. Do it.")];
+    let world = ran(&config, "gpt-5.3-codex", turns);
+    let names = declared(&world.model.requests()[0].body);
+    assert!(
+        names.contains(&"quiet".to_owned()) && !names.contains(&"peek".to_owned()),
+        "{names:?}"
+    );
+    assert!(answer(&world, 1).contains("there is no tool `peek`"), "{}", answer(&world, 1));
+}
+
+const HOOKS: &str = r#"
+tools:
+  shell-env: { GREETING: "hello there" }
+  hooks:
+    - when: before
+      tools: ["shell*"]
+      command: |
+        cat >> .seen
+        if grep -q swap .seen; then
+          printf '{"arguments": {"command": "echo \\"$GREETING\\" '$(od -An -N4 -tu4 /dev/urandom)' > out.txt; cat out.txt"}}'
+        fi
+    - when: before
+      tools: [apply_patch]
+      command: echo '{"deny":"no patches on Sundays"}'
+    - { when: before, tools: [read_file], command: "echo broken >&2; exit 7" }
+    - { when: before, tools: [list_dir], command: echo no }
+    - { when: before, tools: [grep_files], command: "echo '{\"arguments\": {\"pattern\": 5}}'" }
+    - when: after
+      tools: ["shell*", update_plan]
+      command: |
+        grep -q '"exit_code":0' && echo after >> after.txt
+        echo '{"note":"keep it short"}'
+    - { when: after, tools: [view_image], command: exit 9 }
+"#;
+
+fn swap() -> Turn {
+    call("shell_command", json!({"command": "echo swap me"}))
+}
+
+#[test]
+fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
+    let world = ran(
+        HOOKS,
+        "gpt-5.3-codex",
+        vec![
+            swap(),
+            custom("apply_patch", PATCH),
+            call("read_file", json!({"file_path": "calc.sh"})),
+            call("list_dir", json!({"dir_path": "."})),
+            call("grep_files", json!({"pattern": "add"})),
+            call("view_image", json!({"path": "none.png"})),
+            say("Done."),
+        ],
+    );
+    let text = answer(&world, 0);
+    assert!(text.contains("hello there ") && text.ends_with("\nNote: keep it short"), "{text}");
+    let denied = |number: usize, why: &str| {
+        let text = answer(&world, number);
+        assert!(
+            text.starts_with("not run, by a rule of this run: ") && text.contains(why),
+            "{text}"
+        );
+    };
+    denied(1, "no patches on Sundays");
+    denied(2, "exit code 7: broken");
+    denied(3, "not what a hook may say");
+    denied(4, "wrong type in `pattern`: number");
+    assert!(
+        answer(&world, 5).ends_with("\nNote: a check after it failed: exit code 9:"),
+        "{}",
+        answer(&world, 5)
+    );
+
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    assert!(!patch.contains("calc.sh"), "the patch was denied: {patch}");
+    assert!(patch.contains("after.txt"), "{patch}");
+    let told = patch.lines().find(|line| line.contains(r#""tool":"shell_command""#)).unwrap();
+    let told: Value = serde_json::from_str(told.trim_start_matches('+')).unwrap();
+    assert_eq!(told["when"], "before");
+    assert_eq!(told["arguments"], json!({"command": "echo swap me"}));
+
+    let entries = entries(&world);
+    let started: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::CallStarted { name, arguments, .. } => {
+                Some((name.as_str(), arguments.is_some()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(started, [("shell_command", true), ("view_image", false)]);
+    let denied =
+        entries.iter().filter(|entry| matches!(entry, Entry::CallEnded { denied: true, .. }));
+    assert_eq!(denied.count(), 4);
+    assert_eq!(numbers(&world, "apply_patch")["refusals"], 1);
+}
+
+/// The operator's hook gives another number each time; what counts is what ran.
+#[test]
+fn a_run_that_was_killed_goes_on_with_the_arguments_that_ran() {
+    let turns = || {
+        let last = say("Wrote it.\n\nThe greeting is in `out.txt`.");
+        [swap(), call("shell_command", json!({"command": "true"})), last]
+    };
+    let world = TestWorld::new(github(), turns());
+    fs_err::write(world.path("config.yml"), HOOKS).unwrap();
+    let world = {
+        let path = world.path("config.yml").display().to_string();
+        world.set("PATCHWRIGHT_CONFIG", path)
+    };
+    kill_when(&world, |journal| journal.contains("\"is\":\"call_ended\""));
+    world.model.replace(turns().into_iter().skip(1));
+    world.issue().expect(0);
+    let text = world.result("journal.jsonl");
+    let ran = text.lines().find(|line| line.contains("\"is\":\"call_started\"")).unwrap();
+    let ran: Value = serde_json::from_str(ran).unwrap();
+    let command = ran["arguments"]["command"].as_str().unwrap();
+    let number = command.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap();
+    let patch = world.result("change.patch");
+    assert!(patch.contains(&format!("+hello there {number}")), "{number}: {patch}");
+}
+
+fn many(above: usize) -> String {
+    let mut config = format!("tools:\n  search-above: {above}\n  custom:\n");
+    for (name, description) in [
+        ("count_words", "Counts the words of a file."),
+        ("list_tables", "Lists the tables of the database."),
+        ("drop_table", "Removes one table of the database."),
+        ("greet", "Says hello to somebody."),
+    ] {
+        config.push_str(&format!(
+            "    {name}:\n      description: {description}\n      command: echo called {name} \"$TOOL_NAME\"\n      \
+             parameters: {{ type: object, properties: {{ name: {{ type: string, description: whose }} }} }}\n"
+        ));
+    }
+    config
+}
+
+#[test]
+fn many_tools_are_found_by_words_and_called_through_another() {
+    let world = ran(
+        &many(3),
+        "gpt-5.3-codex",
+        vec![
+            call("tool_search", json!({"query": "database tables", "limit": 2})),
+            call("call_tool", json!({"name": "list_tables", "arguments": {"name": "main"}})),
+            // Those that a model guesses run too.
+            call("greet", json!({"name": "you"})),
+            call("call_tool", json!({"name": "list_table"})),
+            call("call_tool", json!({"name": "greet", "arguments": {"name": 5}})),
+            call("call_tool", json!({"name": "call_tool"})),
+            say("Done."),
+        ],
+    );
+    let names = declared(&world.model.requests()[0].body);
+    assert!(names.ends_with(&["tool_search".to_owned(), "call_tool".to_owned()]), "{names:?}");
+    let found: Vec<Value> = serde_json::from_str(&answer(&world, 0)).unwrap();
+    let found: Vec<&str> = found.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&"list_tables") && found.contains(&"drop_table"), "{found:?}");
+    assert!(answer(&world, 1).ends_with("called list_tables main\n"), "{}", answer(&world, 1));
+    assert!(answer(&world, 2).ends_with("called greet you\n"), "{}", answer(&world, 2));
+    assert!(
+        answer(&world, 3).contains("the nearest first: `list_tables`"),
+        "{}",
+        answer(&world, 3)
+    );
+    assert!(answer(&world, 4).contains("wrong type in `name`"), "{}", answer(&world, 4));
+    assert!(answer(&world, 5).contains("cannot call itself"), "{}", answer(&world, 5));
+    assert_eq!(numbers(&world, "list_tables")["calls"], 1);
+    assert_eq!(numbers(&world, "greet")["calls"], 1);
+
+    let few = ran(&many(4), "gpt-5.3-codex", vec![call("greet", json!({})), say("Done.")]);
+    let names = declared(&few.model.requests()[0].body);
+    let own = ["count_words", "drop_table", "greet", "list_tables"].map(str::to_owned);
+    assert!(names.ends_with(&own), "{names:?}");
+}
+
+#[test]
+fn a_model_with_a_search_of_its_own_is_answered_with_declarations() {
+    let search = json!({
+        "type": "tool_search_call", "id": "tsc_1", "call_id": "call_search", "execution": "client",
+        "status": "completed", "arguments": {"query": "say hello"},
+    });
+    let world = ran(
+        &many(0),
+        "gpt-5.5",
+        vec![item(search), call("greet", json!({"name": "you"})), say("Done.")],
+    );
+    let requests = world.model.requests();
+    let tools = requests[0].body["tools"].as_array().unwrap();
+    let declared = tools.iter().find(|tool| tool["type"] == "tool_search").unwrap();
+    assert_eq!(declared["execution"], "client");
+    assert!(declared["parameters"]["properties"]["query"].is_object(), "{declared}");
+    assert!(declared["description"].as_str().unwrap().contains("configuration (4)"), "{declared}");
+    assert!(!tools.iter().any(|tool| tool["name"] == "call_tool"));
+    let input = requests[1].body["input"].as_array().unwrap();
+    let output = input.iter().find(|item| item["type"] == "tool_search_output").unwrap();
+    assert_eq!(output["call_id"], "call_search");
+    assert_eq!(output["tools"][0]["type"], "function");
+    assert_eq!(output["tools"][0]["name"], "greet");
+    assert!(answer(&world, 1).ends_with("called greet you\n"), "{}", answer(&world, 1));
+}
+
+#[test]
+fn what_is_switched_off_is_neither_declared_nor_run_under_another_name() {
+    let config = "tools:\n  disabled: [\"*shell*\", update_plan]\n";
+    let world = ran(
+        config,
+        "gpt-5.3-codex",
+        vec![
+            call("shell_command", json!({"command": "echo x > x.txt"})),
+            call("bash", json!({"command": "echo x > x.txt"})),
+            call("todowrite", json!({"todos": []})),
+            call("list_dir", json!({"dir_path": "."})),
+            say("Done."),
+        ],
+    );
+    let names = declared(&world.model.requests()[0].body);
+    assert!(!names.iter().any(|name| name.contains("shell") || name == "update_plan"), "{names:?}");
+    assert!(answer(&world, 0).contains("cannot be used in this run: it is switched off"));
+    assert!(answer(&world, 1).contains("there is no tool `bash`"), "{}", answer(&world, 1));
+    assert!(answer(&world, 2).contains("there is no tool `todowrite`"), "{}", answer(&world, 2));
+    assert!(!world.path("out/change.patch").exists());
+    let first = world.model.requests()[0].body.to_string();
+    assert!(!first.contains("update_plan"), "the instructions do not speak of it either");
+}
+
+/// The numbers of a note about what was left out.
+fn left_out(text: &str) -> (u64, u64, u64) {
+    let note = text.split_once("[… ").unwrap().1.split_once(" …]").unwrap().0;
+    let numbers = note.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    (numbers[0], numbers[1], numbers[2])
+}
+
+#[test]
+fn the_note_about_what_is_left_out_is_exact() {
+    // Below the limit; above it by less than the sandbox keeps; far above it; one line; no line break.
+    let commands = [
+        "seq 1 8000",
+        "seq 1 8700",
+        "seq 1 300000",
+        "head -c 900000 /dev/zero | tr '\\0' x",
+        "seq -s, 1 90000",
+    ];
+    let turns = commands.map(|command| call("shell_command", json!({"command": command})));
+    let world = ran("", "gpt-5.3-codex", turns.into_iter().chain([say("Done.")]).collect());
+    for (number, command) in commands.iter().enumerate() {
+        let text = answer(&world, number);
+        let whole = std::process::Command::new("sh").args(["-c", command]).output().unwrap().stdout;
+        let whole = String::from_utf8(whole).unwrap();
+        let shown = text.split_once("Output:\n").unwrap().1;
+        if number == 0 {
+            assert_eq!(shown, whole);
+            continue;
+        }
+        let (bytes, lines, tokens) = left_out(shown);
+        let (head, rest) = shown.split_once("[… ").unwrap();
+        let tail = rest.split_once("…]\n").unwrap().1;
+        let head = if whole.starts_with(head) { head } else { head.strip_suffix('\n').unwrap() };
+        assert!(whole.starts_with(head) && whole.ends_with(tail), "{command}");
+        assert_eq!((head.len() + tail.len()) as u64 + bytes, whole.len() as u64, "{command}");
+        let counted = (head.lines().count() + tail.lines().count()) as u64 + lines;
+        assert!(counted.abs_diff(whole.lines().count() as u64) <= 1, "{command}: {lines}");
+        if whole.lines().count() > 1 {
+            assert_eq!(counted, whole.lines().count() as u64, "{command}");
+        }
+        assert_eq!(tokens, bytes.div_ceil(4), "{command}");
+        assert!(shown.len() <= 40_100, "{command}: {}", shown.len());
+    }
+}
+
+#[test]
+fn a_tool_can_be_left_whole() {
+    let config = "tools:\n  untruncated: [\"shell_*\"]\n";
+    let turns = vec![call("shell_command", json!({"command": "seq 1 100000"})), say("Done.")];
+    let world = ran(config, "gpt-5.3-codex", turns);
+    let text = answer(&world, 0);
+    assert!(!text.contains("left out"));
+    assert_eq!(text.lines().filter(|line| line.parse::<u32>().is_ok()).count(), 100_000);
+}
+
+#[test]
+fn patchwright_tools_shows_what_a_configuration_adds() {
+    let world = TestWorld::local([]);
+    let printed = |config: &str, model: &str| {
+        fs_err::write(world.path("config.yml"), config).unwrap();
+        let output = world.run(&["tools", "--model", model, "--config", "config.yml"]).expect(0);
+        let tools: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+        (declared(&json!({"tools": tools})), output.stderr)
+    };
+    let (names, _) = printed(CUSTOM, "gpt-5.3-codex");
+    assert!(names.ends_with(&["peek".to_owned(), "quiet".to_owned()]), "{names:?}");
+    let (names, _) = printed(&many(0), "gpt-5.3-codex");
+    assert!(names.ends_with(&["tool_search".to_owned(), "call_tool".to_owned()]), "{names:?}");
+    let (names, said) = printed(
+        "tools: { disabled: [view_image] }\nmcp: { a: { command: [x] } }\n",
+        "gpt-5.3-codex",
+    );
+    assert!(!names.contains(&"view_image".to_owned()), "{names:?}");
+    assert!(said.contains("what MCP servers offer is known when they run"), "{said}");
+}

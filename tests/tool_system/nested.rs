@@ -1,0 +1,248 @@
+//! Tools that only one run has, from Rust: calls from inside a call, schemas that are not ours, and what
+//! is done again when a run goes on.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use patchwright::agent::journal::{Entry, Journal};
+use patchwright::config::Mode;
+use patchwright::config::tools::{Hook, Tools, When};
+use patchwright::provider::catalogue::Model;
+use patchwright::provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
+use patchwright::task::Limits;
+use patchwright::task::plan::Plan;
+use patchwright::tools::dispatch::{Dispatch, Means};
+use patchwright::tools::extra::Extra;
+use patchwright::tools::host::HostCall;
+use patchwright::tools::need::Present;
+use patchwright::tools::progress::Happening;
+use patchwright::tools::registry::ToolSet;
+use patchwright::tools::services::Services;
+use patchwright::tools::{Effect, ToolError, ToolOutput};
+use serde_json::{Value, json};
+
+use crate::support::bench::{Bench, clock, no_redaction};
+use crate::support::guest::Guest;
+
+/// Calls the tools that its arguments name.
+struct Several {
+    schema: Value,
+    is_redone: bool,
+}
+
+#[async_trait]
+impl Extra for Several {
+    fn name(&self) -> &'static str {
+        "several"
+    }
+
+    fn description(&self) -> &'static str {
+        "Makes calls."
+    }
+
+    fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn origin(&self) -> &'static str {
+        "test"
+    }
+
+    fn is_redone(&self) -> bool {
+        self.is_redone
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let mut said = Vec::new();
+        for one in args["calls"].as_array().into_iter().flatten() {
+            let name = one["tool"].as_str().unwrap();
+            said.push(match ctx.nested.call(name, one["args"].clone()).await {
+                Ok(output) => match output.command {
+                    Some(command) => format!("{}{}", command.output, output.text),
+                    None => output.text,
+                },
+                Err(err) => format!("error: {err}"),
+            });
+        }
+        Ok(ToolOutput::text(said.join("|")))
+    }
+}
+
+struct Desk {
+    guest: Guest,
+    model: Model,
+    tools: ToolSet,
+    journal: Journal,
+    limits: Limits,
+    services: Services,
+}
+
+impl Desk {
+    async fn new(extra: Several, config: Tools) -> Desk {
+        let guest = Guest::start().await;
+        let journal = Journal::create(&guest.folder.path().join("run"), clock(), no_redaction());
+        let Bench { model, limits, .. } = Bench::new();
+        let model = Model { wire: Wire::Responses, ..model };
+        let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+        let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(extra)];
+        let tools = tools.offered(&model, &config, &Present::default(), extras).unwrap();
+        let services = Services { config, ..Services::default() };
+        Desk { guest, model, tools, journal: journal.unwrap(), limits, services }
+    }
+
+    async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
+        let means = Means {
+            client: &self.guest.client,
+            tools: &self.tools,
+            model: &self.model,
+            limits: &self.limits,
+            journal: &self.journal,
+            clock: clock(),
+            progress: &|_: Happening<'_>| {},
+            services: &self.services,
+        };
+        let plan = Mutex::new(Plan::default());
+        work(&Dispatch::new(means, &plan, &Mutex::default())).await
+    }
+
+    async fn say(&self, call: &ToolCall) -> (CallOutput, String) {
+        let calls = [(0, call.clone())];
+        let done = self.with(async |it: &Dispatch<'_>| it.run_all(1, &calls).await).await;
+        let Entry::CallEnded { output, .. } = done.unwrap().remove(0).entry else { panic!() };
+        let text = Content::texts(&output.content);
+        (output, text)
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let lines = patchwright::agent::journal::read(self.journal.path()).unwrap();
+        lines.into_iter().map(|line| line.entry).collect()
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs_err::read_to_string(self.guest.workspace().join(name)).unwrap_or_default()
+    }
+}
+
+fn calling(args: &Value) -> ToolCall {
+    let payload = Payload::Json(args.to_string());
+    ToolCall { id: "outer".to_owned(), name: "several".to_owned(), payload, native: None }
+}
+
+fn object() -> Value {
+    json!({"type": "object"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
+    let hook = |when, tool: &str, command: &str| Hook {
+        when,
+        tools: vec![tool.to_owned()],
+        command: command.to_owned(),
+        timeout_seconds: None,
+    };
+    let config = Tools {
+        hooks: vec![
+            hook(When::Before, "list_dir", r#"echo '{"deny":"not there"}'"#),
+            hook(When::After, "shell_command", r#"echo '{"note":"noted"}'"#),
+        ],
+        ..Tools::default()
+    };
+    let desk = Desk::new(Several { schema: object(), is_redone: true }, config).await;
+    let args = json!({"calls": [
+        {"tool": "shell_command", "args": {"command": "echo one >> log; cat log"}},
+        {"tool": "list_dir", "args": {"dir_path": "."}},
+        {"tool": "nothing", "args": {}},
+        {"tool": "read_file", "args": {"file_path": 5}},
+        {"tool": "apply_patch", "args": "*** Begin Patch\n*** Add File: new\n+line\n*** End Patch\n"},
+    ]});
+    let (output, text) = desk.say(&calling(&args)).await;
+    assert!(output.success);
+    let parts: Vec<&str> = text.split('|').collect();
+    assert_eq!(parts[0], "one\n\nNote: noted");
+    assert!(parts[1].contains("not run, by a rule of this run: not there"), "{text}");
+    assert!(parts[2].contains("there is no tool `nothing`"), "{text}");
+    assert!(parts[3].contains("wrong type in `file_path`"), "{text}");
+    assert!(parts[4].contains("A new"), "{text}");
+    assert_eq!(desk.file("new"), "line\n");
+    let nested: Vec<String> = desk
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::NestedStarted { outer, number, name, writes, .. } => {
+                Some(format!("{outer} {number} {name} {writes}"))
+            }
+            Entry::NestedEnded { number, success, .. } => Some(format!("{number} ended {success}")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        nested,
+        ["outer 1 shell_command true", "1 ended true", "outer 5 apply_patch true", "5 ended true"]
+    );
+
+    // Done again in a fresh workspace: the same effects, nothing written down.
+    let before = desk.entries().len();
+    fs_err::remove_file(desk.guest.workspace().join("new")).unwrap();
+    fs_err::remove_file(desk.guest.workspace().join("log")).unwrap();
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
+    assert!(redone.unwrap().unwrap().success);
+    assert_eq!((desk.file("new").as_str(), desk.file("log").as_str()), ("line\n", "one\n"));
+    assert_eq!(desk.entries().len(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_acts_elsewhere_is_not_done_again() {
+    let desk = Desk::new(Several { schema: object(), is_redone: false }, Tools::default()).await;
+    let args = json!({"calls": [{"tool": "shell_command", "args": {"command": "echo x > x"}}]});
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
+    assert!(redone.unwrap().is_none());
+    assert_eq!(desk.file("x"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_that_are_not_ours_are_checked_where_they_can_be_and_never_looked_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = format!("http://{}/schema.json", listener.local_addr().unwrap());
+    for (schema, args, told) in [
+        (json!({"$ref": address}), json!({"calls": []}), ""),
+        (json!({"$ref": address}), json!([1]), "they must be a JSON object, and are: array"),
+        (json!({"type": "object", "properties": {"calls": {"$ref": address}}}), json!({}), ""),
+        (json!({"$schema": address, "type": "object"}), json!({}), ""),
+        (json!({"type": 7}), json!({}), ""),
+        (json!({"type": "object", "properties": {"x": {"pattern": "("}}}), json!({"x": "y"}), ""),
+        (
+            json!({"type": "object", "properties": {"x": {"type": "string", "pattern": "^a+$"}}}),
+            json!({"x": "b"}),
+            "`pattern` is not met in `x`",
+        ),
+        (
+            json!({"type": "object", "$defs": {"n": {"type": "integer"}}, "properties": {"x": {"$ref": "#/$defs/n"}}}),
+            json!({"x": "b"}),
+            "wrong type in `x`: string",
+        ),
+        (
+            json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+            json!({}),
+            "`oneOf` is not met",
+        ),
+    ] {
+        let several = Several { schema: schema.clone(), is_redone: true };
+        let desk = Desk::new(several, Tools::default()).await;
+        let (output, text) = desk.say(&calling(&args)).await;
+        assert_eq!(output.success, told.is_empty(), "{schema}: {text}");
+        assert!(text.contains(told), "{schema}: {text}");
+        let declared = desk.tools.declarations().last().unwrap();
+        let patchwright::provider::ToolForm::Function { schema: shown, .. } = &declared.form else {
+            panic!("{declared:?}")
+        };
+        assert_eq!(shown["type"], "object", "{shown}");
+        assert!(shown.get("oneOf").is_none() && shown.get("$schema").is_none(), "{shown}");
+    }
+    assert!(listener.accept().is_err(), "somebody asked for the schema");
+}
