@@ -27,6 +27,7 @@ mod campaign_plan; // repositories found and looked at on GitHub, and what a cam
 mod catalogue; // what users write after `--model`, and what a model costs
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
+mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod cron; // crontab lines: which moments they name, and what is said about wrong ones
@@ -55,6 +56,7 @@ mod guest_transfer; // the tree into the guest and the changes out of it
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
+mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask

@@ -70,6 +70,15 @@ fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
         Ok(Value::String(code)) if text_argument(tool) == Some("code") => {
             Ok(json!({ "code": code }))
         }
+        // The name that free text has where there are only functions.
+        Ok(Value::Object(mut fields))
+            if text_argument(tool) == Some("code") && fields.contains_key("input") =>
+        {
+            if let Some(code) = fields.shift_remove("input") {
+                fields.entry("code").or_insert(code);
+            }
+            Ok(Value::Object(fields))
+        }
         // Some models encode their arguments twice.
         Ok(Value::String(inner)) if !is_patch(tool, &inner) => {
             Ok(serde_json::from_str(&inner).unwrap_or(Value::String(inner)))

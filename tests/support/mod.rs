@@ -18,5 +18,6 @@ pub(crate) mod process;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod scenario;
+pub(crate) mod tool_desk;
 pub(crate) mod transcript;
 pub(crate) mod world;

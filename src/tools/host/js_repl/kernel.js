@@ -11,6 +11,8 @@
   const { Readable, Writable } = require('stream');
   const { createRequire } = require('module');
   const { stringify, parse } = JSON;
+  const { keys } = Object;
+  const later = setImmediate;
   const defineProperty = Object.defineProperty;
   const describe = Object.getOwnPropertyDescriptor;
 
@@ -76,6 +78,7 @@
   };
 
   let current = 0;
+  let last = { id: 0, lines: 0 };
   let calls = 0;
   const waiting = new Map();
   const mediaType = (bytes) => {
@@ -131,7 +134,7 @@
     if (Array.isArray(node)) return node.forEach((child) => visit(child, found));
     if (typeof node.type !== 'string') return;
     found(node);
-    for (const key of Object.keys(node)) visit(node[key], found);
+    for (const key of keys(node)) visit(node[key], found);
   };
 
   const namesOf = (pattern, names) => {
@@ -214,6 +217,22 @@
     }
   };
 
+  // What the engine says of a cell that is no program, as if the cell stood alone.
+  const worded = (source, filename) => {
+    const prefix = '(async () => {';
+    try {
+      new vm.Script(`${prefix}${source}\n})`, { filename });
+    } catch (error) {
+      const lines = String(error.stack).split('\n');
+      if (lines[1]?.startsWith(prefix)) {
+        lines[1] = lines[1].slice(prefix.length);
+        lines[2] = lines[2]?.slice(prefix.length);
+      }
+      error.stack = lines.join('\n');
+      return error;
+    }
+  };
+
   const compile = (source, filename) => {
     if (!acorn) throw new Error('this Node has no parser that js_repl can use; use another version of Node');
     let whole;
@@ -221,8 +240,7 @@
       whole = transform(source);
     } catch (error) {
       // The engine words it better than the parser, if it minds too.
-      new vm.Script(`(async () => {${source}\n})`, { filename, columnOffset: -13 });
-      throw new SyntaxError(error.message);
+      throw worded(source, filename) ?? new SyntaxError(error.message);
     }
     const { prefix, code, names } = whole;
     const script = new vm.Script(`${prefix}${code}\n})()`, { filename, columnOffset: -prefix.length });
@@ -238,7 +256,8 @@
     const lines = stack.split('\n');
     // Frames of Node and of this kernel say nothing about the cell.
     const frame = /^\s+at /;
-    const kept = lines.filter((line) => !frame.test(line) || /\bcell_\d+\.js:/.test(line) || line.includes(workspace + path.sep));
+    const outer = new RegExp(`^\\s+at cell_${last.id}\\.js:${last.lines + 1}:`);
+    const kept = lines.filter((line) => !outer.test(line) && (!frame.test(line) || /\bcell_\d+\.js:/.test(line) || line.includes(workspace + path.sep)));
     const cause = error.cause === undefined ? '' : `\ncause: ${shownError(error.cause, filename)}`;
     return kept.slice(0, 30).join('\n').slice(0, 20000) + cause;
   };
@@ -259,9 +278,13 @@
 
   const run = async ({ id, code }) => {
     [current, room, dropped] = [id, MAX_TEXT, 0];
+    code = code.replace(/^#!/, '//');
+    last = { id, lines: code.split('\n').length };
     const filename = `cell_${id}.js`;
     try {
       const value = await compile(code, filename).runInThisContext();
+      // Promises that the cell left behind may have failed.
+      await new Promise((resolve) => later(resolve));
       finish(shownValue(value), null);
     } catch (error) {
       let shown;

@@ -17,12 +17,20 @@ pub(super) fn check(
     let bearer = recorded.header("authorization").starts_with("Bearer ");
     problems.must(bearer, || "no bearer token".to_owned());
     top_level(problems, &asked.body);
-    let declared = list(&asked.body, "tools");
+    let input = list(&asked.body, "input");
+    let added = input.iter().filter(|item| item["type"] == "additional_tools");
+    let declared: Vec<&Value> = list(&asked.body, "tools")
+        .iter()
+        .chain(added.flat_map(|item| list(item, "tools")))
+        .flat_map(|tool| {
+            let inner = list(tool, "tools");
+            if tool["type"] == "namespace" { inner.iter().collect() } else { vec![tool] }
+        })
+        .collect();
     tools::unique(problems, declared.iter().map(|tool| text(tool, "name")));
-    for tool in declared {
+    for tool in &declared {
         self::tool(problems, tool);
     }
-    let input = list(&asked.body, "input");
     for (index, item) in input.iter().enumerate() {
         self::item(problems, index, item);
     }
@@ -41,7 +49,8 @@ fn top_level(problems: &mut Problems, body: &Value) {
     for word in ["temperature", "top_p", "max_output_tokens", "previous_response_id"] {
         problems.must(body.get(word).is_none(), || format!("`{word}` is set"));
     }
-    if body.get("tools").is_none() {
+    let is_added = |item: &Value| item["type"] == "additional_tools";
+    if body.get("tools").is_none() && !list(body, "input").iter().any(is_added) {
         let choice = body.get("tool_choice").is_none();
         problems.must(choice, || "`tool_choice` without tools".to_owned());
     }
