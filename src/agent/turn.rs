@@ -12,7 +12,7 @@ use super::budget::{self, Decision, Which};
 use super::compact::{self, Handover, Trigger};
 use super::history;
 use super::interrupted;
-use super::journal::{Entry, Line};
+use super::journal::{self, Entry, Line};
 use super::redo;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
@@ -25,6 +25,7 @@ use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolCho
 use crate::review::finding::Finding;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
+use crate::tools::metrics;
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
@@ -414,7 +415,9 @@ impl<'a> Agent<'a> {
     }
 
     fn stopped(&mut self, reason: StopKind) -> Stopped {
-        let mut spending = self.state.spending();
+        let mut spending = self.state.spending.clone();
+        let written = journal::read(self.spec.journal.path()).unwrap_or_default();
+        spending.tools = metrics::table(written.iter().map(|line| &line.entry));
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();
