@@ -505,6 +505,13 @@ fn the_job_summary_and_the_plan_file() {
 
         $0.0421 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
 
+        ### Tools
+
+        | Tool | Calls | Failed | Refused | Time | Median | Longest | Output |
+        |---|---|---|---|---|---|---|---|
+        | `apply_patch` | 2 | 1 | 0 | 7 ms | 4 ms | 4 ms | 211 B |
+        | `mcp__docs__search` | 3 | 0 | 1 | 2.3 s | 800 ms | 1.5 s | 68.4 KB |
+
         ### Where this comes from
 
         - Model: `gpt-5.3-codex`

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::resume::kill_when;
-use crate::support::model::{Turn, call, custom, item, say};
+use crate::support::model::{Turn, call, custom, say};
 use crate::support::world::{PATCH, TestWorld, github};
 
 /// A world with a project and an operator's configuration, in which a prompt has been run.
@@ -138,7 +138,8 @@ tools:
       command: |
         cat >> .seen
         if grep -q swap .seen; then
-          printf '{"arguments": {"command": "echo \\"$GREETING\\" '$(od -An -N4 -tu4 /dev/urandom)' > out.txt; cat out.txt"}}'
+          n=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+          printf '{"arguments": {"command": "echo \\"$GREETING\\" %s > out.txt; cat out.txt"}}' "$n"
         fi
     - when: before
       tools: [apply_patch]
@@ -299,29 +300,16 @@ fn many_tools_are_found_by_words_and_called_through_another() {
 }
 
 #[test]
-fn a_model_with_a_search_of_its_own_is_answered_with_declarations() {
-    let search = json!({
-        "type": "tool_search_call", "id": "tsc_1", "call_id": "call_search", "execution": "client",
-        "status": "completed", "arguments": {"query": "say hello"},
-    });
-    let world = ran(
-        &many(0),
-        "gpt-5.5",
-        vec![item(search), call("greet", json!({"name": "you"})), say("Done.")],
-    );
-    let requests = world.model.requests();
-    let tools = requests[0].body["tools"].as_array().unwrap();
+fn a_model_with_a_search_of_its_own_gets_that() {
+    let world = TestWorld::local([]);
+    fs_err::write(world.path("config.yml"), many(0)).unwrap();
+    let args = ["tools", "--model", "gpt-5.5", "--config", "config.yml"];
+    let tools: Vec<Value> = serde_json::from_str(&world.run(&args).expect(0).stdout).unwrap();
     let declared = tools.iter().find(|tool| tool["type"] == "tool_search").unwrap();
     assert_eq!(declared["execution"], "client");
     assert!(declared["parameters"]["properties"]["query"].is_object(), "{declared}");
     assert!(declared["description"].as_str().unwrap().contains("configuration (4)"), "{declared}");
     assert!(!tools.iter().any(|tool| tool["name"] == "call_tool"));
-    let input = requests[1].body["input"].as_array().unwrap();
-    let output = input.iter().find(|item| item["type"] == "tool_search_output").unwrap();
-    assert_eq!(output["call_id"], "call_search");
-    assert_eq!(output["tools"][0]["type"], "function");
-    assert_eq!(output["tools"][0]["name"], "greet");
-    assert!(answer(&world, 1).ends_with("called greet you\n"), "{}", answer(&world, 1));
 }
 
 #[test]
@@ -333,8 +321,8 @@ fn what_is_switched_off_is_neither_declared_nor_run_under_another_name() {
         vec![
             call("shell_command", json!({"command": "echo x > x.txt"})),
             call("bash", json!({"command": "echo x > x.txt"})),
-            call("todowrite", json!({"todos": []})),
             call("list_dir", json!({"dir_path": "."})),
+            call("todowrite", json!({"todos": []})),
             say("Done."),
         ],
     );
@@ -342,7 +330,7 @@ fn what_is_switched_off_is_neither_declared_nor_run_under_another_name() {
     assert!(!names.iter().any(|name| name.contains("shell") || name == "update_plan"), "{names:?}");
     assert!(answer(&world, 0).contains("cannot be used in this run: it is switched off"));
     assert!(answer(&world, 1).contains("there is no tool `bash`"), "{}", answer(&world, 1));
-    assert!(answer(&world, 2).contains("there is no tool `todowrite`"), "{}", answer(&world, 2));
+    assert!(answer(&world, 3).contains("there is no tool `todowrite`"), "{}", answer(&world, 3));
     assert!(!world.path("out/change.patch").exists());
     let first = world.model.requests()[0].body.to_string();
     assert!(!first.contains("update_plan"), "the instructions do not speak of it either");

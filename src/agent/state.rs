@@ -22,7 +22,6 @@ use crate::review::finding::Finding;
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::Fault;
-use crate::tools::metrics::Meter;
 
 /// How often a cut reply is followed up before the run ends.
 const CUTS: u32 = 3;
@@ -85,8 +84,6 @@ pub struct State {
     fixed: u64,
     /// Of a model without tool calls: calls and outputs that the history has only as text.
     written: History,
-    /// What the tools did.
-    meter: Meter,
     last: Option<Last>,
     cuts: u32,
     empty_replies: u32,
@@ -116,7 +113,6 @@ pub enum Next {
 impl State {
     /// Takes in one entry, written just now or recorded earlier.
     pub fn apply(&mut self, entry: &Entry) {
-        self.meter.apply(entry);
         match entry {
             Entry::Prompted { instructions, tools, items, profile } => {
                 self.prompted(instructions, tools, items, profile.as_ref());
@@ -204,11 +200,6 @@ impl State {
             profile: profile.cloned(),
         });
         self.history.extend(items.iter().cloned());
-    }
-
-    /// What has been spent, and on which tools.
-    pub fn spending(&self) -> Spending {
-        Spending { tools: self.meter.table(), ..self.spending.clone() }
     }
 
     /// Nothing was declared to the model: what it wants done is in its text.

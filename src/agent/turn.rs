@@ -14,7 +14,7 @@ use super::budget::{self, Decision, Purse, Which};
 use super::compact::Trigger;
 use super::history;
 use super::interrupted;
-use super::journal::{Entry, Line};
+use super::journal::{self, Entry, Line};
 use super::redo::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
@@ -29,6 +29,7 @@ use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Done, Means, printable};
 use crate::tools::host::Agents;
+use crate::tools::metrics;
 use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
 
@@ -415,11 +416,12 @@ impl<'a> Agent<'a> {
     }
 
     pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
-        let own = self.state.spending();
         let mut spending = match self.member {
-            None => Spending { tools: own.tools, ..self.purse.spent() },
-            Some(_) => own,
+            None => self.purse.spent(),
+            Some(_) => self.state.spending.clone(),
         };
+        let written = journal::read(self.spec.journal.path()).unwrap_or_default();
+        spending.tools = metrics::table(written.iter().map(|line| &line.entry));
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();

@@ -86,8 +86,8 @@ fn schema(key: &str, schema: &Value) -> Result<(), String> {
     }
     compiled(schema).map_err(|why| format!("`{key}` is not a usable JSON Schema: {why}"))?;
     let mut seen = BTreeSet::new();
-    for name in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let name = name.0;
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for name in properties.into_iter().flat_map(serde_json::Map::keys) {
         let variable: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         if name.is_empty() || !seen.insert(variable.to_ascii_uppercase()) {

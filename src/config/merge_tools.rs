@@ -155,10 +155,10 @@ fn both(operator: &str, wish: &str) -> Option<String> {
         return None;
     }
     let port = match (ours.port, theirs.port) {
-        (None, Some("80" | "443") | None) => theirs.port,
+        // Without one, these two are meant.
+        (None, Some(port)) if !matches!(port, "80" | "443") => return None,
         (Some(ours), Some(theirs)) if ours != theirs => return None,
-        (None, Some(_)) => return None,
-        (Some(ours), _) => Some(ours),
+        (ours, theirs) => theirs.or(ours),
     };
     let star = if theirs.is_wildcard { "*." } else { "" };
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();

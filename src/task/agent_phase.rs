@@ -24,6 +24,8 @@ use crate::prompt::{self, Before, FailedCheck};
 use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
+use crate::task::outcome::Spending;
+use crate::tools::metrics;
 use crate::tools::review::Desk;
 use crate::verify::{self, CheckRun};
 
@@ -55,7 +57,8 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
     for line in &run.folder.recorded {
         state.apply(&line.entry);
     }
-    let spending = state.total();
+    let entries = run.folder.recorded.iter().map(|line| &line.entry);
+    let spending = Spending { tools: metrics::table(entries), ..state.total() };
     let stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,

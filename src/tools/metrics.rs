@@ -1,5 +1,5 @@
-//! What the tools of a run did, counted from its journal. A fold like the rest of the state, so a run
-//! that was resumed counts what came before.
+//! What the tools of a run did, counted from its journal, so that a run that was resumed counts what came
+//! before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +34,7 @@ pub struct ToolUse {
 
 /// Counts calls as they are journalled.
 #[derive(Clone, Debug, Default)]
-pub struct Meter {
+struct Meter {
     tools: BTreeMap<String, Tally>,
     /// Names of calls that have started, by id; nested ones with their number.
     running: HashMap<(String, u32), String>,
@@ -46,9 +46,16 @@ struct Tally {
     durations: Vec<u64>,
 }
 
+/// The tools that were called in a run, by its journal.
+pub fn table<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ToolUse> {
+    let mut meter = Meter::default();
+    entries.into_iter().for_each(|entry| meter.apply(entry));
+    meter.table()
+}
+
 impl Meter {
     /// Takes in one entry.
-    pub fn apply(&mut self, entry: &Entry) {
+    fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::CallStarted { id, name, .. } => {
                 self.running.insert((id.clone(), 0), name.clone());
@@ -90,7 +97,7 @@ impl Meter {
     }
 
     /// The tools that were called, in the order of their names.
-    pub fn table(&self) -> Vec<ToolUse> {
+    fn table(&self) -> Vec<ToolUse> {
         let row = |(name, tally): (&String, &Tally)| {
             let mut durations = tally.durations.clone();
             let middle = durations.len() / 2;

@@ -39,7 +39,8 @@ pub fn command(command: &CommandOutput, tokens: u64) -> Truncated {
         return text(output, tokens);
     }
     let bytes = command.total_bytes.max(output.len() as u64);
-    cut(output, bytes, command.total_lines.max(lines(output)), tokens)
+    // The note of the sandbox in the middle is no line of the command's.
+    cut(output, bytes, command.total_lines, tokens)
 }
 
 fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64) -> Truncated {

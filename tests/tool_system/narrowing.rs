@@ -39,7 +39,31 @@ fn what_is_wrong_with_a_configuration_of_tools_is_said() {
     .iter()
     .map(|text| trouble(text) + "\n")
     .collect();
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        `a[` in `tools.disabled` is not a valid pattern: error parsing glob 'a[': unclosed character class; missing ']'
+        an entry of `tools.untruncated` is empty, longer than 400 bytes, or not one line
+        `tools.search-above` must be from 0 to 1000: 5000
+        `tools.custom.9lives`: the name of a tool has 1 to 64 letters, digits, `_` and `-`, and starts with a letter
+        `tools.custom.a b`: the name of a tool has 1 to 64 letters, digits, `_` and `-`, and starts with a letter
+        `tools.custom.mcp__a__b`: names that start with `mcp__` are those of MCP servers
+        `tools.custom.a.description` must have 1 to 4000 bytes
+        `tools.custom.a.command` must have 1 to 65536 bytes
+        `tools.custom.a.parameters` must be a JSON Schema with `type: object`
+        `tools.custom.a.parameters` is not a usable JSON Schema: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
+        `tools.custom.a.parameters` is not a usable JSON Schema: Resource 'http://127.0.0.1:1/' is not present in a registry and retrieving it failed: `http://127.0.0.1:1/` is not looked up
+        `tools.custom.a.parameters`: the argument `a_b` has the variable of another one
+        `tools.custom.a.timeout-seconds` must be from 1 to 86400: 0
+        `tools.hooks.timeout-seconds` must be from 1 to 600: 5000
+        `{` in `tools.hooks.tools` is not a valid pattern: error parsing glob '{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
+        `A-B` in `tools.shell-env` is no name of a variable
+        `tools.agents` must be from 0 to 64: 100
+        `mcp.a b`: the name of a server has 1 to 64 letters, digits, `_` and `-`, and starts with a letter
+        `mcp.a` has both `command` and `url`; a server has one of them
+        `[` in `mcp.a.tools` is not a valid pattern: error parsing glob '[': unclosed character class; missing ']'
+        `https://docs.rs` in `network.allow` is no host; write its name, such as `docs.rs`, or `*.docs.rs` for everything below it
+        `*` in `network.allow` is no host; write its name, such as `docs.rs`, or `*.docs.rs` for everything below it
+        fine
+    "#]].assert_eq(&said);
 }
 
 fn narrowed(operator: &str, repository: &str) -> Config {
@@ -104,7 +128,22 @@ network: { allow: [evil.example, "*.docs.rs:22", "hub.example=10.0.0.1"], setup-
 "#,
     );
     let said = config.notes.join("\n");
-    expect![[r#""#]].assert_eq(&said);
+    expect![[r#"
+        `network.setup-allow` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.untruncated` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.search-above` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.custom` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.hooks` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.shell-env` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.agents` in `.github/patchwright.yml` was refused: only the operator may set it
+        `tools.js-repl` in `.github/patchwright.yml` was refused: only the operator may set it
+        `mcp.docs` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
+        `mcp.hub` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
+        `mcp.own` in `.github/patchwright.yml` was refused: the operator has no such server
+        `mcp.docs.tools: *` in `.github/patchwright.yml` was refused: it is not within the operator's list
+        `network.allow: evil.example` in `.github/patchwright.yml` was refused: the operator does not allow it
+        `network.allow: *.docs.rs:22` in `.github/patchwright.yml` was refused: the operator does not allow it
+        `network.allow: hub.example=10.0.0.1` in `.github/patchwright.yml` was refused: the operator does not allow it"#]].assert_eq(&said);
     assert_eq!(config.tools.custom["a"].command, "c");
     assert_eq!(config.tools.custom.len(), 1);
     assert_eq!(config.mcp.keys().collect::<Vec<_>>(), ["hub"]);

@@ -74,12 +74,10 @@ fn listed<'a>(tools: impl Iterator<Item = &'a ToolDeclaration>) -> String {
     Value::Array(list).to_string()
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wrapped {
-    /// Name of the tool, as `tool_search` shows it.
     name: String,
-    /// Its arguments, as its `parameters` say.
     arguments: Option<serde_json::Map<String, Value>>,
 }
 
@@ -107,7 +105,19 @@ impl Tool for CallTool {
     }
 
     fn schema(&self) -> Value {
-        schemars::schema_for!(Wrapped).to_value()
+        let name = "Name of the tool, as `tool_search` shows it.";
+        let arguments = "Its arguments, as its `parameters` say.";
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": name},
+                // Of any kind: they are checked against the schema of the tool inside.
+                "arguments": {
+                    "type": "object", "description": arguments, "additionalProperties": {},
+                },
+            },
+            "required": ["name"],
+        })
     }
 
     fn passes_gate(&self) -> bool {
