@@ -59,7 +59,8 @@ async fn answer(mut stream: TcpStream) {
             let line = text.lines().next().unwrap_or_default();
             let body = format!("you asked: {line}\n");
             let length = body.len();
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
             let _ = stream.write_all((head + &body).as_bytes()).await;
             return;
         }
@@ -97,13 +98,33 @@ fn egress_allows_names_of_the_list_only() {
         ("xn--bcher-kva.example", 443, Ok("xn--bcher-kva.example")),
         ("BÜCHER.example", 443, Ok("xn--bcher-kva.example")),
         ("port.test", 81, Ok("port.test")),
-        ("10.0.0.5", 8443, Err("`10.0.0.5` is an address; only names of allowed hosts can be reached")),
-        ("2130706433", 80, Err("`2130706433` is an address; only names of allowed hosts can be reached")),
+        (
+            "10.0.0.5",
+            8443,
+            Err("`10.0.0.5` is an address; only names of allowed hosts can be reached"),
+        ),
+        (
+            "2130706433",
+            80,
+            Err("`2130706433` is an address; only names of allowed hosts can be reached"),
+        ),
         ("0x7f.1", 80, Err("`0x7f.1` is an address; only names of allowed hosts can be reached")),
-        ("0177.0.0.1", 80, Err("`0177.0.0.1` is an address; only names of allowed hosts can be reached")),
-        ("127.0.0.1.", 80, Err("`127.0.0.1.` is an address; only names of allowed hosts can be reached")),
+        (
+            "0177.0.0.1",
+            80,
+            Err("`0177.0.0.1` is an address; only names of allowed hosts can be reached"),
+        ),
+        (
+            "127.0.0.1.",
+            80,
+            Err("`127.0.0.1.` is an address; only names of allowed hosts can be reached"),
+        ),
         ("[::1]", 80, Err("`[::1]` is an address; only names of allowed hosts can be reached")),
-        ("[::ffff:1.2.3.4]", 80, Err("`[::ffff:1.2.3.4]` is an address; only names of allowed hosts can be reached")),
+        (
+            "[::ffff:1.2.3.4]",
+            80,
+            Err("`[::ffff:1.2.3.4]` is an address; only names of allowed hosts can be reached"),
+        ),
         ("", 80, Err("`` is no host name")),
         ("docs.rs@evil.test", 80, Err("`docs.rs?evil.test` is no host name")),
         ("a..example.com", 80, Err("`a..example.com` is no host name")),
@@ -116,7 +137,10 @@ fn egress_allows_names_of_the_list_only() {
     for (entry, why) in [
         ("*", "`*`: every host is no list; name the hosts"),
         ("*.com", "`*.com`: everything below a whole top-level domain is too much"),
-        ("10.0.0.1", "`10.0.0.1`: `10.0.0.1` is an address; only names of allowed hosts can be reached"),
+        (
+            "10.0.0.1",
+            "`10.0.0.1`: `10.0.0.1` is an address; only names of allowed hosts can be reached",
+        ),
         ("https://docs.rs/", "`https://docs.rs/`: what follows `:` is no port"),
         ("docs.rs/path", "`docs.rs/path`: only a host name is meant, with `*.` in front at most"),
         ("a.test=nowhere", "`a.test=nowhere`: what follows `=` is no address"),
@@ -130,14 +154,45 @@ fn egress_allows_names_of_the_list_only() {
 
 #[test]
 fn egress_tells_public_addresses_from_others() {
-    let public = ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"];
+    let public =
+        ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"];
     let others = [
-        "0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254",
-        "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1", "192.88.99.1", "192.168.1.1",
-        "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
-        "168.63.129.16", "::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
-        "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::1", "3fff::1",
-        "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1",
+        "0.0.0.0",
+        "10.1.2.3",
+        "100.64.0.1",
+        "127.0.0.1",
+        "127.255.255.254",
+        "169.254.169.254",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.1.1",
+        "198.18.0.1",
+        "198.51.100.1",
+        "203.0.113.1",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "168.63.129.16",
+        "::",
+        "::1",
+        "::7f00:1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:db8::1",
+        "2002:a00:1::1",
+        "3fff::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fe80::1",
+        "fec0::1",
+        "ff02::1",
     ];
     let is_public = |text: &&str| is_public(text.parse::<IpAddr>().unwrap());
     assert_eq!(public.iter().filter(|text| !is_public(text)).collect::<Vec<_>>(), [] as [&&str; 0]);
@@ -168,13 +223,16 @@ async fn egress_relay_lets_through_what_is_allowed_and_nothing_else() {
     let (guest, relay) = relayed(&egress).await;
     let port = sink.port;
     let get = |authority: &str, host: &str| {
-        format!("GET http://{authority}/a?b HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Basic x\r\nConnection: close\r\n\r\n")
+        format!(
+            "GET http://{authority}/a?b HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Basic x\r\nConnection: close\r\n\r\n"
+        )
     };
     let web = format!("web.test:{port}");
     let plain = ask(relay, &get(&web, &web)).await;
     assert!(plain.starts_with("HTTP/1.1 200 OK\r\n"), "{plain}");
     assert!(plain.ends_with("you asked: GET /a?b HTTP/1.1\n"), "{plain}");
-    let connect = |authority: &str| format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let connect =
+        |authority: &str| format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
     let tunnelled = ask(relay, &(connect(&web) + "GET /t HTTP/1.1\r\n\r\n")).await;
     assert!(tunnelled.starts_with("HTTP/1.1 200 OK\r\n"), "{tunnelled}");
     assert!(tunnelled.ends_with("you asked: GET /t HTTP/1.1\n"), "{tunnelled}");
@@ -215,7 +273,8 @@ async fn egress_refuses_names_that_lead_inside() {
     let egress = egress(&[&format!("localhost:{}", sink.port)]);
     let (_guest, relay) = relayed(&egress).await;
     let authority = format!("localhost:{}", sink.port);
-    let answer = ask(relay, &format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")).await;
+    let answer =
+        ask(relay, &format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(answer.contains("which is not a public address"), "{answer}");
     let url = format!("http://{authority}/").parse().unwrap();

@@ -28,8 +28,21 @@ fn egress_makes_html_readable() {
     assert_eq!(readable::text(HTML, &base), TEXT);
     // Broken pages give some text, and never take long.
     for broken in [
-        "<", "<p", "<p class=\"", "</", "<!--", "<script>", "&#xffffffff;", "&", "<a href='x", "a<b",
-        "<title>", "<p é='ü'>x", "</p></p></ul></pre></a>", "<pre></pre>", "&#0;",
+        "<",
+        "<p",
+        "<p class=\"",
+        "</",
+        "<!--",
+        "<script>",
+        "&#xffffffff;",
+        "&",
+        "<a href='x",
+        "a<b",
+        "<title>",
+        "<p é='ü'>x",
+        "</p></p></ul></pre></a>",
+        "<pre></pre>",
+        "&#0;",
     ] {
         readable::text(broken, &base);
     }

@@ -52,9 +52,8 @@ pub struct WebFetch {
 impl WebFetch {
     /// For a list of hosts as it was written.
     pub fn new(hosts: &[String]) -> WebFetch {
-        let name = |host: &String| {
-            format!("`{}`", host.split('=').next().unwrap_or_default().trim())
-        };
+        let name =
+            |host: &String| format!("`{}`", host.split('=').next().unwrap_or_default().trim());
         let mut named: Vec<String> = hosts.iter().take(NAMED).map(name).collect();
         if hosts.len() > NAMED {
             named.push("…".to_owned());
@@ -142,7 +141,10 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
         }
     }
     if page.is_cut {
-        lead.push_str(&format!("\nThe page is longer than {} MB; the rest is left out", MAX_PAGE >> 20));
+        lead.push_str(&format!(
+            "\nThe page is longer than {} MB; the rest is left out",
+            MAX_PAGE >> 20
+        ));
     }
     let tag = prompt::tag_of(&[&text]);
     let text = format!(
