@@ -44,8 +44,14 @@ fn main() -> ExitCode {
 
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None, relay: false };
+    let mut options = Options {
+        workspace: PathBuf::new(),
+        home: None,
+        tmp: None,
+        bounds: None,
+        budget: None,
+        relay: false,
+    };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
