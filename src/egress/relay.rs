@@ -69,7 +69,8 @@ async fn serve(gate: Arc<Gate>, stream: Stream) {
     let (upgraded, mut tunnels) = tokio::sync::mpsc::channel(1);
     let service = service_fn(|request| answer(Arc::clone(&gate), request, upgraded.clone()));
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD);
+    // A command may close its side once it has asked.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).half_close(true).max_buf_size(MAX_HEAD);
     let serving = async {
         // What breaks here is the command's own business: it sees its connection end.
         let _ = http.serve_connection(TokioIo::new(theirs), service).with_upgrades().await;
