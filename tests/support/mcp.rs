@@ -28,13 +28,13 @@ pub(crate) fn everything() -> Option<McpServer> {
 
 /// Its program.
 pub(crate) fn everything_script() -> Option<PathBuf> {
-    installed("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+    program("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
 
 /// `mcp-server-git` on standard streams.
 pub(crate) fn git() -> Option<McpServer> {
-    let program = installed("python/bin/mcp-server-git")?.display().to_string();
-    Some(of(vec![program]))
+    let git = program("python/bin/mcp-server-git")?;
+    Some(of(vec![git.display().to_string()]))
 }
 
 /// A server that may take its time to start: machines of tests are busy.
@@ -49,10 +49,14 @@ pub(crate) fn named<const N: usize>(
     servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect()
 }
 
+/// Where `./test` installs the real ones.
+pub(crate) fn installed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/mcp")
+}
+
 #[expect(clippy::disallowed_methods, reason = "asks whether CI is watching")]
-fn installed(path: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let path = target.join("mcp").join(path);
+fn program(path: &str) -> Option<PathBuf> {
+    let path = installed().join(path);
     if path.exists() {
         return Some(path);
     }
