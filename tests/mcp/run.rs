@@ -8,25 +8,40 @@ use serde_json::{Value, json};
 use crate::exec::project;
 use crate::issue::docker_answers;
 use crate::support::git_repo::git as git_program;
-use crate::support::mcp::{HttpServer, bad, everything, git, named};
+use crate::support::mcp::{HttpServer, everything, git, installed, named};
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{KEY, Output, TestWorld};
 
-/// A world whose operator has configured servers.
+/// A world whose operator has configured servers. Our bad one is in the repository, the real ones are
+/// where a user's tools are.
 fn world(servers: &BTreeMap<String, McpServer>, turns: Vec<Turn>) -> TestWorld {
     let world = TestWorld::local(turns);
-    project(&world);
+    let project = project(&world);
+    let script = include_str!("../support/mcp_server.py");
+    fs_err::write(project.join("server.py"), script).unwrap();
+    git_program(&project, &["add", "."]);
+    git_program(&project, &["commit", "--quiet", "--message", "Serve"]);
     configure(&world, servers);
+    let tools = world.path("home/.volta");
+    std::os::unix::fs::symlink(installed(), &tools).unwrap();
+    let path = format!("{}/python/bin:/usr/local/bin:/usr/bin:/bin", tools.display());
     let root = world.model.root();
     world
+        .set("PATH", path)
         .set("ANTHROPIC_BASE_URL", &root)
         .set("ANTHROPIC_API_KEY", KEY)
         .set("GOOGLE_GEMINI_BASE_URL", &root)
         .set("GEMINI_API_KEY", KEY)
 }
 
+/// Our bad server, in the workspace.
+fn bad(mode: &str) -> McpServer {
+    let command = ["python3", "-u", "server.py", mode].map(str::to_owned).to_vec();
+    McpServer { command, start_timeout_seconds: Some(120), ..McpServer::default() }
+}
+
 fn configure(world: &TestWorld, servers: &BTreeMap<String, McpServer>) {
-    let config = json!({"mcp": servers, "verify": []});
+    let config = json!({"mcp": servers, "verify": ["true"]});
     fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
 }
 
@@ -107,7 +122,11 @@ fn a_server_that_does_not_start_ends_the_run_before_the_model_is_asked() {
         output.stderr
     );
     assert!(output.stderr.contains("cannot open the database"), "{}", output.stderr);
-    assert!(output.stderr.contains("hint: run `/usr/bin/python3"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("hint: run `python3 -u server.py exit` in"),
+        "{}",
+        output.stderr
+    );
     assert!(world.model.requests().is_empty());
     world.model.replace(Vec::new());
 }
@@ -142,7 +161,7 @@ fn with_http(turns: Vec<Turn>) -> (TestWorld, HttpServer) {
     let headers = json!({"Authorization": "Bearer ${MCP_TEST_TOKEN}"});
     let far = json!({"url": format!("http://mcp.test:{port}/auth"), "headers": headers});
     let allow = [format!("mcp.test:{port}=127.0.0.1")];
-    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": []});
+    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": ["true"]});
     fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
     (world, server)
 }
@@ -219,14 +238,7 @@ fn a_server_works_in_a_container() {
         return;
     }
     let turns = vec![call("mcp__it__go", json!({})), say("Done.")];
-    let world = world(&BTreeMap::new(), turns).in_docker();
-    let project = world.path("project");
-    let script = include_str!("../support/mcp_server.py");
-    fs_err::write(project.join("server.py"), script).unwrap();
-    git_program(&project, &["add", "."]);
-    git_program(&project, &["commit", "--quiet", "--message", "Serve"]);
-    let command = ["python3", "-u", "server.py", "write"].map(str::to_owned).to_vec();
-    configure(&world, &named([("it", McpServer { command, ..McpServer::default() })]));
+    let world = world(&named([("it", bad("write"))]), turns).in_docker();
     exec(&world, "gpt-5.3-codex").expect(0);
     let patch = result(&world, "change.patch");
     assert!(patch.contains("+++ b/written.txt") && patch.contains("+go\n"), "{patch}");

@@ -15,7 +15,7 @@ use patchwright::config::tools::McpServer;
 pub(crate) fn bad(mode: &str) -> McpServer {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/mcp_server.py");
     let command = ["/usr/bin/python3", "-u", &script.display().to_string(), mode];
-    McpServer { command: command.map(str::to_owned).to_vec(), ..McpServer::default() }
+    of(command.map(str::to_owned).to_vec())
 }
 
 /// `@modelcontextprotocol/server-everything` on standard streams; `None` where it is not installed,
@@ -23,18 +23,23 @@ pub(crate) fn bad(mode: &str) -> McpServer {
 pub(crate) fn everything() -> Option<McpServer> {
     let script = everything_script()?;
     let command = ["/usr/bin/node".to_owned(), script.display().to_string(), "stdio".to_owned()];
-    Some(McpServer { command: command.to_vec(), ..McpServer::default() })
+    Some(of(command.to_vec()))
 }
 
 /// Its program.
 pub(crate) fn everything_script() -> Option<PathBuf> {
-    installed("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+    program("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
 
 /// `mcp-server-git` on standard streams.
 pub(crate) fn git() -> Option<McpServer> {
-    let program = installed("python/bin/mcp-server-git")?.display().to_string();
-    Some(McpServer { command: vec![program], ..McpServer::default() })
+    let git = program("python/bin/mcp-server-git")?;
+    Some(of(vec![git.display().to_string()]))
+}
+
+/// A server that may take its time to start: machines of tests are busy.
+fn of(command: Vec<String>) -> McpServer {
+    McpServer { command, start_timeout_seconds: Some(120), ..McpServer::default() }
 }
 
 /// Servers by name.
@@ -44,10 +49,14 @@ pub(crate) fn named<const N: usize>(
     servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect()
 }
 
+/// Where `./test` installs the real ones.
+pub(crate) fn installed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/mcp")
+}
+
 #[expect(clippy::disallowed_methods, reason = "asks whether CI is watching")]
-fn installed(path: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let path = target.join("mcp").join(path);
+fn program(path: &str) -> Option<PathBuf> {
+    let path = installed().join(path);
     if path.exists() {
         return Some(path);
     }
