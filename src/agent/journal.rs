@@ -6,6 +6,8 @@
 //! writing, so two processes cannot work on one run. Everything passes through redaction on its way
 //! in. What the entries mean is decided by their readers; nothing here interprets them.
 
+mod clean;
+
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::clean::redact_strings;
 use super::compact::Trigger;
 use crate::clock::Clock;
 use crate::egress::ledger::HostUse;
@@ -519,21 +522,5 @@ fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
-    }
-}
-
-fn redact_strings(value: &mut Value, redact: &Redact) {
-    match value {
-        Value::String(text) => {
-            let clean = redact(text);
-            if clean != *text {
-                *text = clean;
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| redact_strings(value, redact)),
-        Value::Object(fields) => {
-            fields.values_mut().for_each(|value| redact_strings(value, redact));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
