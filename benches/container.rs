@@ -32,6 +32,7 @@ async fn measure() {
         purpose: "agent",
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
+        egress: None,
     };
     let mut rows: [(&str, Vec<Duration>); 5] = [
         ("start until the guest answers", Vec::new()),

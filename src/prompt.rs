@@ -28,12 +28,14 @@ macro_rules! embedded {
 /// Every file in `prompts/`, by its path there.
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
+    "context/agent.md",
     "exec.lark",
     "js_repl.lark",
     "context/skills.md",
     "mode/answer.md",
     "mode/plan.md",
     "mode/report.md",
+    "system/agent.md",
     "system/claude.md",
     "system/codex.md",
     "system/edit/search_replace.md",
@@ -58,6 +60,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/check_failed.md",
     "task/compact.md",
     "task/cut_reply.md",
+    "task/dropped.md",
     "task/empty_reply.md",
     "task/exec.md",
     "task/fix.md",
@@ -70,9 +73,11 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
     "tools/bash.md",
+    "tools/close_agent.md",
     "tools/call_tool.md",
     "tools/exec.md",
     "tools/exec_wait.md",
+    "tools/exec_command.md",
     "tools/glob.md",
     "tools/grep_files.md",
     "tools/js_repl.md",
@@ -85,14 +90,19 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/read_many_files.md",
     "tools/replace.md",
     "tools/report_finding.md",
+    "tools/resume_agent.md",
     "tools/run_check.md",
     "tools/search_lines.md",
+    "tools/send_input.md",
     "tools/shell_command.md",
+    "tools/spawn_agent.md",
     "tools/text_editor.md",
     "tools/tool_search.md",
     "tools/update_plan.md",
     "tools/view_image.md",
+    "tools/wait.md",
     "tools/write_file.md",
+    "tools/write_stdin.md",
 ];
 
 /// The system prompt of a model family that has none of its own.
@@ -101,6 +111,8 @@ const DEFAULT_SYSTEM: &str = "generic";
 const TEXT_SYSTEM: &str = "text";
 /// The system prompt for reviews.
 const REVIEW_SYSTEM: &str = "system/review.md";
+/// The system prompt for sub-agents.
+const AGENT_SYSTEM: &str = "system/agent.md";
 /// Where the parts are that system prompts share.
 const PARTS: &str = "system/part/";
 
@@ -160,6 +172,16 @@ pub fn review_system(wanted: &SystemPrompt<'_>) -> Result<String> {
     system_file(wanted, REVIEW_SYSTEM)
 }
 
+/// The system prompt of a sub-agent, of whatever family.
+pub fn agent_system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, AGENT_SYSTEM)
+}
+
+/// What a kind of agent is told about its work: the text of its file, clean.
+pub fn agent_role(name: &str, text: &str) -> Result<String> {
+    render("context/agent.md", context! { name, text })
+}
+
 fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
     let SystemPrompt { model, tools, personality } = *wanted;
     let names: Vec<Value> = tools.iter().map(|tool| Value::from(tool.name.as_str())).collect();
@@ -178,7 +200,7 @@ fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
 fn family_file(model: &Model, is_without_tools: bool) -> String {
     let file = |family: &str| format!("system/{family}.md");
     let own = file(&model.prompt);
-    let is_other = own == REVIEW_SYSTEM || model.prompt == TEXT_SYSTEM;
+    let is_other = own == REVIEW_SYSTEM || own == AGENT_SYSTEM || model.prompt == TEXT_SYSTEM;
     let is_known = FILES.iter().any(|(name, _)| *name == own) && !is_other;
     match (is_without_tools, is_known) {
         (true, _) => file(TEXT_SYSTEM),

@@ -235,7 +235,7 @@ async fn a_killed_run_goes_on_with_the_compacted_conversation() {
         let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
         let asked: usize = recorded.iter().map(|line| line.entry.replies().len()).sum();
         let script = ScriptedProvider::parse("test", &script).unwrap();
-        script.resume_at(asked);
+        script.resume_at(None, asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;

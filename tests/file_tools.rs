@@ -111,6 +111,11 @@ fn reads_slices_with_line_numbers() {
             Err("cannot read `nope/f`: there is no such file"),
         ),
     ]);
+    fs::write(work.path("many"), "x\n".repeat(2001)).unwrap();
+    let many = work.call("read_file", json!({"file_path": "many"})).unwrap();
+    assert!(many.ends_with("L2000: x\n(more lines follow; go on with offset 2001)"), "{many}");
+    let rest = json!({"file_path": "many", "offset": 2001});
+    assert_eq!(work.call("read_file", rest).unwrap(), "L2001: x");
     assert!(work.call("read_file", json!({"file_path": "f", "offset": 0})).is_err());
     assert!(work.call("read_file", json!({"file_path": "f", "lines": 3})).is_err());
 }
@@ -225,6 +230,38 @@ fn finds_files_newest_first_and_lines_in_order() {
     ]);
     assert!(work.call("grep_files", json!({"pattern": "a("})).unwrap_err().contains("pattern"));
     assert!(work.call("grep_files", json!({"pattern": "a", "include": "["})).is_err());
+}
+
+#[test]
+fn large_trees_are_searched_in_order_and_whole() {
+    let work = work(&[(".gitignore", "skipped\n"), ("a.c/x", "hay\n")]);
+    for folder in 0..40 {
+        let folder = work.path(&format!("a/{folder:02}"));
+        fs::create_dir_all(folder.join("skipped")).unwrap();
+        fs::write(folder.join("skipped/needle"), "needle\n").unwrap();
+        for file in 0..300 {
+            fs::write(folder.join(format!("{file:03}")), "hay\nneedle\n").unwrap();
+        }
+    }
+    let all = work.call("grep_files", json!({"pattern": "^needle$", "limit": 2000})).unwrap();
+    assert!(all.ends_with("(more than 2000 results)"), "{}", &all[all.len() - 50..]);
+    for _ in 0..5 {
+        let args = json!({"pattern": "needle", "output": "lines", "limit": 2});
+        let expected = "a/00/000:2:needle\na/00/001:2:needle\n(more than 2 results)";
+        assert_eq!(work.call("grep_files", args).unwrap(), expected);
+        let args =
+            json!({"pattern": "hay|nothing", "path": "a/39", "output": "lines", "limit": 2000});
+        let lines = work.call("grep_files", args).unwrap();
+        assert_eq!(lines.lines().count(), 300);
+        assert!(lines.lines().is_sorted() && !lines.contains("skipped"));
+        let last = json!({"pattern": "^hay$", "path": "a.c"});
+        assert_eq!(work.call("grep_files", last).unwrap(), "a.c/x");
+    }
+    // What cannot be searched is counted.
+    let line = vec![b'x'; 17 << 20];
+    fs::write(work.path("a.c/line"), [&line[..], b"\nhay\n"].concat()).unwrap();
+    let found = work.call("grep_files", json!({"pattern": "^needle", "path": "a.c"})).unwrap();
+    assert_eq!(found, "No matches found.\n(1 file could not be searched)");
 }
 
 #[test]

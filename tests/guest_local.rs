@@ -21,6 +21,7 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
         purpose: "agent",
         env: BTreeMap::from([("FROM_SPEC".to_owned(), "yes".to_owned())]),
         limits: ContainerLimits::default(),
+        egress: None,
     }
 }
 
@@ -29,6 +30,7 @@ fn image_spec<'a>(setup: &'a [String], tree: &'a [u8]) -> ImageSpec<'a> {
         image: None,
         setup,
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: Duration::from_secs(30),
         root_files: &[],
         lock_files: &[],

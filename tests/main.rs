@@ -11,6 +11,7 @@ mod access; // who may set us to work: roles, bots, and every way in which the q
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
 mod agent; // the agent loop with a scripted model and the real guest
+mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
@@ -34,6 +35,7 @@ mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
 mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks
+mod egress; // the way out of a run, to allowed hosts only
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided

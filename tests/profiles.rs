@@ -321,6 +321,7 @@ fn the_catalogue_chooses_between_variants() {
     };
     let (codex, claude) = (Profile::Codex, Profile::Claude);
     let all = [
+        variant(codex, Wire::Responses, Some("unified_exec"), None),
         variant(codex, Wire::Responses, Some("shell"), Some("function")),
         variant(codex, Wire::Responses, Some("local_shell"), Some("none")),
         variant(codex, Wire::Chat, Some("local_shell"), Some("freeform")),
@@ -330,6 +331,9 @@ fn the_catalogue_chooses_between_variants() {
         variant(claude, Wire::Chat, None, Some("lark")),
     ];
     expect![[r#"
+        exec_command: cmd, workdir?, shell?, login?, tty?, stdin?, yield_time_ms?, max_output_tokens?, sandbox_permissions?, justification?
+        write_stdin: session_id, chars?, yield_time_ms?, max_output_tokens?
+        --
         shell: command, workdir?, timeout_ms?, sandbox_permissions?, justification?
         apply_patch: input
         --
@@ -355,6 +359,142 @@ fn the_catalogue_chooses_between_variants() {
     assert!(!declared(&blind).contains("view_image"));
     let unknown = Model { profile: "codecs".to_owned(), ..model(codex, Wire::Chat) };
     assert!(declared(&unknown).contains("unknown tool profile `codecs`"));
+}
+
+#[tokio::test]
+async fn codex_s_commands_go_on_in_sessions() {
+    let shell = Some("unified_exec".to_owned());
+    let desk = Desk::with(Model { shell, ..model(Profile::Codex, Wire::Responses) }).await;
+    let exec = |cmd: &str| ("exec_command", json!({ "cmd": cmd }));
+    desk.check(
+        &[
+            exec("echo out; echo err >&2; exit 3"),
+            ("exec_command", json!({"command": ["bash", "-lc", "echo $1 | wc -l"], "timeout": 20})),
+            ("functions.exec_command", json!({"cmd": "seq 300", "max_output_tokens": 20})),
+            ("exec_command", json!({"cmd": "echo on; exec cat", "tty": true, "yield_time_ms": 3000})),
+            ("write_stdin", json!({"session_id": 4, "chars": "typed\n", "yield_time_ms": 3000})),
+            ("write_stdin", json!({"session": 4, "input": "\u{4}", "yield_time_ms": 20000})),
+            ("write_stdin", json!({"session_id": 4})),
+            ("write_stdin", json!({"chars": "x"})),
+            ("shell_command", json!({"command": "echo other name"})),
+        ],
+        &expect![[r#"
+            > exec_command {"cmd":"echo out; echo err >&2; exit 3"}
+            failed: Chunk ID: 5912af
+            Wall time: # seconds
+            Process exited with code 3
+            Original token count: 2
+            Output:
+            out
+            err
+            > exec_command {"command":["bash","-lc","echo $1 | wc -l"],"timeout":20}
+            ok: Chunk ID: 5912af
+            Wall time: # seconds
+            Process exited with code 0
+            Original token count: 1
+            Output:
+            1
+            > functions.exec_command {"cmd":"seq 300","max_output_tokens":20}
+            ok: Chunk ID: 5912af
+            Wall time: # seconds
+            Process exited with code 0
+            Original token count: 273
+            Total output lines: 300
+            Output:
+            1
+            2
+            3
+            4
+            5
+            6
+            7
+            8
+            9
+            10
+            11
+            12
+            13
+            14
+            15
+            16
+            [… 1017 bytes left out here: 275 lines, about 255 tokens …]
+            292
+            293
+            294
+            295
+            296
+            297
+            298
+            299
+            300
+            > exec_command {"cmd":"echo on; exec cat","tty":true,"yield_time_ms":3000}
+            ok: Chunk ID: 5912af
+            Wall time: # seconds
+            Process running with session ID 4
+            Original token count: 1
+            Output:
+            on
+            > write_stdin {"session_id":4,"chars":"typed\n","yield_time_ms":3000}
+            ok: Chunk ID: 5912af
+            Wall time: # seconds
+            Process running with session ID 4
+            Original token count: 4
+            Output:
+            typed
+            typed
+            > write_stdin {"session":4,"input":"\u0004","yield_time_ms":20000}
+            ok: Chunk ID: 5912af
+            Wall time: # seconds
+            Process exited with code 0
+            Original token count: 0
+            Output:
+            > write_stdin {"session_id":4}
+            failed: session 4 has ended. There are no sessions; `exec_command` starts one.
+            > write_stdin {"chars":"x"}
+            failed: the arguments of `write_stdin` do not fit:
+            - missing: `session_id`
+            expected: {"session_id": integer, "chars"?: string, "yield_time_ms"?: integer, "max_output_tokens"?: integer}
+            > shell_command {"command":"echo other name"}
+            ok: Exit code: 0
+            Wall time: # seconds
+            Output:
+            other name
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn other_families_have_sessions_too() {
+    let mut seen = String::new();
+    for (profile, wire) in [
+        (Profile::Claude, Wire::Messages),
+        (Profile::Gemini, Wire::Gemini),
+        (Profile::Generic, Wire::Chat),
+    ] {
+        let desk = Desk::new(profile, wire).await;
+        let args = json!({"cmd": "echo on; read it; exit 4", "stdin": true, "yield_time_ms": 3000});
+        let typed = json!({"session_id": 1, "chars": "it\n", "yield_time_ms": 20000});
+        seen.push_str(&desk.call("exec_command", args).await);
+        seen.push_str(&desk.call("write_stdin", typed).await);
+    }
+    expect![[r#"
+        ok: Still running in session 1
+        on
+        failed: Exit code 4
+        ok: Output: on
+        Still running in session 1
+        failed: Output: (empty)
+        Exit Code: 4
+        ok: Still running in session 1
+        Wall time: # seconds
+        Output:
+        on
+        failed: Exit code: 4
+        Wall time: # seconds
+        Output:
+    "#]]
+    .assert_eq(&seen);
 }
 
 #[tokio::test]

@@ -131,6 +131,7 @@ fn outcome(words: Option<&str>) -> Outcome {
             run_url: Some(say("https://github.com/acme/web/actions/runs/1")),
             input_notes: vec![say("1 hidden part removed: 1 HTML comment")],
             instruction_files: vec![say("AGENTS.md")],
+            reached: Vec::new(),
         },
     }
 }
@@ -694,8 +695,14 @@ fn hostile_words_do_nothing_in_the_html_report() {
                 native: None,
             }),
         ];
-        let report =
-            Report { subject: words, title: words, outcome: &outcome, diff: words, items: &items };
+        let report = Report {
+            subject: words,
+            title: words,
+            outcome: &outcome,
+            diff: words,
+            items: &items,
+            agents: &[],
+        };
         let page = html::report(&report);
         for tag in ["<script", "<img", "<b", "<!--", "<i>"] {
             let ours = if tag == "<b" { page.matches("<body>").count() } else { 0 };
@@ -714,6 +721,7 @@ fn the_html_report_loads_and_runs_nothing() {
         outcome: &outcome,
         diff: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n",
         items: &[],
+        agents: &[],
     };
     let page = html::report(&report);
     assert!(page.contains("default-src 'none'; style-src 'sha256-"), "{page}");

@@ -20,6 +20,7 @@ pub(crate) fn spec(run: &str, image: &str) -> SandboxSpec {
         run: run.to_owned(),
         purpose: "agent",
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),
+        egress: None,
         limits: ContainerLimits {
             memory_bytes: 256 << 20,
             cpus: 1.0,

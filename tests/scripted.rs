@@ -75,7 +75,7 @@ async fn scripted_recorded_replies_come_again_and_a_resumed_run_goes_on_behind_t
     let again = ScriptedProvider::from_replies(vec![Some(recorded.clone())]);
     assert_eq!(ask(&again, &[], &Mutex::default()).await.unwrap(), recorded);
     let resumed = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
-    resumed.resume_at(3);
+    resumed.resume_at(None, 3);
     let next = ask(&resumed, &[], &Mutex::default()).await.unwrap();
     assert!(format!("{next:?}").contains("Done."));
 }

@@ -55,7 +55,7 @@ async fn sweep(script_text: &str, word: &str) {
         assert_eq!(recorded.len(), kept);
         let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
         let script = ScriptedProvider::parse("test", script_text).unwrap();
-        script.resume_at(asked);
+        script.resume_at(None, asked);
         let resumed = bench
             .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
             .await;

@@ -54,7 +54,8 @@ fn the_codex_profile_edits_with_free_text() {
     check(
         &args("gpt-5.3-codex"),
         &expect![[r#"
-            function shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
+            function exec_command: cmd, workdir?, shell?, login?, tty?, stdin?, yield_time_ms?, max_output_tokens?, sandbox_permissions?, justification?
+            function write_stdin: session_id, chars?, yield_time_ms?, max_output_tokens?
             custom apply_patch: "grammar" "lark"
             function update_plan: explanation?, plan
             function read_file: file_path, offset?, limit?, mode?, indentation?

@@ -1,10 +1,13 @@
-//! What a run may use, and what it has used. Pure: numbers in, a decision out; the loop asks before
-//! each request. What tokens cost is the catalogue's to say.
+//! What a run may use, and what it has used: numbers in, a decision out; the loop asks before each
+//! request. What tokens cost is the catalogue's to say.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::journal::Entry;
+use super::state;
 use crate::provider::item::Usage;
 use crate::task::Limits;
 use crate::task::outcome::Spending;
@@ -23,6 +26,68 @@ pub enum Which {
 pub enum Decision {
     Go,
     Stop(Which),
+}
+
+/// What a run and all its sub-agents have used, against the run's limits.
+#[derive(Debug)]
+pub struct Purse {
+    limits: Limits,
+    spent: Mutex<Spending>,
+}
+
+impl Purse {
+    pub fn new(limits: &Limits) -> Purse {
+        Purse { limits: limits.clone(), spent: Mutex::default() }
+    }
+
+    /// What was used before: by the killed attempt that a run goes on with.
+    pub fn start_at(&self, spent: Spending) {
+        *self.lock() = spent;
+    }
+
+    /// An entry is about to be taken in that says what was used.
+    pub fn count(&self, entry: &Entry) {
+        state::used(&mut self.lock(), entry);
+    }
+
+    /// What was used by all.
+    pub fn spent(&self) -> Spending {
+        self.lock().clone()
+    }
+
+    /// May another request be sent, whoever sends it?
+    pub fn decide(&self, remaining: Duration) -> Decision {
+        decide(&self.limits, &self.lock(), remaining)
+    }
+
+    /// The limits of one more agent: half of what is left of the run's, so that what starts it can go
+    /// on when it fails, and less where `own` says so.
+    pub fn share(&self, own: &Share) -> Limits {
+        let spent = self.spent();
+        let half = |all: u64, used: u64| (all.saturating_sub(used) / 2).max(1);
+        let turns = half(self.limits.max_turns.into(), spent.turns.into());
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+        let tokens = half(self.limits.max_tokens, spent.usage.total());
+        let cost = ((self.limits.max_cost_usd - spent.cost_usd) / 2.0).max(0.0);
+        Limits {
+            max_turns: own.max_turns.map_or(turns, |most| most.min(turns)),
+            max_tokens: own.max_tokens.map_or(tokens, |most| most.min(tokens)),
+            max_cost_usd: own.max_cost_usd.map_or(cost, |most| most.min(cost)),
+            ..self.limits.clone()
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Spending> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an agent file says that its agent may use at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    pub max_turns: Option<u32>,
+    pub max_tokens: Option<u64>,
+    pub max_cost_usd: Option<f64>,
 }
 
 /// May another request be sent? Every limit holds within one request: what a reply costs is only
@@ -82,6 +147,28 @@ mod tests {
             let decision = decide(&limits, &spending, Duration::from_secs(remaining));
             assert_eq!(decision, expected, "{turns} {input} {cost_usd} {remaining}");
         }
+    }
+
+    #[test]
+    fn an_agent_gets_half_of_what_is_left_or_less() {
+        let limits = Limits {
+            max_turns: 11,
+            max_tokens: 100,
+            max_cost_usd: 1.0,
+            timeout: Duration::from_mins(1),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        };
+        let purse = Purse::new(&limits);
+        purse.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
+        let share = purse.share(&Share::default());
+        assert_eq!((share.max_turns, share.max_tokens), (5, 50));
+        assert!((share.max_cost_usd - 0.25).abs() < 1e-9);
+        let own = Share { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
+        assert_eq!((purse.share(&own).max_turns, purse.share(&own).max_tokens), (2, 50));
+        purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
+        let share = purse.share(&Share::default());
+        assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct Handover<'a> {
     /// Paths that differ from the base commit.
     pub files: &'a [String],
     pub failures: &'a [OpenFailure],
+    /// The agents that were started, and how they stand.
+    pub agents: &'a [String],
     /// What the model wrote down, if it did.
     pub notes: Option<&'a str>,
 }
@@ -113,6 +115,7 @@ impl Handover<'_> {
                 tail => failure.tail.as_str(),
             }
         });
+        let agents = self.agents.iter().map(|line| minijinja::Value::from(line.as_str()));
         let files =
             self.files.iter().take(MAX_FILES).map(|path| minijinja::Value::from(path.as_str()));
         let text = prompt::render(
@@ -121,6 +124,7 @@ impl Handover<'_> {
                 plan => plan.collect::<Vec<_>>(),
                 files => files.collect::<Vec<_>>(),
                 more_files => self.files.len().saturating_sub(MAX_FILES),
+                agents => agents.collect::<Vec<_>>(),
                 failures => failures.collect::<Vec<_>>(),
                 notes => self.notes.unwrap_or_default(),
                 tag,

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::journal::{Entry, Line};
+use super::journal::Entry;
 
 /// The ids of the calls.
-pub(super) fn calls(recorded: &[Line]) -> BTreeSet<String> {
+pub(super) fn calls<'e>(recorded: impl Iterator<Item = &'e Entry>) -> BTreeSet<String> {
     let mut open = BTreeSet::new();
-    for line in recorded {
-        match &line.entry {
+    for entry in recorded {
+        match entry {
             Entry::CallStarted { id, .. } => {
                 open.insert(id.clone());
             }

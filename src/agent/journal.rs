@@ -17,13 +17,14 @@ use serde_json::Value;
 
 use super::compact::Trigger;
 use crate::clock::Clock;
+use crate::egress::ledger::HostUse;
 use crate::error::{Failure, Result};
 use crate::provider::Reply;
 use crate::provider::item::{CallOutput, Item, Usage};
 use crate::review::finding::Finding;
-use crate::task::Task;
 use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
+use crate::task::{Limits, Task};
 use crate::tools::dispatch::Fault;
 use crate::verify::CheckRun;
 
@@ -166,6 +167,10 @@ pub enum Entry {
         reason: String,
         final_message: String,
     },
+    /// What the run has reached over the network by now, and what was refused, by host.
+    Reached {
+        hosts: Vec<HostUse>,
+    },
     /// What was collected: the tree id and the path of the stored change.
     Collected {
         tree: String,
@@ -187,6 +192,45 @@ pub enum Entry {
     RunEnded {
         outcome: Box<Outcome>,
     },
+    /// An entry of a sub-agent. It is about that agent alone: its conversation, its calls, its plan.
+    Lane {
+        agent: String,
+        entry: Box<Entry>,
+    },
+    /// In a lane, first: a call has started the agent.
+    Spawned {
+        /// Id of the call.
+        call: String,
+        /// As which kind of agent.
+        kind: String,
+        /// What is asked for it, as in the catalogue.
+        model: String,
+        /// Its own limits, inside the run's.
+        limits: Limits,
+        /// What it is to do.
+        message: String,
+    },
+    /// In a lane: a call has sent a message, which waits until the agent can take it.
+    Sent {
+        call: String,
+        text: String,
+        /// What the agent is doing is given up for it.
+        interrupt: bool,
+    },
+    /// In a lane: the agent has taken messages that were sent to it.
+    Told {
+        messages: usize,
+        items: Vec<Item>,
+    },
+    /// In a lane: a call was given up before it had ended, for the agent was interrupted or closed.
+    CallDropped {
+        turn: u32,
+        output: CallOutput,
+    },
+    /// In a lane: the agent works no more, until it is opened again.
+    Closed,
+    /// In a lane: it takes messages again.
+    Reopened,
     /// Something worth keeping that nothing depends on.
     Note {
         text: String,
@@ -194,8 +238,16 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// What the model had answered by this entry, in order; `None` for a request that was refused as
-    /// too long.
+    /// The entry, and the sub-agent that it is about; of the run itself none.
+    pub fn of_agent(&self) -> (Option<&str>, &Entry) {
+        match self {
+            Entry::Lane { agent, entry } => (Some(agent), entry),
+            entry => (None, entry),
+        }
+    }
+
+    /// What the run's own model had answered by this entry, in order; `None` for a request that was
+    /// refused as too long.
     pub fn replies(&self) -> Vec<Option<&Reply>> {
         match self {
             Entry::Replied { reply, .. } => vec![Some(reply)],
@@ -234,6 +286,13 @@ pub struct Line {
 
 /// The journal of one run, open for appending. Shared by reference; appending is atomic.
 pub struct Journal {
+    file: Arc<Opened>,
+    /// The sub-agent whose entries come through here; `None` for the run's own.
+    lane: Option<String>,
+}
+
+/// The file behind a journal and its lanes.
+struct Opened {
     path: PathBuf,
     clock: Clock,
     redact: Redact,
@@ -268,7 +327,7 @@ impl Journal {
         folder.sync_all().map_err(|err| unusable(dir, err))?;
         let file = fs_err::File::from_parts(file, &path);
         let tail = Mutex::new(Tail { file, length: 0, seq: 0, broken: false });
-        Ok(Journal { path, clock, redact, tail })
+        Ok(Journal { file: Arc::new(Opened { path, clock, redact, tail }), lane: None })
     }
 
     /// Opens the journal in `dir` to go on with it: a torn last line is cut off, the complete lines
@@ -287,7 +346,14 @@ impl Journal {
         }
         let seq = lines.last().map_or(0, |line| line.seq);
         let tail = Mutex::new(Tail { file, length, seq, broken: false });
-        Ok((Journal { path, clock, redact, tail }, lines))
+        let file = Arc::new(Opened { path, clock, redact, tail });
+        Ok((Journal { file, lane: None }, lines))
+    }
+
+    /// The same journal for the entries of a sub-agent.
+    #[must_use]
+    pub fn lane(&self, agent: &str) -> Journal {
+        Journal { file: Arc::clone(&self.file), lane: Some(agent.to_owned()) }
     }
 
     /// Writes one entry and returns its sequence number. When this returns, the entry is with the
@@ -296,33 +362,40 @@ impl Journal {
     /// # Errors
     /// The disk's, as a failure of this machine. A line is written wholly or not at all.
     pub fn append(&self, entry: &Entry) -> Result<u64> {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = &self.file;
+        let mut tail = file.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = tail.seq + 1;
-        let line = self.line(seq, entry)?;
+        let line = match &self.lane {
+            None => self.line(seq, entry)?,
+            Some(agent) => {
+                let (agent, entry) = (agent.clone(), Box::new(entry.clone()));
+                self.line(seq, &Entry::Lane { agent, entry })?
+            }
+        };
         if tail.broken {
             return Err(Failure::machine(format!(
                 "`{}` cannot be continued after a failed write",
-                self.path.display()
+                file.path.display()
             )));
         }
         let written = tail.write(&line, entry.must_be_durable());
-        written.map_err(|err| unusable(&self.path, err))?;
+        written.map_err(|err| unusable(&file.path, err))?;
         tail.seq = seq;
         Ok(seq)
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Takes our own secrets out of a text, as for everything that is written here.
     pub fn redact(&self, text: &str) -> String {
-        (self.redact)(text)
+        (self.file.redact)(text)
     }
 
     fn line(&self, seq: u64, entry: &Entry) -> Result<Vec<u8>> {
-        let at = self.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+        let at = self.file.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut object = serde_json::Map::new();
         object.insert("seq".to_owned(), seq.into());
         object.insert("at".to_owned(), at.into());
@@ -332,7 +405,7 @@ impl Journal {
             object.extend(fields);
         }
         let mut value = Value::Object(object);
-        redact_strings(&mut value, &self.redact);
+        redact_strings(&mut value, &self.file.redact);
         let mut line = value.to_string().into_bytes();
         line.push(b'\n');
         if line.len() > MAX_LINE {

@@ -2,7 +2,8 @@
 //!
 //! [`turn::Agent`] is the loop. What a run has said and done so far is a fold over its journal
 //! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`],
-//! [`doom_loop`] and [`compact`] decide, they never hold the loop. Nothing here knows a forge, a wire or a container.
+//! [`doom_loop`] and [`compact`] decide, they never hold the loop. Agents that an agent starts ([`sub`]) are
+//! the same loop, each in a lane of the same journal. Nothing here knows a forge, a wire or a container.
 
 pub mod budget;
 pub mod compact;
@@ -10,10 +11,13 @@ pub mod doom_loop;
 pub mod history;
 mod interrupted;
 pub mod journal;
+pub mod lanes;
 mod redo;
 pub mod reply;
+mod shorten;
 pub mod state;
 pub mod stop;
+pub mod sub;
 pub mod text_calls;
 pub mod turn;
 

@@ -60,7 +60,10 @@ pub struct State {
     pub plan: Plan,
     /// What a review has found.
     pub findings: Vec<Finding>,
+    /// What this agent has used.
     pub spending: Spending,
+    /// What its sub-agents have used.
+    pub lanes: Spending,
     /// The last thing that the model said.
     pub final_message: String,
     /// Tokens that the next request's conversation has: the provider's count of the last one, and
@@ -126,6 +129,11 @@ impl State {
                     self.command_ended(output, *exit_code);
                 }
             }
+            Entry::CallDropped { output, .. } => {
+                self.context += compact::estimate_output(output);
+                self.ended(output, None);
+            }
+            Entry::Lane { entry, .. } => used(&mut self.lanes, entry),
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
                 for reply in replies.iter().flatten() {
                     self.spent(reply.usage, 0.0);
@@ -133,7 +141,7 @@ impl State {
                 self.spending.cost_usd += cost_usd;
                 self.shortened(*trigger, *before, items);
             }
-            Entry::Added { items } => {
+            Entry::Added { items } | Entry::Told { items, .. } => {
                 self.context += compact::estimate(items);
                 self.history.extend(items.iter().cloned());
                 if self.has_no_tools() {
@@ -154,12 +162,24 @@ impl State {
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }
+            | Entry::Reached { .. }
             | Entry::Collected { .. }
             | Entry::EffectIntended { .. }
             | Entry::EffectDone { .. }
             | Entry::RunEnded { .. }
+            | Entry::Spawned { .. }
+            | Entry::Sent { .. }
+            | Entry::Closed
+            | Entry::Reopened
             | Entry::Note { .. } => {}
         }
+    }
+
+    /// What the agent has used, and all that work for it.
+    pub fn total(&self) -> Spending {
+        let mut total = self.spending();
+        add(&mut total, &self.lanes);
+        total
     }
 
     fn prompted(
@@ -199,6 +219,12 @@ impl State {
     /// Of a model without tool calls: the calls that were read out of its replies, with their outputs.
     pub fn written(&self) -> &[Item] {
         self.written.items()
+    }
+
+    /// Calls of the last reply that have no output yet.
+    pub fn pending(&self) -> Vec<ToolCall> {
+        let pending = self.last.iter().flat_map(Last::pending);
+        pending.map(|(_, call)| call).collect()
     }
 
     /// The items that hold the calls and their outputs.
@@ -382,6 +408,35 @@ impl Last {
         let calls = self.reply.calls.iter().cloned().enumerate();
         calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()
     }
+}
+
+/// Adds what an entry says was used.
+pub fn used(spending: &mut Spending, entry: &Entry) {
+    let mut count = |usage: Usage, cost_usd: f64| {
+        spending.usage += usage;
+        spending.cost_usd += cost_usd;
+        spending.cost_is_estimate |= usage.estimated;
+    };
+    match entry {
+        Entry::Replied { reply, cost_usd, .. } => {
+            count(reply.usage, *cost_usd);
+            spending.turns += 1;
+        }
+        Entry::Lost { usage, cost_usd } => count(*usage, *cost_usd),
+        Entry::Compacted { replies, cost_usd, .. } => {
+            replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
+            count(Usage::default(), *cost_usd);
+        }
+        _ => {}
+    }
+}
+
+/// Adds what somebody else has used; time that passes for both passes once.
+pub fn add(spending: &mut Spending, other: &Spending) {
+    spending.turns += other.turns;
+    spending.usage += other.usage;
+    spending.cost_usd += other.cost_usd;
+    spending.cost_is_estimate |= other.cost_is_estimate;
 }
 
 /// The model, or a filter in front of it, does not want to.

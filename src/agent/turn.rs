@@ -5,48 +5,59 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::budget::{self, Decision, Which};
-use super::compact::{self, Handover, Trigger};
+use futures_util::future::try_join_all;
+
+use super::budget::{self, Decision, Purse, Which};
+use super::compact::Trigger;
 use super::history;
 use super::interrupted;
 use super::journal::{Entry, Line};
-use super::redo;
+use super::redo::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
+use super::sub::{Company, Crew, Member};
 use super::{AgentSpec, Happening};
 use crate::error::Failure;
-use crate::guest::client::CollectLimits;
 use crate::prompt;
-use crate::provider::item::{Item, Role, ToolCall, Usage, Wire};
+use crate::provider::item::{CallOutput, Content, Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::review::finding::Finding;
+use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
-use crate::tools::dispatch::{Broken, Dispatch, Means, printable};
-use crate::tools::profile::Profile;
+use crate::tools::dispatch::{Broken, Dispatch, Done, Means, printable};
+use crate::tools::host::Agents;
 use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
 
 /// A model at work on one task.
 pub struct Agent<'a> {
-    spec: AgentSpec<'a>,
-    state: State,
+    pub(super) spec: AgentSpec<'a>,
+    pub(super) state: State,
     /// The plan as the model keeps it, shared with the tool that does.
-    plan: Mutex<Plan>,
+    pub(super) plan: Mutex<Plan>,
     /// What a review has found, shared with the tool that reports it.
-    findings: Mutex<Vec<Finding>>,
+    pub(super) findings: Mutex<Vec<Finding>>,
     review: Option<&'a Desk<'a>>,
     /// What requests without a reply have cost and is not counted yet.
     lost: Mutex<Usage>,
-    touched: BTreeSet<String>,
-    notes: Vec<String>,
+    /// Calls that have ended and are not in the state yet.
+    ended: Mutex<Vec<Done>>,
+    pub(super) touched: BTreeSet<String>,
+    pub(super) notes: Vec<String>,
     started: Instant,
     /// Goes on with records of another process, and has not asked yet.
-    is_resumed: bool,
+    pub(super) is_resumed: bool,
     /// Calls that the other process had begun and not ended.
     interrupted: BTreeSet<String>,
+    /// What was used by all agents of the run.
+    pub(super) purse: Arc<Purse>,
+    /// The agents that this one can start.
+    pub(super) crew: Option<Arc<Crew<'a>>>,
+    /// Of a sub-agent: where it is told what to do.
+    member: Option<Arc<Member>>,
 }
 
 impl<'a> Agent<'a> {
@@ -61,18 +72,36 @@ impl<'a> Agent<'a> {
             ));
         }
         Agent {
+            purse: Arc::new(Purse::new(spec.limits)),
             spec,
             state: State::default(),
             plan: Mutex::default(),
             findings: Mutex::default(),
             review: None,
             lost: Mutex::default(),
+            ended: Mutex::default(),
             touched: BTreeSet::new(),
             notes,
             started,
             is_resumed: false,
+            crew: None,
+            member: None,
             interrupted: BTreeSet::new(),
         }
+    }
+
+    /// With sub-agents that it can start.
+    #[must_use]
+    pub fn with_agents(mut self, company: Option<Company>) -> Agent<'a> {
+        self.notes.extend(company.iter().flat_map(|it| it.notes.iter().cloned()));
+        self.crew = company.map(|it| Arc::new(Crew::new(&self.spec, &self.purse, it)));
+        self
+    }
+
+    /// As a sub-agent.
+    pub(super) fn as_member(mut self, member: &Arc<Member>, purse: &Arc<Purse>) -> Agent<'a> {
+        (self.member, self.purse) = (Some(Arc::clone(member)), Arc::clone(purse));
+        self
     }
 
     /// With what is reviewed, for the tools that need it.
@@ -84,29 +113,32 @@ impl<'a> Agent<'a> {
 
     /// Works on what `opening` asks for until the model is done or something ends the run.
     pub async fn run(&mut self, opening: Vec<Item>) -> Stopped {
-        let reason = match self.open(opening) {
-            Ok(()) => self.turns().await,
-            Err(stop) => stop,
-        };
-        self.stopped(reason)
+        let opened = self.open(opening);
+        self.work(opened).await
     }
 
     /// Says something more (failing checks) to a model that had finished, and works on.
     pub async fn continue_with(&mut self, items: Vec<Item>) -> Stopped {
-        let reason = match self.record(&Entry::Added { items }) {
-            Ok(()) => self.turns().await,
-            Err(stop) => stop,
-        };
-        self.stopped(reason)
+        let said = self.record(&Entry::Added { items });
+        self.work(said).await
     }
 
     /// Goes on where a recorded run ended, in a fresh sandbox. Recorded calls that write are run
     /// again for their effect; their recorded outputs stay, so requests stay what they were. The
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
     pub async fn resume(&mut self, recorded: &[Line]) -> Stopped {
-        for line in recorded {
-            self.state.apply(&line.entry);
+        self.adopt(recorded.iter().map(|line| &line.entry));
+        self.purse.start_at(self.state.total());
+        let mut redone = self.redo(recorded).await;
+        if let (Ok(()), Some(crew)) = (&redone, &self.crew) {
+            redone = crew.restore(recorded).map_err(StopKind::Machine);
         }
+        self.work(redone).await
+    }
+
+    /// Takes in what was recorded.
+    pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry> + Clone) {
+        recorded.clone().for_each(|entry| self.state.apply(entry));
         self.is_resumed = true;
         self.interrupted = interrupted::calls(recorded);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
@@ -114,10 +146,23 @@ impl<'a> Agent<'a> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone_from(&self.state.findings);
-        let reason = match self.redo(recorded).await {
-            Ok(()) => self.turns().await,
-            Err(stop) => stop,
+    }
+
+    /// Takes turns, beside the agents that are started meanwhile, and sees to it that none works on
+    /// when this one has stopped.
+    async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
+        let crew = self.crew.clone();
+        let mut reason = match (begun, &crew) {
+            (Err(stop), _) => stop,
+            (Ok(()), None) => self.turns().await,
+            (Ok(()), Some(crew)) => crew.beside(self.turns()).await,
         };
+        if let Some(crew) = &crew {
+            match crew.end(&reason).await {
+                Ok(notes) => notes.into_iter().for_each(|note| self.note(note)),
+                Err(failure) => reason = StopKind::Machine(failure),
+            }
+        }
         self.stopped(reason)
     }
 
@@ -129,7 +174,7 @@ impl<'a> Agent<'a> {
     /// The main path. One turn is: check the budget, ask, append the reply, run its calls, append
     /// their outputs; a turn without calls is the last. What comes next is read off the state, so
     /// that a resumed run enters in the middle of a turn.
-    async fn turns(&mut self) -> StopKind {
+    pub(super) async fn turns(&mut self) -> StopKind {
         let remarks = match remarks() {
             Ok(remarks) => remarks,
             Err(failure) => return StopKind::Machine(failure),
@@ -151,6 +196,7 @@ impl<'a> Agent<'a> {
         if std::mem::take(&mut self.is_resumed) {
             self.reopen()?;
         }
+        self.hear()?;
         self.check_budget()?;
         if self.state.is_too_long(self.spec.model) {
             self.compact(Trigger::Threshold).await?;
@@ -167,6 +213,36 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
+    pub(super) fn hear(&mut self) -> Result<(), StopKind> {
+        let Some(member) = self.member.clone() else { return Ok(()) };
+        let messages = member.take_mail();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let items = messages.iter().map(|text| history::message(Role::User, [text.as_str()]));
+        self.record(&Entry::Told { messages: messages.len(), items: items.collect() })
+    }
+
+    /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with
+    /// unanswered calls cannot go on.
+    pub(super) fn give_up_calls(&mut self) -> Result<(), StopKind> {
+        self.take_in_ended();
+        self.count_lost()?;
+        let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
+        for call in self.state.pending() {
+            let output = CallOutput {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                content: vec![Content::text(text)],
+                success: false,
+                form: call.output_form(),
+            };
+            self.record(&Entry::CallDropped { turn: self.state.spending.turns, output })?;
+        }
+        Ok(())
+    }
+
     /// Counts what requests without a reply have cost.
     fn count_lost(&mut self) -> Result<(), StopKind> {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
@@ -178,83 +254,18 @@ impl<'a> Agent<'a> {
         self.record(&Entry::Lost { usage, cost_usd })
     }
 
-    /// Shortens the conversation: the model writes notes for itself, and a message with them and with
-    /// what the harness knows takes the place of the earlier turns.
-    async fn compact(&mut self, trigger: Trigger) -> Result<(), StopKind> {
-        let (opening, before) = (self.state.opening, self.state.context);
-        let limit = self.state.limit(self.spec.model).min(before);
-        let items = self.state.history.items();
-        let asked = match trigger {
-            Trigger::Threshold => items.to_vec(),
-            Trigger::Overflow => compact::cut(items, opening, before / 2),
-        };
-        let (replies, notes) = self.notes(asked).await?;
-        let files = self.changed_files().await?;
-        let handover = Handover {
-            plan: &self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            files: &files,
-            failures: &self.state.failures,
-            notes: notes.as_deref(),
-        };
-        let handover = handover.message().map_err(StopKind::Machine)?;
-        let items = compact::compacted(items, opening, handover, limit);
-        let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
-        let cost_usd = replies.iter().flatten().map(cost).sum();
-        let after = compact::estimate(&items);
-        self.spec.progress.happened(Happening::Compacted { before, after });
-        self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
-    }
-
-    /// Asks the model for notes, and once more when it answers with calls; without any when not even
-    /// that request fits.
-    async fn notes(
-        &self,
-        mut asked: Vec<Item>,
-    ) -> Result<(Vec<Option<Reply>>, Option<String>), StopKind> {
-        let question = prompt::text("task/compact.md").map_err(StopKind::Machine)?;
-        asked.push(history::message(Role::User, [question]));
-        let mut replies = Vec::new();
-        // Tools stay allowed at first: on some wires forbidding them costs the prompt cache.
-        for choice in [ToolChoice::Auto, ToolChoice::None] {
-            let mut reply = match self.request(&asked, choice, None).await {
-                Ok(reply) => reply,
-                Err(StopKind::ContextExhausted) => {
-                    replies.push(None);
-                    break;
-                }
-                Err(stop) => return Err(stop),
-            };
-            reply.usage = budget::plausible(reply.usage);
-            let notes = compact::notes(&reply);
-            replies.push(Some(reply));
-            if notes.is_some() {
-                return Ok((replies, notes));
-            }
-        }
-        Ok((replies, None))
-    }
-
-    /// What differs from the base commit; what the tools reported when the guest cannot say.
-    async fn changed_files(&self) -> Result<Vec<String>, StopKind> {
-        match self.bounded(self.spec.client.collect(CollectLimits::default())).await? {
-            Ok(tree) => {
-                let deleted = tree.listing.deleted.into_iter();
-                let deleted = deleted.map(|path| format!("{path} (deleted)"));
-                Ok(tree.files.into_iter().map(|file| file.path).chain(deleted).collect())
-            }
-            Err(_) => Ok(self.touched.iter().cloned().collect()),
-        }
-    }
-
     fn check_budget(&self) -> Result<(), StopKind> {
         let remaining = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
-        match budget::decide(self.spec.limits, &self.state.spending, remaining) {
-            Decision::Go => Ok(()),
-            Decision::Stop(which) => Err(StopKind::Budget(which)),
+        let own = budget::decide(self.spec.limits, &self.state.spending, remaining);
+        for decision in [self.purse.decide(remaining), own] {
+            if let Decision::Stop(which) = decision {
+                return Err(StopKind::Budget(which));
+            }
         }
+        Ok(())
     }
 
-    async fn request(
+    pub(super) async fn request(
         &self,
         history: &[Item],
         tool_choice: ToolChoice,
@@ -298,14 +309,14 @@ impl<'a> Agent<'a> {
         let (cost_usd, _) = catalogue::cost(model, &reply.usage);
         let turn = self.state.spending.turns + 1;
         self.record(&Entry::Replied { turn, reply, cost_usd })?;
-        self.spec.progress.happened(Happening::Replied { spending: &self.state.spending });
+        self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
         Ok(())
     }
 
     async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
         // Calls of a model that is asked no more are run as it meant them.
         let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
-        let former = self.former(profile)?;
+        let former = former(&self.spec.tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
         let is_left =
@@ -313,43 +324,31 @@ impl<'a> Agent<'a> {
         let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
         let left: Result<Vec<_>, _> =
             left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();
-        let left = left.map_err(stop_of)?;
-        let done = self.bounded(dispatch.run_all(turn, &calls)).await?;
-        for done in left.into_iter().chain(done.map_err(stop_of)?) {
+        self.has_ended(left.map_err(stop_of)?);
+        // What has ended is kept when the rest is given up.
+        let each = calls.iter().map(async |call| {
+            self.has_ended(dispatch.run_all(turn, std::slice::from_ref(call)).await?);
+            Ok(())
+        });
+        self.bounded(try_join_all(each)).await?.map_err(stop_of)?;
+        self.take_in_ended();
+        Ok(())
+    }
+
+    fn has_ended(&self, done: Vec<Done>) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+    }
+
+    /// Takes in the calls that have ended.
+    fn take_in_ended(&mut self) {
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for done in ended {
             self.touched.extend(done.changed);
             self.state.apply(&done.entry);
         }
-        Ok(())
     }
 
-    /// Runs recorded calls again for what they changed in the workspace, as the tools of the model
-    /// that made them.
-    async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for write in redo::writes(recorded, self.state.written()) {
-            let former = self.former(write.profile)?;
-            let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
-            let redone = self.bounded(dispatch.redo(&write.call, &write.nested)).await?;
-            let Some(redone) = redone.map_err(stop_of)? else { continue };
-            self.touched.extend(redone.changed);
-            if redone.success != write.success {
-                let name = &write.call.name;
-                self.notes.push(format!("`{name}` ended differently when the run was resumed"));
-            }
-        }
-        self.notes.dedup();
-        Ok(())
-    }
-
-    /// The tools of a recorded profile; `None` when they are the run's own.
-    fn former(&self, profile: Option<&str>) -> Result<Option<ToolSet>, StopKind> {
-        let own = self.spec.tools.profile().name();
-        let Some(profile) = profile.filter(|profile| *profile != own) else { return Ok(None) };
-        let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
-        let tools = tools.map(|tools| tools.with_extras_of(&self.spec.tools));
-        tools.map(Some).map_err(StopKind::Machine)
-    }
-
-    fn dispatch_with<'t>(&'t self, tools: &'t ToolSet) -> Dispatch<'t> {
+    pub(super) fn dispatch_with<'t>(&'t self, tools: &'t ToolSet) -> Dispatch<'t> {
         let means = Means {
             client: &self.spec.client,
             tools,
@@ -360,11 +359,12 @@ impl<'a> Agent<'a> {
             progress: self.spec.progress,
             services: self.spec.services,
         };
-        Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review)
+        let agents = self.crew.as_deref().map(|crew| crew as &dyn Agents);
+        Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review).with_agents(agents)
     }
 
     /// Every wait ends with the run's deadline, and when somebody wants to stop.
-    async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
+    pub(super) async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
         let deadline = tokio::time::Instant::from_std(self.spec.deadline);
         tokio::select! {
             biased;
@@ -375,7 +375,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
+    pub(super) fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
         let entry = self.prompt(items)?;
         self.record(&entry)
     }
@@ -401,8 +401,9 @@ impl<'a> Agent<'a> {
         Ok(Entry::Prompted { instructions, tools, items, profile })
     }
 
-    fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
+    pub(super) fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
         self.spec.journal.append(entry).map_err(StopKind::Machine)?;
+        self.purse.count(entry);
         self.state.apply(entry);
         Ok(())
     }
@@ -413,8 +414,12 @@ impl<'a> Agent<'a> {
         }
     }
 
-    fn stopped(&mut self, reason: StopKind) -> Stopped {
-        let mut spending = self.state.spending();
+    pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
+        let own = self.state.spending();
+        let mut spending = match self.member {
+            None => Spending { tools: own.tools, ..self.purse.spent() },
+            Some(_) => own,
+        };
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();
@@ -440,7 +445,7 @@ impl<'a> Agent<'a> {
     }
 }
 
-fn stop_of(broken: Broken) -> StopKind {
+pub(super) fn stop_of(broken: Broken) -> StopKind {
     match broken {
         Broken::Sandbox(message) => StopKind::Sandbox(message),
         Broken::Journal(failure) => StopKind::Machine(failure),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
-use patchwright::guest::launch::{self, Kind};
+use patchwright::guest::launch::{self, Streams};
 use patchwright::guest::room::Budget;
 #[cfg(feature = "script")]
 use patchwright::guest::script;
@@ -17,7 +17,7 @@ use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
-                          [--max-bytes N --max-files N]
+                          [--max-bytes N --max-files N] [--relay]
                           [--confine [--read PATH]… [--private-tmp] [--unenforced]
                            [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
@@ -30,10 +30,10 @@ fn main() -> ExitCode {
         std::env::args_os().map(std::ffi::OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Kind::Quiet),
-        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Kind::Fed),
-        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Kind::Piped),
-        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Kind::Terminal),
+        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),
+        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed),
+        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped),
+        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Streams::Terminal),
         [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -55,8 +55,14 @@ fn main() -> ExitCode {
 
 /// Reads the options of `serve`.
 fn parse(args: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { workspace: PathBuf::new(), home: None, tmp: None, bounds: None, budget: None };
+    let mut options = Options {
+        workspace: PathBuf::new(),
+        home: None,
+        tmp: None,
+        bounds: None,
+        budget: None,
+        relay: false,
+    };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
     let mut args = args.iter();
@@ -72,6 +78,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-bytes" => budget.bytes = number(arg, args.next())?,
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
+            "--relay" => options.relay = true,
             "--private-tmp" => private_tmp = true,
             "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
             "--bound-home" => bound_home = true,

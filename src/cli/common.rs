@@ -73,6 +73,27 @@ pub struct Common {
     )]
     pub verify: Vec<String>,
 
+    /// Host that commands and tools may reach, such as `crates.io` or `*.example.com`; repeatable.
+    /// Without any there is no network
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_ALLOW_HOST",
+        value_name = "HOST",
+        value_delimiter = ',',
+        help_heading = "Sandbox"
+    )]
+    pub allow_host: Vec<String>,
+
+    /// Host that setup commands may reach, or `*` for all; repeatable
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_SETUP_ALLOW",
+        value_name = "HOST",
+        value_delimiter = ',',
+        help_heading = "Sandbox"
+    )]
+    pub setup_allow: Vec<String>,
+
     /// Most model replies
     #[arg(long, env = "PATCHWRIGHT_MAX_TURNS", value_name = "N", help_heading = "Budget")]
     pub max_turns: Option<u32>,
@@ -133,11 +154,19 @@ impl Common {
         take!(config, source, image = text(&self.image).map(Some));
         take!(config, source, setup = commands(&self.setup));
         take!(config, source, verify = commands(&self.verify));
+        take!(config, source, allow_hosts = hosts(&self.allow_host));
+        take!(config, source, setup_hosts = hosts(&self.setup_allow));
         take!(config, source, limits.max_turns = self.max_turns);
         take!(config, source, limits.max_cost_usd = self.max_cost_usd);
         take!(config, source, limits.max_tokens = self.max_tokens);
         take!(config, source, limits.timeout = self.timeout);
     }
+}
+
+/// Hosts, however they are separated; `None` when there is none.
+fn hosts(given: &[String]) -> Option<Vec<String>> {
+    let hosts = given.iter().flat_map(|hosts| hosts.split([',', '\n', ' ']));
+    commands(&hosts.map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Commands without blank entries; `None` when there is none.

@@ -20,6 +20,7 @@ pub const INPUTS: &[(&str, &str)] = &[
     ("image", "--image"),
     ("setup", "--setup"),
     ("verify", "--verify"),
+    ("allow-hosts", "--allow-host"),
     ("max-turns", "--max-turns"),
     ("max-cost-usd", "--max-cost-usd"),
     ("max-tokens", "--max-tokens"),

@@ -40,6 +40,7 @@ fn tools(tools: &Tools) -> Result<(), String> {
     patterns("tools.untruncated", &tools.untruncated)?;
     between("tools.search-above", tools.search_above, 0, 1_000)?;
     between("tools.agents", tools.agents, 0, 64)?;
+    entries("tools.agent-models", Some(&tools.agent_models))?;
     if tools.custom.len() > MOST_CUSTOM {
         return Err(format!("`tools.custom` has more than {MOST_CUSTOM} tools"));
     }

@@ -27,8 +27,8 @@ pub(super) fn tighten(
 }
 
 fn switch_off(config: &mut Config, wishes: Tools) {
-    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, agents, js_repl } =
-        wishes;
+    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, .. } = &wishes;
+    let Tools { agents, agent_files, agent_models, js_repl, .. } = &wishes;
     let asked = [
         ("tools.untruncated", !untruncated.is_empty()),
         ("tools.search-above", search_above.is_some()),
@@ -36,14 +36,16 @@ fn switch_off(config: &mut Config, wishes: Tools) {
         ("tools.hooks", !hooks.is_empty()),
         ("tools.shell-env", !shell_env.is_empty()),
         ("tools.agents", agents.is_some()),
+        ("tools.agent-files", agent_files.is_some()),
+        ("tools.agent-models", !agent_models.is_empty()),
         ("tools.js-repl", js_repl.is_some()),
     ];
     for (key, _) in asked.iter().filter(|(_, is_set)| *is_set) {
         refuse(config, key, "only the operator may set it");
     }
     for name in disabled {
-        if !config.tools.disabled.contains(&name) {
-            config.tools.disabled.push(name);
+        if !config.tools.disabled.contains(name) {
+            config.tools.disabled.push(name.clone());
         }
     }
 }

@@ -6,6 +6,7 @@
 //! it wants, and fewer hosts.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
@@ -31,6 +32,11 @@ pub struct Tools {
     pub shell_env: BTreeMap<String, String>,
     /// Sub-agents: how many may work at the same time (0 for none; 4 when absent).
     pub agents: Option<usize>,
+    /// A folder with agent files of the operator's own, besides those of the repository.
+    pub agent_files: Option<PathBuf>,
+    /// Models that agent files of the repository may choose, as after `--model`; at the same provider as
+    /// the run's.
+    pub agent_models: Vec<String>,
     /// Offer `js_repl` where the sandbox has Node. False when absent.
     pub js_repl: Option<bool>,
 }

@@ -1,5 +1,6 @@
 //! What the model is told besides the task.
 
+pub mod agents;
 pub mod answers;
 pub mod environment;
 pub mod hidden;

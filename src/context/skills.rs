@@ -143,7 +143,7 @@ fn skill(path: &str, bytes: &[u8]) -> Result<Skill, &'static str> {
 }
 
 /// The text before and after the line that ends the front matter.
-fn split(text: &str) -> Option<(&str, &str)> {
+pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim_end() == "---" {
@@ -214,13 +214,13 @@ fn mentions(text: &str, name: &str) -> bool {
     })
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// A path as it may stand in a line: without characters that end lines, code or tags.
-fn shown(path: &str) -> String {
+pub(super) fn shown(path: &str) -> String {
     let clean = |c: char| match c {
         '`' | '<' | '>' => '?',
         c if c.is_whitespace() && c != ' ' => '?',
@@ -231,7 +231,7 @@ fn shown(path: &str) -> String {
     shown
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(MAX_DESCRIPTION).collect()
 }

@@ -68,6 +68,7 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
         purpose: "doctor",
         env: std::collections::BTreeMap::new(),
         limits: config.container.clone(),
+        egress: None,
     };
     match sandbox.start(&spec).await {
         Ok(running) => {

@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::collected;
 use super::connection::{Call, Connection};
 use super::protocol::{Answer, Collected, DATA_CHUNK, Exec, Hello, Request, Response};
+use super::streams::Stream as GuestStream;
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
 /// How long the guest may take to answer what needs no work.
@@ -306,6 +307,11 @@ impl Client {
         let ended = AbortOnDropHandle::new(tokio::spawn(piped));
         begun.await.map_err(|_| GuestError::Failed("the call was not made".to_owned()))??;
         Ok(Pipe { stdin, stdout, ended })
+    }
+
+    /// The streams that the guest opens from now on, one for each connection to its relay.
+    pub(crate) fn accept(&self) -> mpsc::UnboundedReceiver<GuestStream> {
+        self.connection.accept()
     }
 
     /// Which of these programs are in the sandbox.

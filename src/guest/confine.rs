@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
-    Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
@@ -184,18 +184,27 @@ pub fn restrict_contained() -> Vec<String> {
     report
 }
 
-/// Confines this process and everything it will start. Must run before other threads exist.
+/// Confines this process and everything it will start. Must run before other threads exist. With a
+/// `relay`, commands may connect to that port of the loopback; the process must be in a network
+/// namespace that has nothing else, because addresses cannot be told apart here.
 ///
 /// Fails when the kernel enforces nothing, unless the bounds say otherwise.
-pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
+pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
+    if relay.is_some() && network() != NO_NETWORK {
+        return Err(
+            "hosts can be allowed only in a network namespace, which this machine does not \
+                    give to an ordinary user"
+                .to_owned(),
+        );
+    }
     keep_inherited_files();
     enter(&bounds.groups)?;
     let (furnished, has_shared_memory) = furnish(bounds);
     report.extend(furnished);
     limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds, has_shared_memory)
+    let status = restrict_files(bounds, has_shared_memory, relay)
         .map_err(|err| format!("cannot confine: {err}"))?;
     let enforced = match status.ruleset {
         RulesetStatus::FullyEnforced => "landlock: files fully enforced",
@@ -219,9 +228,10 @@ pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<String>, String> {
     } else {
         seccomp::Signals::Unscoped
     };
-    match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals)) {
+    match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals, relay)) {
         Ok(()) => {
-            report.push("seccomp: no sockets, no tracing, no kernel administration".to_owned());
+            let sockets = if relay.is_some() { "no sockets but TCP" } else { "no sockets" };
+            report.push(format!("seccomp: {sockets}, no tracing, no kernel administration"));
         }
         Err(err) if bounds.when_unenforced == WhenUnenforced::Refuse => {
             return Err(format!("cannot confine: seccomp: {err}"));
@@ -307,6 +317,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 fn restrict_files(
     bounds: &Bounds,
     has_shared_memory: bool,
+    relay: Option<u16>,
 ) -> Result<RestrictionStatus, landlock::RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let everything = AccessFs::from_all(NEWEST);
@@ -343,6 +354,9 @@ fn restrict_files(
     if has_shared_memory {
         rules = allow(rules, Path::new(SHARED_MEMORY), everything)?;
     }
+    if let Some(port) = relay {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
     rules.restrict_self()
 }
 
@@ -358,6 +372,9 @@ fn allow(
     }
 }
 
+/// There is nothing but the loopback.
+const NO_NETWORK: &str = "network: none";
+
 /// Whether this process has any network interface besides the loopback.
 fn network() -> String {
     let interfaces = fs_err::read_to_string("/proc/self/net/dev").unwrap_or_default();
@@ -365,7 +382,7 @@ fn network() -> String {
     if interfaces.is_empty() {
         "network: unknown".to_owned()
     } else if names.all(|name| name.trim() == "lo") {
-        "network: none".to_owned()
+        NO_NETWORK.to_owned()
     } else {
         "network: present".to_owned()
     }

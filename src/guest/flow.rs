@@ -129,6 +129,16 @@ pub(super) struct Lane {
     taken: usize,
 }
 
+/// Room for one frame, shared by the lanes of a thread.
+#[derive(Debug)]
+pub(super) struct Buffer(Vec<u8>);
+
+impl Buffer {
+    pub(super) fn new() -> Buffer {
+        Buffer(vec![0; CHUNK])
+    }
+}
+
 /// What to wait for before the next [`Lane::pass`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {
@@ -157,9 +167,9 @@ impl Lane {
     }
 
     /// Moves what can be moved at once.
-    pub(super) fn pass(&mut self, send: Send<'_>) -> Wanted {
+    pub(super) fn pass(&mut self, send: Send<'_>, buffer: &mut Buffer) -> Wanted {
         let to_write = self.pass_in(send);
-        let to_read = self.pass_out(send);
+        let to_read = self.pass_out(send, buffer);
         Wanted { to_write, to_read }
     }
 
@@ -206,7 +216,7 @@ impl Lane {
     }
 
     /// To the host, at most one frame. True when there is credit for more.
-    fn pass_out(&mut self, send: Send<'_>) -> bool {
+    fn pass_out(&mut self, send: Send<'_>, buffer: &mut Buffer) -> bool {
         let (credit, is_refused) = {
             let state = self.flow.lock();
             (state.credit, state.is_refused)
@@ -218,14 +228,14 @@ impl Lane {
         if credit == 0 {
             return false;
         }
-        let mut buffer = vec![0; CHUNK.min(credit)];
-        match rustix::io::read(from, &mut buffer) {
+        let room = credit.min(buffer.0.len());
+        match rustix::io::read(from, buffer.0.get_mut(..room).unwrap_or_default()) {
             Ok(0) => self.end(send),
             Ok(count) => {
                 let mut state = self.flow.lock();
                 state.credit = state.credit.saturating_sub(count);
                 drop(state);
-                send(FrameKind::Data, self.id, buffer.get(..count).unwrap_or_default());
+                send(FrameKind::Data, self.id, buffer.0.get(..count).unwrap_or_default());
                 return credit > count;
             }
             Err(Errno::INTR | Errno::AGAIN) => return true,

@@ -39,22 +39,22 @@ pub const LAUNCH_TERMINAL: &str = "launch-terminal";
 /// The program's argument for the step between the launcher and such a command.
 pub const ATTACH: &str = "attach";
 
-/// What a command's standard streams are.
+/// How a command gets its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Empty input, output as the launcher's.
-    Quiet,
-    /// See [`LAUNCH_FED`].
+pub enum Streams {
+    /// [`LAUNCH`].
+    Inherited,
+    /// [`LAUNCH_FED`].
     Fed,
-    /// See [`LAUNCH_PIPED`].
+    /// [`LAUNCH_PIPED`].
     Piped,
-    /// See [`LAUNCH_TERMINAL`].
+    /// [`LAUNCH_TERMINAL`].
     Terminal,
 }
 
 /// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes. A
 /// byte on the lifeline is a signal for the command's process group.
-pub fn launch(command: &[String], kind: Kind) -> ExitCode {
+pub fn launch(command: &[String], streams: Streams) -> ExitCode {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -73,29 +73,28 @@ pub fn launch(command: &[String], kind: Kind) -> ExitCode {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
     }
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    let mut command = match kind {
-        Kind::Quiet | Kind::Fed | Kind::Piped => Command::new(program),
-        Kind::Terminal => Command::new("/proc/self/exe"),
-    };
-    let given = match kind {
-        Kind::Quiet => Ok(()),
-        Kind::Fed => feed(&mut command),
-        Kind::Piped => feed_apart(&mut command),
-        Kind::Terminal => {
-            command.args([ATTACH, "--", program]);
-            std::io::stdout().as_fd().try_clone_to_owned().map(|terminal| {
-                command.stdin(Stdio::from(terminal));
-            })
+    let mut command = match streams {
+        // A leader of a group could not open the session that a terminal needs.
+        Streams::Terminal => Command::new("/proc/self/exe"),
+        Streams::Inherited | Streams::Fed | Streams::Piped => {
+            let mut command = Command::new(program);
+            command.process_group(0);
+            command
         }
     };
-    if let Err(err) = given {
+    let fed = match streams {
+        Streams::Inherited => Ok(()),
+        Streams::Fed => feed(&mut command),
+        Streams::Piped => feed_apart(&mut command),
+        Streams::Terminal => {
+            command.args([ATTACH, "--", program]);
+            feed_terminal(&mut command)
+        }
+    };
+    if let Err(err) = fed {
         return complain(&format!("cannot pass the input on: {err}"), NOT_RUNNABLE);
     }
     command.args(args);
-    // A leader of a group could not open the session that a terminal needs.
-    if kind != Kind::Terminal {
-        command.process_group(0);
-    }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(err) => return not_started(program, &err),
@@ -135,6 +134,13 @@ fn feed(command: &mut Command) -> std::io::Result<()> {
     let input = std::io::stderr().as_fd().try_clone_to_owned()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned()?;
     command.stdin(Stdio::from(input)).stderr(Stdio::from(output));
+    Ok(())
+}
+
+/// Gives the command the terminal that output goes to as its input.
+fn feed_terminal(command: &mut Command) -> std::io::Result<()> {
+    let terminal = std::io::stdout().as_fd().try_clone_to_owned()?;
+    command.stdin(Stdio::from(terminal));
     Ok(())
 }
 

@@ -30,12 +30,14 @@ pub mod paths;
 mod pipe;
 pub mod process;
 pub mod protocol;
+mod relay;
 mod resident;
 pub mod room;
 pub mod script;
 pub mod seccomp;
 pub mod serve;
 pub mod session;
+pub mod sessions;
 #[cfg(feature = "host")]
 pub(crate) mod streams;
 mod terminal;

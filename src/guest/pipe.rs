@@ -4,6 +4,7 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -14,11 +15,11 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use super::flow::{Flow, Lane, Send, Wake};
+use super::flow::{Buffer, Flow, Lane, Send};
+use super::launch;
 use super::output::Kept;
 use super::process::{
-    AFTERMATH, Ending, Processes, Running, Spec, Streams, TIMED_OUT, cannot_start, exit_code,
-    timespec,
+    AFTERMATH, Ending, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code, timespec,
 };
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use crate::tools::{CommandOutput, ToolError};
@@ -40,7 +41,6 @@ impl Processes {
         cancelled: &AtomicBool,
     ) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
-        let wake = flow.wake();
         let inside = self.enter()?;
         let spec = Spec {
             argv: &exec.argv,
@@ -52,6 +52,7 @@ impl Processes {
         let (mut running, to, from) = self.start_piped(&spec)?;
         let mut lane = Lane::new(id, Arc::clone(flow), to, from, false);
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let mut buffer = Buffer::new();
         let deadline = (exec.timeout_ms > 0).then(|| started + spec.timeout);
         let ending = loop {
             if let Some(ending) = self.interruption(cancelled) {
@@ -60,14 +61,14 @@ impl Processes {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 break Ending::TimedOut;
             }
-            if !turn(&mut lane, Some(&mut running), wake, &mut kept, send, GLANCE) {
+            if !turn(&mut lane, Some(&mut running), &mut kept, send, &mut buffer) {
                 break Ending::Ended;
             }
         };
         lane.close_to();
         let status = self.end(running, &mut kept);
         if matches!(ending, Ending::Ended | Ending::TimedOut) {
-            self.drain(&mut lane, wake, &mut kept, send, cancelled);
+            self.drain(&mut lane, &mut kept, send, &mut buffer, cancelled);
         }
         lane.end(send);
         drop(inside);
@@ -88,17 +89,17 @@ impl Processes {
     fn drain(
         &self,
         lane: &mut Lane,
-        wake: &Wake,
         kept: &mut Kept,
         send: Send<'_>,
+        buffer: &mut Buffer,
         cancelled: &AtomicBool,
     ) {
         // Only a process that got away could hold the pipe open without writing.
         let mut until = Instant::now() + AFTERMATH;
         while lane.from.is_some() && self.interruption(cancelled).is_none() {
-            let may_read = lane.pass(send).to_read;
+            let may_read = lane.pass(send, buffer).to_read;
             let Some(from) = lane.from.as_ref().filter(|_| may_read) else {
-                turn(lane, None, wake, kept, send, GLANCE);
+                turn(lane, None, kept, send, buffer);
                 until = Instant::now() + AFTERMATH;
                 continue;
             };
@@ -133,8 +134,8 @@ impl Processes {
         control.push(SendAncillaryMessage::ScmRights(&passed));
         rustix::net::sendmsg(&ours, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL)
             .map_err(broken)?;
-        let streams = Streams::Piped { output: stdout, socket: theirs, errors };
-        let running = self.start_with(spec, streams)?;
+        let (stdout, socket) = (Stdio::from(stdout), Stdio::from(theirs));
+        let running = self.start_launcher(spec, launch::LAUNCH_PIPED, stdout, socket, errors)?;
         Ok((running, feed.into(), output.into()))
     }
 }
@@ -143,12 +144,13 @@ impl Processes {
 fn turn(
     lane: &mut Lane,
     mut running: Option<&mut Running>,
-    wake: &Wake,
     kept: &mut Kept,
     send: Send<'_>,
-    glance: Duration,
+    buffer: &mut Buffer,
 ) -> bool {
-    let wanted = lane.pass(send);
+    let wanted = lane.pass(send, buffer);
+    let flow = Arc::clone(&lane.flow);
+    let wake = flow.wake();
     let ready = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
     let mut fds = vec![PollFd::from_borrowed_fd(wake.fd(), PollFlags::IN)];
     if let Some(to) = lane.to.as_ref().filter(|_| wanted.to_write) {
@@ -159,7 +161,7 @@ fn turn(
     }
     let own = fds.len();
     let mut has_errors = false;
-    let mut glance = glance;
+    let mut glance = GLANCE;
     if let Some(running) = &running {
         has_errors = running.output.is_some();
         fds.extend(running.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));

@@ -25,7 +25,7 @@ use super::output::Kept;
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::resident::Resident;
 use super::room::{Inside, Room};
-use super::session::Sessions;
+use super::sessions::Sessions;
 use super::terminal::Terminal;
 use crate::tools::{CommandOutput, ToolError};
 
@@ -56,20 +56,6 @@ pub struct Processes {
     pub(super) resident: Mutex<Option<Resident>>,
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
-}
-
-/// Where a command's input comes from and its output goes.
-#[derive(Debug)]
-pub(super) enum Streams {
-    /// No input; output and error in one pipe.
-    Quiet,
-    /// The same, with this as input.
-    Fed(PipeReader),
-    /// All three are a terminal.
-    Terminal(Terminal),
-    /// All three apart: where the output goes, the socket over which the launcher gets the other two, and
-    /// where the errors come from, which is what is followed.
-    Piped { output: PipeWriter, socket: OwnedFd, errors: PipeReader },
 }
 
 /// A command to run.
@@ -166,8 +152,44 @@ impl Processes {
         self.keeper.end(running, sink)
     }
 
-    /// Where a command starts, once it is clear that it can.
-    fn place(&self, spec: &Spec<'_>) -> Result<PathBuf, ToolError> {
+    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
+    pub(super) fn start(
+        &self,
+        spec: &Spec<'_>,
+        feed: Option<PipeReader>,
+    ) -> Result<Running, ToolError> {
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let (mode, stderr) = match feed {
+            None => {
+                let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
+                (launch::LAUNCH, Stdio::from(stderr))
+            }
+            // The launcher's own standard input is its lifeline.
+            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+        };
+        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
+    }
+
+    /// Starts a command on a terminal.
+    pub(super) fn start_on(
+        &self,
+        spec: &Spec<'_>,
+        terminal: Terminal,
+    ) -> Result<Running, ToolError> {
+        let Terminal { near, far } = terminal;
+        let stdout = far.try_clone().map_err(|err| cannot_start(&err))?;
+        self.start_launcher(spec, launch::LAUNCH_TERMINAL, stdout.into(), far.into(), near)
+    }
+
+    /// Starts a launcher with these streams; `output` is what is followed.
+    pub(super) fn start_launcher(
+        &self,
+        spec: &Spec<'_>,
+        mode: &str,
+        stdout: Stdio,
+        stderr: Stdio,
+        output: impl Into<OwnedFd>,
+    ) -> Result<Running, ToolError> {
         let cwd = match spec.cwd {
             Some(cwd) => self.workspace.join(cwd),
             None => self.workspace.clone(),
@@ -181,46 +203,7 @@ impl Processes {
         {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
-        Ok(cwd)
-    }
-
-    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
-    pub(super) fn start(
-        &self,
-        spec: &Spec<'_>,
-        feed: Option<PipeReader>,
-    ) -> Result<Running, ToolError> {
-        self.start_with(spec, feed.map_or(Streams::Quiet, Streams::Fed))
-    }
-
-    /// Starts a command between these streams.
-    pub(super) fn start_with(
-        &self,
-        spec: &Spec<'_>,
-        streams: Streams,
-    ) -> Result<Running, ToolError> {
-        let cwd = self.place(spec)?;
-        let broken = |err: std::io::Error| cannot_start(&err);
-        let (lifeline_end, lifeline) = std::io::pipe().map_err(broken)?;
-        let (mode, output, stdout, stderr): (_, OwnedFd, _, _) = match streams {
-            Streams::Terminal(Terminal { near, far }) => {
-                let stdout = far.try_clone().map_err(broken)?;
-                (launch::LAUNCH_TERMINAL, near, Stdio::from(stdout), Stdio::from(far))
-            }
-            Streams::Piped { output, socket, errors } => {
-                (launch::LAUNCH_PIPED, errors.into(), Stdio::from(output), Stdio::from(socket))
-            }
-            joined => {
-                let (reader, writer) = std::io::pipe().map_err(broken)?;
-                let stdout = writer.try_clone().map_err(broken)?;
-                let (mode, stderr) = match joined {
-                    // The launcher's own standard input is its lifeline.
-                    Streams::Fed(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
-                    _ => (launch::LAUNCH, Stdio::from(writer)),
-                };
-                (mode, reader.into(), Stdio::from(stdout), stderr)
-            }
-        };
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
         let mut command = Command::new("/proc/self/exe");
         command
@@ -237,11 +220,11 @@ impl Processes {
         let child = self.keeper.spawn(&mut command).map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
             Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
-            _ => broken(err),
+            _ => cannot_start(&err),
         })?;
         let pid = Pid::from_child(&child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
-        let (output, lifeline) = (Some(File::from(output)), Some(lifeline));
+        let (output, lifeline) = (Some(File::from(output.into())), Some(lifeline));
         Ok(Running { child, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
     }
 

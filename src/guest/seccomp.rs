@@ -62,8 +62,10 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    libc::SYS_socket,
 ];
+
+/// Values of a socket's type, without its flags.
+const SOCKET_TYPES: std::ops::Range<u64> = 0..16;
 
 /// Bits of the first argument of `clone` that make namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -101,9 +103,11 @@ pub fn deny_kernel_surface() -> Result<(), String> {
     apply(replaced.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)
 }
 
-/// Denies [`REACHING_OUT`]: sockets of every family (pairs are allowed), and tracing.
-pub fn deny_reaching_out(signals: Signals) -> Result<(), String> {
+/// Denies [`REACHING_OUT`]: sockets of every family (pairs are allowed), and tracing. With a relay, TCP
+/// over IPv4 is left, for connecting to it.
+pub fn deny_reaching_out(signals: Signals, relay: Option<u16>) -> Result<(), String> {
     let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_socket, if relay.is_some() { all_but_tcp()? } else { Vec::new() });
     if signals == Signals::Unscoped {
         rules.insert(libc::SYS_kill, vec![rule(vec![(0, SeccompCmpOp::Eq, 0xffff_ffff)])?]);
     }
@@ -117,6 +121,20 @@ pub fn deny_odd_sockets() -> Result<(), String> {
     let odd = usual.map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())));
     let rules = Rules::from([(libc::SYS_socket, vec![rule(odd.to_vec())?])]);
     apply(rules, libc::EAFNOSUPPORT)
+}
+
+/// Sockets that are not TCP over IPv4: by family, type and protocol.
+fn all_but_tcp() -> Result<Vec<SeccompRule>, String> {
+    let number = |value: i32| u64::from(value.cast_unsigned());
+    let stream = number(libc::SOCK_STREAM);
+    let mut denied = vec![
+        rule(vec![(0, SeccompCmpOp::Ne, number(libc::AF_INET))])?,
+        rule(vec![(2, SeccompCmpOp::Ne, 0), (2, SeccompCmpOp::Ne, number(libc::IPPROTO_TCP))])?,
+    ];
+    for kind in SOCKET_TYPES.filter(|kind| *kind != stream) {
+        denied.push(rule(vec![(1, SeccompCmpOp::MaskedEq(SOCKET_TYPES.end - 1), kind)])?);
+    }
+    Ok(denied)
 }
 
 /// All conditions together: argument index, operator, 32-bit value.

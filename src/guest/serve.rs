@@ -20,6 +20,7 @@ use super::protocol::{
     Answer, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response,
     VERSION, read_frame, write_frame,
 };
+use super::relay::{self, Relay};
 use super::room::{Budget, Room};
 use super::transfer::{self, Base, Kind};
 use super::{collect, environment};
@@ -45,6 +46,8 @@ pub struct Options {
     pub bounds: Option<Bounds>,
     /// What the workspace may hold; unbounded when absent.
     pub budget: Option<Budget>,
+    /// Listens on the loopback for commands that want to reach allowed hosts.
+    pub relay: bool,
 }
 
 /// Serves until standard input ends. The error is for whoever started the guest.
@@ -52,11 +55,14 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let mut input = File::from(confine::detach_stdin().map_err(|err| format!("stdin: {err}"))?);
     let output = confine::detach_stdout().map_err(|err| format!("stdout: {err}"))?;
     confine::harden_process()?;
+    let relay = options.relay.then(Relay::bind).transpose()?;
+    let port = relay.as_ref().map(Relay::port);
     let confinement = match &options.bounds {
-        Some(bounds) => confine::restrict_guest(bounds)?,
+        Some(bounds) => confine::restrict_guest(bounds, port)?,
         None => confine::restrict_contained(),
     };
-    let env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
+    let mut env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
+    env.extend(relay.iter().flat_map(Relay::env));
     let shell = environment::default_shell(&env);
     let watch = |budget| Room::watch(options.workspace.clone(), budget);
     let room = options.budget.map(watch).transpose()?;
@@ -71,9 +77,16 @@ pub fn serve(options: &Options) -> Result<(), String> {
         flows: Mutex::default(),
     });
     let pid = std::process::id();
-    let hello = Hello { version: VERSION, pid, shell, confinement, relay: None };
+    let hello = Hello { version: VERSION, pid, shell, confinement, relay: port };
     let hello = serde_json::to_vec(&hello).map_err(|err| err.to_string())?;
     server.send(FrameKind::Hello, 0, &hello).map_err(|err| err.to_string())?;
+    if let Some(relay) = relay {
+        let host = Arc::clone(&server);
+        let thread = std::thread::Builder::new().name("relay".to_owned());
+        // What it cannot do its connections show: they are not answered.
+        let serving = thread.spawn(move || drop(relay.serve(&*host)));
+        serving.map_err(|err| format!("cannot start a thread: {err}"))?;
+    }
     let ended = server.listen(&mut input);
     server.processes.stop();
     ended.map_err(|err| err.to_string())
@@ -96,6 +109,21 @@ struct Server {
     calls: Mutex<HashMap<u32, Running>>,
     /// Streams with credit, of calls and of the relay.
     flows: Mutex<HashMap<u32, Arc<Flow>>>,
+}
+
+impl relay::Host for Server {
+    fn send(&self, kind: FrameKind, id: u32, body: &[u8]) {
+        // The reader of the host's frames sees a broken connection too, and ends the guest.
+        let _ = Server::send(self, kind, id, body);
+    }
+
+    fn add(&self, id: u32, flow: Arc<Flow>) {
+        lock(&self.flows).insert(id, flow);
+    }
+
+    fn remove(&self, id: u32) {
+        lock(&self.flows).remove(&id);
+    }
 }
 
 /// The reader's end of a running call.

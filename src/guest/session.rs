@@ -8,9 +8,8 @@
 //! Numbers are given in the order in which commands are started, whether they become sessions or not. So the
 //! same calls give the same numbers, however long each of them took.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::PipeWriter;
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -25,16 +24,13 @@ use rustix::process::Signal;
 use super::keeper::Keeper;
 use super::output::Kept;
 use super::process::{
-    Ending, GLANCE, PATIENCE, Processes, Running, Sink, Spec, Streams, TIMED_OUT, exit_code,
+    Ending, GLANCE, PATIENCE, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start, exit_code,
     timespec,
 };
 use super::protocol::MAX_OUTPUT_CAP;
 use super::room::Inside;
 use super::terminal::Terminal;
 use crate::tools::{CommandOutput, ToolError};
-
-/// Most sessions at a time.
-pub const MAX_SESSIONS: usize = 64;
 
 /// How often a session looks whether the workspace is full. Everything else wakes it.
 const PACE: Duration = Duration::from_millis(200);
@@ -67,31 +63,10 @@ pub struct Told {
     pub note: String,
 }
 
-/// The sessions of a guest, by number.
-#[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    last: u32,
-    /// Commands whose first call has not ended.
-    starting: usize,
-    open: BTreeMap<u32, Arc<Session>>,
-}
-
-/// Held while a command may become a session.
-struct Seat<'a>(&'a Sessions);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        lock(&self.0.0).starting -= 1;
-    }
-}
-
 /// A command that goes on.
 #[derive(Debug)]
 pub(super) struct Session {
-    label: String,
+    pub(super) label: String,
     stdin: Stdin,
     /// Dropping it ends the command with everything it started.
     lifeline: Mutex<Option<PipeWriter>>,
@@ -129,7 +104,11 @@ impl Processes {
         let inside = self.enter()?;
         let (number, _seat) = self.sessions.number()?;
         let (streams, stdin, input, note) = streams(stdin)?;
-        let mut running = self.start_with(spec, streams)?;
+        let mut running = match streams {
+            Streams::Quiet => self.start(spec, None)?,
+            Streams::Fed(feed) => self.start(spec, Some(feed))?,
+            Streams::Terminal(terminal) => self.start_on(spec, terminal)?,
+        };
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let ending =
             running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
@@ -234,87 +213,33 @@ fn label(spec: &Spec<'_>) -> String {
     script.chars().take(LABEL).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Where a command's input comes from and its output goes.
+enum Streams {
+    Quiet,
+    Fed(PipeReader),
+    Terminal(Terminal),
+}
+
 /// The streams of a command, what its input really is, where to write to it, and what to say about it.
 #[expect(clippy::type_complexity, reason = "taken apart at the one place where it is called")]
 fn streams(stdin: Stdin) -> Result<(Streams, Stdin, Option<File>, String), ToolError> {
-    let broken = |err: std::io::Error| ToolError::Broken(format!("cannot start a command: {err}"));
     let mut note = String::new();
     match stdin {
         Stdin::Empty => return Ok((Streams::Quiet, stdin, None, note)),
         Stdin::Terminal => match Terminal::open() {
             Ok(terminal) => {
-                let input = File::from(terminal.near.try_clone().map_err(broken)?);
+                let input =
+                    File::from(terminal.near.try_clone().map_err(|err| cannot_start(&err))?);
                 return Ok((Streams::Terminal(terminal), stdin, Some(input), note));
             }
             Err(why) => note = format!("{why}: the command runs with pipes instead"),
         },
         Stdin::Pipe => {}
     }
-    let (reader, writer) = std::io::pipe().map_err(broken)?;
+    let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
     rustix::fs::fcntl_setfl(&writer, OFlags::WRONLY | OFlags::NONBLOCK)
-        .map_err(|err| broken(err.into()))?;
+        .map_err(|err| cannot_start(&err.into()))?;
     Ok((Streams::Fed(reader), Stdin::Pipe, Some(File::from(OwnedFd::from(writer))), note))
-}
-
-impl Sessions {
-    /// The number of the command that is about to start, and a seat until it is a session or has ended.
-    /// When there are too many sessions, the oldest one that has ended makes room.
-    fn number(&self) -> Result<(u32, Seat<'_>), ToolError> {
-        let mut table = lock(&self.0);
-        if table.open.len() + table.starting >= MAX_SESSIONS {
-            let ended = table.open.iter().find(|(_, session)| session.is_over());
-            let Some(ended) = ended.map(|(number, _)| *number) else {
-                return Err(ToolError::tell(format!(
-                    "the command was not run: {MAX_SESSIONS} sessions are running, and that is all there \
-                     can be. End one that is no longer needed (`write_stdin` with Ctrl-C, \\u0003, as \
-                     `chars`), then try again. {}",
-                    table.listed()
-                )));
-            };
-            table.open.remove(&ended);
-        }
-        table.last += 1;
-        table.starting += 1;
-        Ok((table.last, Seat(self)))
-    }
-
-    fn add(&self, number: u32, session: Arc<Session>) {
-        lock(&self.0).open.insert(number, session);
-    }
-
-    fn forget(&self, number: u32) {
-        lock(&self.0).open.remove(&number);
-    }
-
-    fn find(&self, number: u32) -> Result<Arc<Session>, ToolError> {
-        let table = lock(&self.0);
-        if let Some(session) = table.open.get(&number) {
-            return Ok(Arc::clone(session));
-        }
-        let why = if (1..=table.last).contains(&number) { "has ended" } else { "does not exist" };
-        Err(ToolError::tell(format!("session {number} {why}. {}", table.listed())))
-    }
-
-    /// Ends every command; nobody can ask for one any more.
-    pub(super) fn cut_all(&self) -> Vec<Arc<Session>> {
-        let sessions: Vec<_> = std::mem::take(&mut lock(&self.0).open).into_values().collect();
-        sessions.iter().for_each(|session| session.cut());
-        sessions
-    }
-}
-
-impl Table {
-    /// For the model.
-    fn listed(&self) -> String {
-        if self.open.is_empty() {
-            return "There are no sessions; `exec_command` starts one.".to_owned();
-        }
-        let line = |(number, session): (&u32, &Arc<Session>)| {
-            let ended = if session.is_over() { " (ended)" } else { "" };
-            format!("\n- {number}{ended}: {}", session.label)
-        };
-        format!("The sessions are:{}", self.open.iter().map(line).collect::<String>())
-    }
 }
 
 impl Session {
@@ -362,12 +287,12 @@ impl Session {
         self.has_ended.notify_all();
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         lock(&self.state).ended.is_some()
     }
 
     /// Ends the command with everything it started.
-    fn cut(&self) {
+    pub(super) fn cut(&self) {
         *lock(&self.lifeline) = None;
     }
 
@@ -486,6 +411,6 @@ fn since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

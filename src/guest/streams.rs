@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{Notify, mpsc};
 
 use super::client::GuestError;
@@ -314,38 +314,51 @@ impl Stream {
         !was_deaf && !state.has_ended && state.dead.is_none()
     }
 
-    /// Sends what `from` gives, until its end or until the guest wants no more.
+    /// Sends what `from` gives, until its end; false when the guest wants no more before.
     pub(crate) async fn send_all(
         &self,
         mut from: impl AsyncRead + Unpin,
-    ) -> Result<(), GuestError> {
+    ) -> Result<bool, GuestError> {
         let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
             buffer.clear();
             // A source that breaks has ended.
             if from.read_buf(&mut buffer).await.unwrap_or(0) == 0 {
                 self.end();
-                return Ok(());
+                return Ok(true);
             }
             if !self.send(&buffer).await? {
-                return Ok(());
+                return Ok(false);
             }
         }
     }
 
-    /// Gives what comes to `to`, until the end or until `to` takes no more.
+    /// Gives what comes to `to`, until the end; false when `to` takes no more before.
     pub(crate) async fn receive_all(
         &self,
         mut to: impl AsyncWrite + Unpin,
-    ) -> Result<(), GuestError> {
+    ) -> Result<bool, GuestError> {
         while let Some(bytes) = self.receive().await? {
             if to.write_all(&bytes).await.is_err() {
                 self.refuse();
-                return Ok(());
+                return Ok(false);
             }
         }
         let _ = to.shutdown().await;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Moves bytes both ways until both have ended, or one end takes no more.
+    pub(crate) async fn carry(self, other: DuplexStream) {
+        let (from, to) = tokio::io::split(other);
+        let is_whole = |done: Result<bool, GuestError>| match done {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(()),
+        };
+        let sending = async { is_whole(self.send_all(from).await) };
+        let receiving = async { is_whole(self.receive_all(to).await) };
+        // Leaving early drops both halves, which the other side sees.
+        let _ = tokio::try_join!(sending, receiving);
     }
 }
 

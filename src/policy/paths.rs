@@ -56,6 +56,7 @@ pub const PROTECTED: &[Protected] = &[
     row("**/.claude/**", "path.protected.agents", AGENTS),
     row("**/.codex/**", "path.protected.agents", AGENTS),
     row("**/.gemini/**", "path.protected.agents", AGENTS),
+    row("**/.agents/**", "path.protected.agents", AGENTS),
     row(".mcp.json", "path.protected.agents", AGENTS),
     row("**/.vscode/**", "path.protected.editor", EDITOR),
     row("**/.idea/**", "path.protected.editor", EDITOR),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use reqwest::{Certificate, Client, redirect};
+use reqwest::{Client, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -24,6 +24,7 @@ use super::retry::{self, Policy};
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
+use crate::egress::roots;
 use crate::error::{Failure, Result};
 
 mod answer;
@@ -36,31 +37,11 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How OpenAI's own client asks for a lighter form of the protocol. For users whose service wants it.
 const RESPONSES_LITE: &str = "x-openai-internal-codex-responses-lite";
 
-/// Where distributions keep the system's roots in one file.
-const BUNDLES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
 /// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
 /// of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image
 /// without certificates. It follows no redirects, because a redirect would take credentials along.
 pub fn client() -> Result<Client> {
-    let mozilla = || {
-        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
-        roots.filter_map(|der| Certificate::from_der(der).ok())
-    };
-    // One file instead of a folder with the same certificates in 200 files, where there is one.
-    if let Some(system) = system_bundle()
-        && let Ok(client) = builder().tls_certs_only(system.into_iter().chain(mozilla())).build()
-    {
-        return Ok(client);
-    }
-    builder()
-        .tls_certs_merge(mozilla())
-        .build()
+    roots::build(builder)
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }
 
@@ -73,15 +54,6 @@ fn builder() -> reqwest::ClientBuilder {
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(Duration::from_secs(90))
         .tcp_keepalive(Duration::from_secs(30))
-}
-
-/// The system's roots from their one file; `None` when there is none or the user names others.
-fn system_bundle() -> Option<Vec<Certificate>> {
-    if crate::config::env::names_certificates() {
-        return None;
-    }
-    let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
-    Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
 /// How long an answer may take.

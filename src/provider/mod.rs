@@ -42,9 +42,9 @@ pub trait Provider: Send + Sync {
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError>;
 
-    /// A run goes on after `replies` replies that it has already: prepared replies start there. A
-    /// live model reads the history and needs no word.
-    fn resume_at(&self, _replies: usize) {}
+    /// A run, or a sub-agent of it, goes on after `replies` replies that it has already: prepared
+    /// replies start there. A live model reads the history and needs no word.
+    fn resume_at(&self, _agent: Option<&str>, _replies: usize) {}
 }
 
 /// One request. Building it twice from the same parts gives the same bytes.
@@ -60,11 +60,19 @@ pub struct Request<'a> {
     pub effort: Option<&'a str>,
     /// Whether the model may, must or must not call tools.
     pub tool_choice: ToolChoice,
-    /// Constant for a run, so that prompt caches hit.
+    /// Constant for a conversation, so that prompt caches hit: the run's id, and for a sub-agent its
+    /// own behind a slash.
     pub cache_key: &'a str,
     /// The last reply, for models that are asked with stored replies (`Model::stateful`); such a
     /// request sends only what was said since. `None` sends everything.
     pub previous: Option<Previous<'a>>,
+}
+
+impl Request<'_> {
+    /// The sub-agent whose request it is; of the run's own model none.
+    pub fn agent(&self) -> Option<&str> {
+        self.cache_key.split_once('/').map(|(_, agent)| agent)
+    }
 }
 
 /// A reply that the provider has stored.

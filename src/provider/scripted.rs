@@ -4,6 +4,7 @@
 //! ids follow from the position, so a script always makes the same conversation. Nothing here reads
 //! the history.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct ScriptedProvider {
     name: String,
     replies: Vec<Prepared>,
     next: AtomicUsize,
+    /// What sub-agents say, by their ids, and how many replies of each were given.
+    agents: BTreeMap<String, (Vec<Prepared>, AtomicUsize)>,
 }
 
 #[derive(Debug)]
@@ -40,6 +43,9 @@ enum Prepared {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptedReply {
+    /// The sub-agent that says it, `agent-1` for the first; the run's own model when absent. Each has its
+    /// replies in order.
+    pub agent: Option<String>,
     /// What the model thinks; shown, never sent anywhere.
     pub reasoning: Option<String>,
     /// What the model says.
@@ -116,7 +122,18 @@ impl ScriptedProvider {
                 .caused_by(anyhow::anyhow!("{err}"))
                 .hint("a script is a list of replies with `text`, `calls`, `usage`, `stop` or `error`")
         })?;
-        Ok(ScriptedProvider::new(name, replies.into_iter().map(Prepared::Written).collect()))
+        let mut own = Vec::new();
+        let mut agents: BTreeMap<String, (Vec<Prepared>, AtomicUsize)> = BTreeMap::new();
+        for reply in replies {
+            match &reply.agent {
+                None => own.push(Prepared::Written(reply)),
+                Some(agent) => {
+                    let said = &mut agents.entry(agent.clone()).or_default().0;
+                    said.push(Prepared::Written(reply));
+                }
+            }
+        }
+        Ok(ScriptedProvider { agents, ..ScriptedProvider::new(name, own) })
     }
 
     /// The replies that a journal recorded, again; `None` for a request that was refused as too long.
@@ -134,7 +151,12 @@ impl ScriptedProvider {
     }
 
     fn new(name: &str, replies: Vec<Prepared>) -> ScriptedProvider {
-        ScriptedProvider { name: name.to_owned(), replies, next: AtomicUsize::new(0) }
+        ScriptedProvider {
+            name: name.to_owned(),
+            replies,
+            next: AtomicUsize::new(0),
+            agents: BTreeMap::new(),
+        }
     }
 
     /// The next reply; `None` when the script is at its end.
@@ -143,8 +165,12 @@ impl ScriptedProvider {
         request: &Request<'_>,
         progress: OnProgress<'_>,
     ) -> Option<Result<Reply, ProviderError>> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let reply = match self.replies.get(index)? {
+        let (replies, next) = match request.agent() {
+            None => (&self.replies, &self.next),
+            Some(agent) => self.agents.get(agent).map(|(replies, next)| (replies, next))?,
+        };
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let reply = match replies.get(index)? {
             Prepared::Recorded(reply) => reply.as_ref().clone(),
             Prepared::TooLong => {
                 let message = "as it was recorded".to_owned();
@@ -182,8 +208,14 @@ fn tell(item: &Item, progress: OnProgress<'_>) {
 
 #[async_trait]
 impl Provider for ScriptedProvider {
-    fn resume_at(&self, replies: usize) {
-        self.next.store(replies, Ordering::Relaxed);
+    fn resume_at(&self, agent: Option<&str>, replies: usize) {
+        let next = match agent {
+            None => Some(&self.next),
+            Some(agent) => self.agents.get(agent).map(|(_, next)| next),
+        };
+        if let Some(next) = next {
+            next.store(replies, Ordering::Relaxed);
+        }
     }
 
     async fn reply(

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
 use super::{sections, text};
+use crate::egress::ledger::HostUse;
 use crate::policy::Violation;
 use crate::provider::item::{Content, Item, Role};
 use crate::task::outcome::{Outcome, Spending};
@@ -39,6 +40,19 @@ pub struct Report<'a> {
     pub diff: &'a str,
     /// The conversation.
     pub items: &'a [Item],
+    /// Those of the sub-agents, in the order in which they were started.
+    pub agents: &'a [Agent],
+}
+
+/// A sub-agent of the run.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// Id, kind and model.
+    pub who: String,
+    /// How it ended, in a word.
+    pub ended: &'static str,
+    pub spending: Spending,
+    pub items: Vec<Item>,
 }
 
 /// The page.
@@ -72,9 +86,20 @@ pub fn report(report: &Report<'_>) -> String {
                 pre { (shown(&outcome.final_message, MAX_ITEM)) }
                 h2 { "Change" }
                 (diff(report.diff))
+                h2 { "Conversation" }
                 (conversation(report.items))
+                @for agent in report.agents {
+                    h2 { "Agent " (text::line(&agent.who)) }
+                    p { (agent.ended) ". " (sections::cost(&agent.spending)) }
+                    details {
+                        summary { "conversation" }
+                        (conversation(&agent.items))
+                    }
+                }
+                (reached(&outcome.provenance.reached))
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }
+                (shares(report.agents))
                 (tools(&outcome.spending))
                 (provenance(outcome))
             }
@@ -194,7 +219,6 @@ fn diff(diff: &str) -> Markup {
 
 fn conversation(items: &[Item]) -> Markup {
     html! {
-        h2 { "Conversation" }
         @for item in items.iter().take(MAX_ITEMS) {
             @match item {
                 Item::Message(message) => {
@@ -230,12 +254,55 @@ fn conversation(items: &[Item]) -> Markup {
     }
 }
 
+/// Who of the agents used how much of it.
+fn shares(agents: &[Agent]) -> Markup {
+    html! {
+        @if !agents.is_empty() {
+            p { "Of that, by agents that the model started:" }
+            table {
+                tr { th { "Agent" } th { "Turns" } th { "Tokens" } th { "Cost" } }
+                @for agent in agents {
+                    tr {
+                        td { (text::line(&agent.who)) }
+                        td { (agent.spending.turns) }
+                        td { (agent.spending.usage.total()) }
+                        td { (format!("${:.4}", agent.spending.cost_usd)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn contents(contents: &[Content]) -> Markup {
     html! {
         @for content in contents {
             @match content {
                 Content::Text { text } | Content::Refusal { text } => pre { (shown(text, MAX_ITEM)) },
                 Content::Image { media_type, .. } => p { "[picture, " (text::line(media_type)) "]" },
+            }
+        }
+    }
+}
+
+fn reached(hosts: &[HostUse]) -> Markup {
+    html! {
+        @if !hosts.is_empty() {
+            h2 { "Network" }
+            table {
+                tr { th { "Host" } th { "Connections" } th { "Received" } th { "Sent" } th { "Refused" } }
+                @for host in hosts {
+                    tr {
+                        td { (shown(&host.host, 300)) }
+                        td { (host.connections) }
+                        td { (sections::bytes(host.bytes_in)) }
+                        td { (sections::bytes(host.bytes_out)) }
+                        td {
+                            @if host.refused > 0 { (host.refused) }
+                            @if let Some(reason) = &host.reason { ": " (shown(reason, 300)) }
+                        }
+                    }
+                }
             }
         }
     }

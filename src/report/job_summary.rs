@@ -41,6 +41,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         ("Please look at", sections::flags(&outcome.judgement.flags)),
         ("Held back", sections::held_back(&outcome.judgement, None, 0)),
         ("The model says", words),
+        ("Network", sections::reached(&outcome.provenance.reached)),
         ("Cost", sections::cost(&outcome.spending)),
         ("Tools", sections::tools(&outcome.spending)),
         ("Where this comes from", sections::provenance(&outcome.run, &outcome.provenance)),

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::text::{self, code, code_cell, inline};
+use crate::egress::ledger::HostUse;
 use crate::git::tree::{Change, FileChange, Mode};
 use crate::policy::{Judgement, Violation};
 use crate::task::outcome::{Conclusion, Provenance, Spending};
@@ -267,6 +268,29 @@ pub fn provenance(run: &str, from: &Provenance) -> String {
     for note in from.input_notes.iter().take(MAX_ROWS) {
         let _ = writeln!(out, "- Input: {}", inline(note));
     }
+    out
+}
+
+/// What was reached over the network, host by host.
+pub fn reached(hosts: &[HostUse]) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "| Host | Connections | Received | Sent | Refused |\n|---|---:|---:|---:|---|\n",
+    );
+    for host in hosts.iter().take(MAX_ROWS) {
+        let HostUse { host, connections, bytes_in, bytes_out, refused, reason } = host;
+        let refused = match (refused, reason) {
+            (0, _) => String::new(),
+            (count, Some(reason)) => format!("{count}: {}", inline(&reason.replace('|', " "))),
+            (count, None) => count.to_string(),
+        };
+        let (bytes_in, bytes_out) = (bytes(*bytes_in), bytes(*bytes_out));
+        let host = code_cell(host);
+        let _ = writeln!(out, "| {host} | {connections} | {bytes_in} | {bytes_out} | {refused} |");
+    }
+    left_out(&mut out, hosts.len(), "hosts");
     out
 }
 

@@ -9,10 +9,12 @@ pub mod image;
 pub mod local;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::egress::Egress;
 use crate::guest::client::Client;
 
 /// Starts places to work in.
@@ -42,6 +44,8 @@ pub struct ImageSpec<'a> {
     pub setup: &'a [String],
     /// Hosts that setup may reach; none means no network.
     pub setup_hosts: &'a [String],
+    /// The way to those hosts, unless they are none or all (`*`).
+    pub setup_egress: Option<Arc<Egress>>,
     pub setup_timeout: Duration,
     /// Names of the files in the root folder of the repository (decide the image by kind).
     pub root_files: &'a [String],
@@ -71,6 +75,8 @@ pub struct SandboxSpec {
     pub purpose: &'static str,
     pub env: BTreeMap<String, String>,
     pub limits: ContainerLimits,
+    /// What commands may reach, over the relay; nothing when absent.
+    pub egress: Option<Arc<Egress>>,
 }
 
 /// Bounds of one sandbox; the defaults are those of `docs/sandbox.md`.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use serde_json::json;
 
+use super::agents;
 use super::brief::{Brief, message};
 use super::checks::{self, Checks};
 use super::equip;
@@ -54,7 +55,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
     for line in &run.folder.recorded {
         state.apply(&line.entry);
     }
-    let spending = state.spending();
+    let spending = state.total();
     let stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,
@@ -155,8 +156,9 @@ async fn converse(
     desk: Option<&Desk<'_>>,
 ) -> Result<Stopped> {
     let run = phase.run;
-    let progress = |what: Happening<'_>| tell(phase, &what);
+    let progress = |what: Happening<'_>| tell(phase, &what, None);
     let (tools, services) = equip::equip(run, sandbox).await?;
+    let (tools, company) = agents::company(run, brief, sandbox, tools).await?;
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
@@ -173,7 +175,8 @@ async fn converse(
         progress: &progress,
         services: &services,
     })
-    .reviewing(desk);
+    .reviewing(desk)
+    .with_agents(company);
     let mut stopped = if Agent::can_resume(&run.folder.recorded) {
         agent.resume(&run.folder.recorded).await
     } else {
@@ -242,29 +245,38 @@ fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>) -> Result<Option<String>> {
 }
 
 /// What people see while the agent works.
-fn tell(phase: &Phase<'_>, what: &Happening<'_>) {
+fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
     let ui = phase.run.around.ui;
+    let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
     match what {
+        Happening::Agent { id, what } => tell(phase, what, Some(id)),
+        // The plan that people see is the run's.
+        Happening::PlanUpdated { .. } if agent.is_some() => {}
         Happening::PlanUpdated { plan } => phase.progress.plan(plan),
         Happening::CallStarted { call } => {
-            ui.say(&format!("· {} {}", call.name, first_line(call.payload.as_str())));
-            ui.event(&json!({ "is": "call", "tool": call.name }));
+            ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
+            ui.event(&match agent {
+                None => json!({ "is": "call", "tool": call.name }),
+                Some(agent) => json!({ "is": "call", "tool": call.name, "agent": agent }),
+            });
         }
         Happening::CallEnded { call, success, took } => {
             let ended = if *success { "ok" } else { "failed" };
-            ui.detail(&format!("  {} {ended} after {} ms", call.name, took.as_millis()));
+            ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
         }
         Happening::Replied { spending } => ui.detail(&format!(
-            "turn {}: {} tokens, ${:.4} so far",
+            "{who}turn {}: {} tokens, ${:.4} so far",
             spending.turns,
             spending.usage.total(),
             spending.cost_usd
         )),
         Happening::Compacted { before, after } => {
-            ui.say(&format!("compacted the conversation from about {before} to {after} tokens"));
+            ui.say(&format!(
+                "{who}compacted the conversation from about {before} to {after} tokens"
+            ));
         }
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
-            ui.say(&format!("retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
+            ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
         Happening::Model(
             ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },

@@ -9,6 +9,7 @@ use super::checks::Checks;
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::config::{Mode, Personality};
+use crate::context::agents::AgentFiles;
 use crate::context::environment::{self, Environment};
 use crate::context::instructions::{self, Instructions};
 use crate::context::skills::{self, Skills};
@@ -31,6 +32,8 @@ pub struct Brief {
     pub instructions: String,
     pub files: Instructions,
     pub skills: Skills,
+    /// Who may be started as a sub-agent, besides the built-in ones.
+    pub agents: AgentFiles,
     pub mode: Mode,
     /// Said of the mode, in place of what is said of it elsewhere.
     mode_text: Option<&'static str>,
@@ -125,12 +128,14 @@ impl Brief {
         let Sources { model, tools, personality, mode, paths, read, task, checks } = *sources;
         let files = instructions::instructions(paths.iter().map(String::as_str), read);
         let skills = skills::skills(paths.iter().map(String::as_str), read);
+        let agents = AgentFiles::of_repository(paths.iter().map(String::as_str), read);
         let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
         let system = SystemPrompt { model, tools, personality };
         Ok(Brief {
             instructions: instructions_for(&system, mode)?,
             files,
             skills,
+            agents,
             mode,
             mode_text: None,
             task: task.to_owned(),
@@ -163,20 +168,36 @@ impl Brief {
 
     /// The opening of the conversation in a running sandbox.
     pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
+        self.opening(&self.environment(run, sandbox))
+    }
+
+    /// What every agent of the run is told before its own task.
+    pub fn surroundings(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
+        let environment = self.environment(run, sandbox);
+        let layers = [
+            (Role::Developer, environment::render(&environment)),
+            (Role::User, self.files.render(&environment.cwd)),
+            (Role::User, self.skills.render("")?),
+        ];
+        let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
+        Ok(layers.map(|(role, text)| message(role, text)).collect())
+    }
+
+    fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Environment {
         let writable = match self.mode {
             Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
             Mode::Plan | Mode::Review => Vec::new(),
         };
-        self.opening(&Environment {
+        Environment {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
             date: run.world.clock.now().format("%Y-%m-%d").to_string(),
-            allowed_hosts: Vec::new(),
+            allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
             time_budget: run.remaining(),
             checks: self.checks.clone(),
-        })
+        }
     }
 
     /// The opening of the conversation: all layers but the system prompt.
@@ -207,6 +228,13 @@ fn instructions_for(system: &SystemPrompt<'_>, mode: Mode) -> Result<String> {
 /// The tools of a run, before anything is known of its sandbox.
 pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
     ToolSet::for_run(&run.world.model, run.config.mode, &run.world.hosted_tools)
+}
+
+/// The hosts that commands can reach, without the addresses that some are pinned to.
+fn allowed_hosts(run: &Run<'_>) -> Result<Vec<String>> {
+    let egress = run.egress()?;
+    let hosts = egress.iter().flat_map(|egress| egress.hosts());
+    Ok(hosts.map(|host| host.split('=').next().unwrap_or_default().trim().to_owned()).collect())
 }
 
 fn sandbox_words(run: &Run<'_>) -> String {

@@ -10,6 +10,7 @@ mod ended;
 mod trouble;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::json;
 
@@ -68,7 +69,8 @@ pub fn begin<'a>(
     };
     let started = world.clock.instant();
     let issue_title = Some(title.to_owned());
-    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title } })
+    let egress = OnceLock::new();
+    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, egress } })
 }
 
 impl Begun<'_> {
@@ -103,7 +105,7 @@ impl Begun<'_> {
     async fn make(&mut self) -> std::result::Result<Made, Trouble> {
         let run = &mut self.run;
         let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-        run.world.provider.resume_at(replies.sum());
+        run.world.provider.resume_at(None, replies.sum());
         run.journal_start()?;
         let workspace = tokio::select! {
             biased;
@@ -203,7 +205,7 @@ fn spent(journal: &Path) -> Spending {
     for line in journal::read(journal).unwrap_or_default() {
         state.apply(&line.entry);
     }
-    state.spending
+    state.total()
 }
 
 /// Dollars and tokens of a task's run that is given up before its end.

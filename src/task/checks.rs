@@ -99,6 +99,7 @@ pub async fn start(
         purpose,
         env: std::collections::BTreeMap::new(),
         limits: run.config.container.clone(),
+        egress: run.egress()?,
     };
     let running = run.world.sandbox.start(&spec).await?;
     if let Err(err) = running.client.upload(tar.as_ref()).await {

@@ -68,6 +68,7 @@ pub(super) fn provenance(
         run_url: run.around.run_url.clone(),
         input_notes,
         instruction_files: worked.instruction_files.clone(),
+        reached: run.reached(),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::mcp::Opened;
 use crate::sandbox::Running;
 use crate::tools::custom;
 use crate::tools::extra::Extra;
+use crate::tools::host::web_fetch::WebFetch;
 use crate::tools::need::Present;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
@@ -26,7 +27,8 @@ use crate::tools::services::Services;
 /// For the user: a server that was asked for does not start, or the tools cannot be declared.
 pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, Services)> {
     let (config, client) = (&run.config, &sandbox.client);
-    let mut services = Services { config: config.tools.clone(), ..Services::default() };
+    let mut services =
+        Services { config: config.tools.clone(), egress: run.egress()?, ..Services::default() };
     let opened = mcp::start(run, client, services.egress.as_ref()).await?;
     services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;
@@ -54,7 +56,9 @@ pub(super) async fn present(config: &Config, client: &Client, tools: &ToolSet) -
 /// The tools that only this run has.
 fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
     let offered = servers.map(|opened| opened.extras).unwrap_or_default();
-    custom::tools(&services.config).into_iter().chain(offered).collect()
+    let fetch = services.egress.as_ref().map(|egress| WebFetch::new(egress.hosts()));
+    let fetch = fetch.map(|fetch| Arc::new(fetch) as Arc<dyn Extra>);
+    fetch.into_iter().chain(custom::tools(&services.config)).chain(offered).collect()
 }
 
 /// The operator's variables, for every command.

@@ -54,8 +54,11 @@ pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<Strin
 
 /// A client for an address, when it is allowed.
 fn reachable(url: &Url, egress: Option<&Arc<Egress>>) -> Result<reqwest::Client> {
-    let _ = egress;
     let host = url.host_str().unwrap_or_default();
-    Err(Failure::usage(format!("the MCP server at `{host}` may not be reached"))
-        .hint(format!("add `{host}` to `network.allow`, or to `--allow-host`")))
+    let host = url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+    let failure = || Failure::usage(format!("the MCP server at `{host}` may not be reached"));
+    let hint = format!("add `{host}` to `network.allow`, or give it with `--allow-host`");
+    let Some(egress) = egress else { return Err(failure().hint(hint)) };
+    egress.allows(url).map_err(|refused| failure().caused_by(refused).hint(hint))?;
+    Ok(egress.client())
 }

@@ -4,6 +4,7 @@
 
 pub mod admit;
 pub mod agent_phase;
+mod agents;
 pub mod branch;
 pub mod brief;
 pub mod campaign;
@@ -119,7 +120,7 @@ pub struct IssueSnapshot {
 }
 
 /// Hard bounds of one run. Reaching one ends the run with its work salvaged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     pub max_turns: u32,
     /// Tokens in all, input and output.

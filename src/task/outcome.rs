@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
+use crate::egress::ledger::HostUse;
 use crate::error::FailureKind;
 use crate::git::tree::Change;
 use crate::policy::Judgement;
@@ -113,4 +114,7 @@ pub struct Provenance {
     pub input_notes: Vec<String>,
     /// Files of the AGENTS.md family that the model was given.
     pub instruction_files: Vec<String>,
+    /// What was reached over the network, and what was refused, by host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<HostUse>,
 }

@@ -22,7 +22,7 @@ struct Recorded {
     outputs: Arc<HashMap<String, ToolOutput>>,
 }
 
-/// The tools that were declared to the model, or run, and that are in neither of these.
+/// The tools of servers that were declared to the model, or run, and that are in neither of these.
 pub(super) fn missing(
     lines: &[Line],
     tools: &ToolSet,
@@ -36,12 +36,17 @@ pub(super) fn missing(
     let mut missing: Vec<Arc<dyn Extra>> = Vec::new();
     for (name, schema) in lines.iter().flat_map(named) {
         let has = |list: &[Arc<dyn Extra>]| list.iter().any(|extra| extra.name() == name);
-        if tools.find(&name).is_ok() || has(extras) || has(&missing) {
+        if !is_of_server(&name) || tools.find(&name).is_ok() || has(extras) || has(&missing) {
             continue;
         }
         missing.push(Arc::new(Recorded { name, schema, outputs: Arc::clone(&outputs) }));
     }
     missing
+}
+
+/// The name is one that only a tool of an MCP server has.
+fn is_of_server(name: &str) -> bool {
+    name.starts_with("mcp__") || name.ends_with("_mcp_resource") || name.starts_with("list_mcp_")
 }
 
 /// Names of tools with their schemas.

@@ -1,6 +1,8 @@
 //! A run again, offline: the recorded model replies, real tools in a fresh sandbox, and the tree that
 //! comes out compared with the recorded one.
 
+mod lanes;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use self::lanes::Conductor;
 use super::workspace::Workspace;
 use super::{Task, TaskKind};
 use super::{equip, recorded_tools};
@@ -22,10 +25,12 @@ use crate::git::clone::{Repo, fetch, mirror};
 use crate::git::{Oid, blocking};
 use crate::guest::client::CollectLimits;
 use crate::mcp::{self, Outside};
+use crate::provider::Provider;
 use crate::provider::item::Item;
 use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::custom;
+use crate::tools::face;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -69,6 +74,8 @@ struct Recording {
     opening: Vec<Item>,
     /// `None` where a request was refused as too long.
     replies: Vec<Option<crate::provider::Reply>>,
+    /// The model could start agents.
+    with_agents: bool,
     /// What the harness said after failing checks, in order, each with the checks that had run.
     rounds: Vec<(Vec<String>, Vec<Item>)>,
     tree: String,
@@ -90,7 +97,10 @@ pub async fn run(
         recording.config.sandbox = sandbox;
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
-    let world = offline_world(&recording, &common, env).await?;
+    let longest = recording.config.limits.command_timeout;
+    let conductor = Conductor::new(&recording.lines, longest);
+    let conductor = recording.with_agents.then(|| Arc::new(conductor));
+    let world = offline_world(&recording, conductor.clone(), &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
     let image = world.sandbox.prepare(&image_spec(&recording)).await?;
     let running = world
@@ -101,9 +111,10 @@ pub async fn run(
             purpose: "replay",
             env: std::collections::BTreeMap::new(),
             limits: recording.config.container.clone(),
+            egress: None,
         })
         .await?;
-    let replayed = again(&world, &recording, &workspace, &running, ui).await;
+    let replayed = again(&world, &recording, conductor.as_deref(), &workspace, &running, ui).await;
     let stopped = running.stop().await;
     let replayed = replayed?;
     stopped?;
@@ -113,6 +124,7 @@ pub async fn run(
 async fn again(
     world: &World,
     recording: &Recording,
+    conductor: Option<&Conductor>,
     workspace: &Workspace,
     running: &Running,
     ui: Ui,
@@ -121,7 +133,7 @@ async fn again(
     running.client.upload(tar.as_ref()).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;
-    let stopped = converse(world, recording, running, ui).await?;
+    let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, CollectLimits::default()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
     Ok(Replayed {
@@ -139,6 +151,7 @@ async fn again(
 async fn converse(
     world: &World,
     recording: &Recording,
+    conductor: Option<&Conductor>,
     running: &Running,
     ui: Ui,
 ) -> Result<Stopped> {
@@ -146,11 +159,26 @@ async fn converse(
         .map_err(|err| Failure::machine("no temporary folder").caused_by(err))?;
     let journal = Journal::create(scratch.path(), world.clock, world.redaction())?;
     let progress = |what: Happening<'_>| {
-        if let Happening::CallStarted { call } = what {
-            ui.say(&format!("· {}", call.name));
+        let (who, what) = match what {
+            Happening::Agent { id, what } => (Some(id), *what),
+            what => (None, what),
+        };
+        match (what, who) {
+            (Happening::CallStarted { call }, None) => ui.say(&format!("· {}", call.name)),
+            (Happening::CallStarted { call }, Some(id)) => {
+                ui.say(&format!("· [{id}] {}", call.name));
+            }
+            (Happening::CallEnded { .. }, who) => {
+                conductor.inspect(|conductor| conductor.call_ended(who));
+            }
+            _ => {}
         }
     };
     let (tools, services) = tools(world, recording, running).await?;
+    let company = match recording.with_agents {
+        true => Some(lanes::company(&recording.lines, &tools, world)?),
+        false => None,
+    };
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
         clock: world.clock,
@@ -166,7 +194,8 @@ async fn converse(
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
-    });
+    })
+    .with_agents(company);
     let mut stopped = agent.run(recording.opening.clone()).await;
     for (commands, items) in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
@@ -193,7 +222,10 @@ async fn tools(
     let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
     let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
-    let tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    if recording.with_agents {
+        tools = tools.with_agents(&world.model, "")?;
+    }
     let present = equip::present(&recording.config, &running.client, &tools).await?;
     equip::environment(&recording.config, &running.client).await?;
     let mut extras = custom::tools(&recording.config.tools);
@@ -227,9 +259,11 @@ impl Recording {
             return Err(unusable("no repository was opened"));
         };
         let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
-        let Some(Entry::Prompted { instructions, items, .. }) = prompted else {
+        let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
             return Err(unusable("the model was never asked"));
         };
+        let mut declared = tools.as_array().into_iter().flatten();
+        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name);
         let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
         let Some(Entry::Collected { tree, .. }) = tree else {
             return Err(unusable("no change was collected"));
@@ -247,6 +281,7 @@ impl Recording {
             instructions: instructions.clone(),
             opening: items.clone(),
             replies: replies(&lines),
+            with_agents,
             rounds: rounds(&lines),
             tree: tree.clone(),
             lines,
@@ -288,8 +323,16 @@ fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
 }
 
 /// No forge, no network: the replies come from the journal.
-async fn offline_world(recording: &Recording, common: &Common, env: &Env) -> Result<World> {
-    let provider = Arc::new(ScriptedProvider::from_replies(recording.replies.clone()));
+async fn offline_world(
+    recording: &Recording,
+    conductor: Option<Arc<Conductor>>,
+    common: &Common,
+    env: &Env,
+) -> Result<World> {
+    let provider: Arc<dyn Provider> = match conductor {
+        Some(conductor) => conductor,
+        None => Arc::new(ScriptedProvider::from_replies(recording.replies.clone())),
+    };
     World::offline(None, provider, &recording.config, common, env).await
 }
 
@@ -298,6 +341,7 @@ fn image_spec(recording: &Recording) -> ImageSpec<'_> {
         image: Some(&recording.image),
         setup: &[],
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: std::time::Duration::ZERO,
         root_files: &[],
         lock_files: &[],

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,7 +27,9 @@ use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::config::{Config, file, merge};
+use crate::config::{Config, Mode, file, merge};
+use crate::egress::Egress;
+use crate::egress::ledger::HostUse;
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
 use crate::sandbox::{ImageSpec, PreparedImage};
@@ -88,6 +91,8 @@ pub struct Run<'a> {
     pub started: Instant,
     /// Title of the issue, as it stood at the trigger.
     pub issue_title: Option<String>,
+    /// See [`Run::egress`].
+    pub egress: OnceLock<Option<Arc<Egress>>>,
 }
 
 /// Runs a task: admit → open the workspace → check → agent → collect → check again → judge → publish.
@@ -116,7 +121,8 @@ pub async fn run_task(
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
-    let mut run = Run { world, config, task, folder, around, started, issue_title };
+    let egress = OnceLock::new();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
     run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
@@ -222,6 +228,10 @@ pub(super) async fn make(
         }
         _ => checks.without_change(&baseline),
     };
+    let reached = run.reached();
+    if !reached.is_empty() {
+        run.journal(&Entry::Reached { hosts: reached })?;
+    }
     let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
@@ -233,7 +243,7 @@ impl Run<'_> {
     pub(super) async fn catch_up(&self) -> Result<()> {
         self.sweep().await;
         let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
-        self.world.provider.resume_at(replies.sum());
+        self.world.provider.resume_at(None, replies.sum());
         self.journal_start()
     }
 
@@ -251,6 +261,38 @@ impl Run<'_> {
             TaskKind::Exec { prompt, .. } => prompt.chars().take(60).collect(),
             TaskKind::Campaign { campaign, repository, .. } => format!("{campaign}: {repository}"),
         }
+    }
+
+    /// The way to the allowed hosts, the same for all of the run; made when it is first asked for, which
+    /// must be after the repository's configuration has been laid over. A review has none: what it runs
+    /// may come from strangers.
+    ///
+    /// # Errors
+    /// For the user: a host that cannot be allowed.
+    pub fn egress(&self) -> Result<Option<Arc<Egress>>> {
+        if let Some(egress) = self.egress.get() {
+            return Ok(egress.clone());
+        }
+        let hosts = match self.config.mode {
+            Mode::Review => &[],
+            Mode::Execute | Mode::Plan => self.config.allow_hosts.as_slice(),
+        };
+        let egress = Egress::new(hosts)?;
+        Ok(self.egress.get_or_init(|| egress).clone())
+    }
+
+    /// The way to the hosts of setup, when they are a list.
+    fn setup_egress(&self) -> Result<Option<Arc<Egress>>> {
+        match self.config.setup_hosts.as_slice() {
+            [all] if all == "*" => Ok(None),
+            hosts => Egress::new(hosts),
+        }
+    }
+
+    /// What was reached so far.
+    pub(super) fn reached(&self) -> Vec<HostUse> {
+        let egress = self.egress.get().and_then(Option::as_ref);
+        egress.map(|egress| egress.used()).unwrap_or_default()
     }
 
     /// Nothing is to be changed, so there is nothing to check.
@@ -366,6 +408,7 @@ impl Run<'_> {
             image: self.config.image.as_deref(),
             setup: &self.config.setup,
             setup_hosts: &self.config.setup_hosts,
+            setup_egress: self.setup_egress()?,
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             root_files: &workspace.root_files().await?,
             lock_files: &workspace.lock_files().await?,

@@ -9,6 +9,7 @@ use super::run::Run;
 use super::settle::{self, Settled};
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
+use crate::agent::lanes::{self, Lane};
 use crate::error::{Failure, Result};
 use crate::git::diff::{self, DiffSpec};
 use crate::provider::item::Item;
@@ -51,12 +52,24 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
 
 /// Writes `report.html`.
 pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
+    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
+    let lanes = lanes::lanes(&lines);
+    let agents: Vec<html::Agent> = lanes
+        .iter()
+        .map(|lane| html::Agent {
+            who: who(lane),
+            ended: lane.status.before_closing().word(),
+            spending: lane.spending.clone(),
+            items: conversation(&lane.entries),
+        })
+        .collect();
     let page = html::report(&html::Report {
         subject: &run.subject(),
         title: run.issue_title.as_deref().unwrap_or_default(),
         outcome,
         diff,
-        items: &conversation(run),
+        items: &conversation(lines.iter().map(|line| &line.entry)),
+        agents: &agents,
     });
     write_last(run, "report.html", &page);
 }
@@ -70,7 +83,7 @@ fn write_last(run: &Run<'_>, name: &str, text: &str) {
 
 /// The run in a form for programs: `result.json`, and the last line of `--json`.
 pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
-    let whole = json!({
+    let mut whole = json!({
         "is": "result",
         "run": outcome.run,
         "conclusion": outcome.conclusion,
@@ -85,25 +98,52 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
         "published": published,
         "folder": run.folder.path,
     });
+    let agents = agents(run);
+    if let Value::Object(fields) = &mut whole
+        && !agents.is_empty()
+    {
+        fields.insert("agents".to_owned(), Value::Array(agents));
+    }
     serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
 }
 
-/// The conversation as the journal has it.
-fn conversation(run: &Run<'_>) -> Vec<Item> {
-    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
-    let mut items = Vec::new();
-    for line in lines {
-        match line.entry {
-            Entry::Prompted { items: said, .. } | Entry::Added { items: said } => {
-                items.extend(said);
-            }
-            Entry::Replied { reply, .. } => items.extend(reply.items),
+/// A conversation as the journal has it.
+fn conversation<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Prompted { items: said, .. }
+            | Entry::Added { items: said }
+            | Entry::Told { items: said, .. } => items.extend_from_slice(said),
+            Entry::Replied { reply, .. } => items.extend_from_slice(&reply.items),
             Entry::Compacted { replies, .. } => {
-                items.extend(replies.into_iter().flatten().flat_map(|reply| reply.items));
+                items.extend(replies.iter().flatten().flat_map(|reply| reply.items.clone()));
             }
-            Entry::CallEnded { output, .. } => items.push(Item::Output(output)),
+            Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
+                items.push(Item::Output(output.clone()));
+            }
             _ => {}
         }
     }
     items
+}
+
+/// Which agent this is: `agent-1 (explorer, gpt-5.3-codex)`.
+fn who(lane: &Lane) -> String {
+    format!("{} ({}, {})", lane.id, lane.kind, lane.model)
+}
+
+/// What each sub-agent was and used, in a form for programs.
+fn agents(run: &Run<'_>) -> Vec<Value> {
+    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
+    let agent = |lane: &Lane| {
+        json!({
+            "id": lane.id,
+            "type": lane.kind,
+            "model": lane.model,
+            "ended": lane.status.before_closing().word(),
+            "spending": lane.spending,
+        })
+    };
+    lanes::lanes(&lines).iter().map(agent).collect()
 }

@@ -95,6 +95,13 @@ pub static REPORT_FINDING: Face = own("report_finding");
 pub static READ_DIFF: Face = own("read_diff");
 pub static RUN_CHECK: Face = own("run_check");
 
+pub static SPAWN_AGENT: Face = own("spawn_agent");
+pub static SEND_INPUT: Face = own("send_input");
+pub static RESUME_AGENT: Face = own("resume_agent");
+pub static WAIT: Face = own("wait");
+pub static WAIT_AGENT: Face = also("wait_agent", "wait");
+pub static CLOSE_AGENT: Face = own("close_agent");
+
 pub static HOSTED_SHELL: Face =
     Face { description: "shell_command", ..also("shell", "hosted_shell") };
 pub static HOSTED_PATCH: Face =
@@ -187,6 +194,23 @@ pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 /// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
 /// scripts, or the other way round.
 pub static SCRIPTS: &[&Face] = &[&EXEC, &EXEC_WAIT];
+/// Other names of the calls for sub-agents, understood where those are declared.
+pub static DELEGATING: &[&Face] = &[
+    &WAIT_AGENT,
+    &TASK,
+    &Face { ..also_task("agent") },
+    &Face {
+        args: &[("prompt", "message"), ("agent_name", "agent_type")],
+        ..also_task("invoke_agent")
+    },
+];
+
+static TASK: Face = also_task("task");
+
+/// A name under which other agent programs start an agent and wait for it.
+const fn also_task(name: &'static str) -> Face {
+    Face { args: &[("prompt", "message"), ("subagent_type", "agent_type")], ..also(name, "task") }
+}
 
 /// What replies of models without tool calls are turned into.
 pub static WRITTEN: &[&Face] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
@@ -204,7 +228,6 @@ pub static UNDERSTOOD: &[&Face] = &[
     &also("container.exec", "shell"),
     &EXEC_COMMAND,
     &WRITE_STDIN,
-    &also("unified_exec", "exec_command"),
     &GEMINI_SHELL,
     &also("bash", "shell_command"),
     &also("execute_command", "shell_command"),
@@ -254,6 +277,7 @@ pub fn powers(tool: &str) -> &'static [Power] {
         "update_plan" => &[Power::Plan],
         "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" | "js_repl"
         | "js_repl_reset" => &[],
+        "spawn_agent" | "send_input" | "resume_agent" | "wait" | "close_agent" | "task" => &[],
         _ => &[Power::Read],
     }
 }

@@ -27,6 +27,8 @@ pub mod host;
 #[cfg(feature = "host")]
 pub mod metrics;
 #[cfg(feature = "host")]
+pub mod narrow;
+#[cfg(feature = "host")]
 pub mod need;
 #[cfg(feature = "host")]
 pub mod nested;

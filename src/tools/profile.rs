@@ -249,6 +249,12 @@ pub fn reviewing() -> [Entry; 3] {
     [&face::READ_DIFF, &face::RUN_CHECK, &face::REPORT_FINDING].map(|face| (face, Shape::Function))
 }
 
+/// The calls for sub-agents, the same for every family; `wait` is the one that waits.
+pub fn delegating(wait: &'static Face) -> [Entry; 5] {
+    [&face::SPAWN_AGENT, &face::SEND_INPUT, wait, &face::RESUME_AGENT, &face::CLOSE_AGENT]
+        .map(|face| (face, Shape::Function))
+}
+
 /// Gives a model another profile than its family's. The variants were the family's, and go.
 pub fn choose(model: &mut Model, profile: &str) {
     if model.profile != profile {

@@ -44,4 +44,9 @@ pub enum Happening<'a> {
     PlanUpdated {
         plan: &'a Plan,
     },
+    /// Something of this happens to a sub-agent.
+    Agent {
+        id: &'a str,
+        what: &'a Happening<'a>,
+    },
 }

@@ -170,6 +170,67 @@ impl ToolSet {
         })
     }
 
+    /// With the calls for sub-agents, declared behind the others. `kinds` says which agents there are, for
+    /// the description of the call that starts one. A model without tool calls gets none.
+    ///
+    /// # Errors
+    /// When one cannot be declared, which is a defect.
+    pub fn with_agents(mut self, model: &Model, kinds: &str) -> Result<ToolSet> {
+        if self.profile == Profile::Text {
+            return Ok(self);
+        }
+        // Scripts that call tools have a call of the name `wait` too.
+        let is_taken = self.known.iter().any(|known| known.name == face::WAIT.name);
+        let wait = if is_taken { &face::WAIT_AGENT } else { &face::WAIT };
+        let entries = profile::delegating(wait);
+        let mut declarations = profile::declarations(&entries, &Setting::of(model))?;
+        if let Some(spawn) = declarations.first_mut() {
+            let own = spawn.description.replace("`wait`", &format!("`{}`", wait.name));
+            spawn.description = format!("{own}\n{kinds}");
+        }
+        let is_taken = |name: &str| self.known.iter().any(|known| known.name == name);
+        declarations.retain(|declaration| !is_taken(&declaration.name));
+        let faces = entries.iter().map(|(face, _)| *face).chain(face::DELEGATING.iter().copied());
+        for face in faces {
+            if !self.known.iter().any(|known| known.name == face.name) {
+                self.known.push(Arc::new(Known::new(face)?));
+            }
+        }
+        self.declarations.extend(declarations);
+        Ok(self)
+    }
+
+    /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
+    /// What finds tools stays while there are some to be found.
+    #[must_use]
+    pub fn keeping(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
+        let mut tools = self.clone();
+        tools.known.retain(|known| keep(known));
+        let is_known = |name: &str| tools.known.iter().any(|known| known.name == name);
+        tools.deferred.retain(|it| is_known(&it.name));
+        tools.extras.retain(|it| is_known(it.name()));
+        if !tools.deferred.is_empty() {
+            let finds =
+                |known: &&Arc<Known>| matches!(known.tool.as_ref(), "tool_search" | "call_tool");
+            tools.known.extend(self.known.iter().filter(finds).cloned());
+        }
+        let known = &tools.known;
+        tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
+        tools
+    }
+
+    /// The tools that only this run has.
+    pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
+        self.extras.clone()
+    }
+
+    /// The tools that are declared or found, in order; not those that the provider runs.
+    pub fn declared(&self) -> impl Iterator<Item = &Known> {
+        let known = |name: &str| self.known.iter().find(|known| known.name == name);
+        let all = self.declarations.iter().chain(&self.deferred);
+        all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
+    }
+
     /// Without the tools that write.
     fn read_only(mut self, mode: Mode) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);
@@ -180,8 +241,9 @@ impl ToolSet {
     }
 
     fn can_read_files(&self) -> bool {
-        let is_declared = |known: &Known| self.declarations.iter().any(|it| it.name == known.name);
-        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(tool))
+        let is_declared =
+            |known: &&Arc<Known>| self.declarations.iter().any(|it| it.name == known.name);
+        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(&tool))
     }
 
     /// In whose way results are worded.

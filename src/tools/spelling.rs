@@ -66,6 +66,15 @@ const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (&["view_image"], "file_path", "path"),
     (&["update_plan"], "todos", "plan"),
     (&["update_plan"], "steps", "plan"),
+    (&["spawn_agent"], "prompt", "message"),
+    (&["spawn_agent"], "task", "message"),
+    (&["spawn_agent"], "subagent_type", "agent_type"),
+    (&["task"], "message", "message"),
+    (&["send_input", "resume_agent", "close_agent"], "target", "id"),
+    (&["send_input", "resume_agent", "close_agent"], "agent_id", "id"),
+    (&["send_input"], "prompt", "message"),
+    (&["wait"], "targets", "ids"),
+    (&["wait"], "agent_ids", "ids"),
 ];
 
 const SHELLS: &[&str] = &["shell_command", "shell", "bash", "hosted_shell"];

@@ -74,6 +74,7 @@ fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
         purpose: "agent",
         env: BTreeMap::new(),
         limits,
+        egress: None,
     }
 }
 

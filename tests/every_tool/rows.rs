@@ -16,6 +16,8 @@ pub(super) struct Row {
     pub(super) says: &'static str,
     /// A line of the change; `NAME` is the tool's.
     pub(super) leaves: Option<&'static str>,
+    /// There is no call that works by itself: the first one fails as well.
+    pub(super) needs_more: bool,
     /// The argument that is the whole input of a call in free text.
     pub(super) freeform: &'static str,
 }
@@ -42,6 +44,7 @@ const PLAIN: Row = Row {
     bad: || json!({}),
     says: "",
     leaves: None,
+    needs_more: false,
     freeform: "input",
 };
 
@@ -141,7 +144,8 @@ pub(super) const ROWS: &[Row] = &[
     Row { good: || json!({"cmd": RUN}), bad: || json!({"cmd": FAIL}), ..shell("exec_command") },
     Row {
         tool: "write_stdin",
-        // Of a session that ended with the command before it.
+        // The session ended with its command.
+        needs_more: true,
         good: || json!({"session_id": 1, "chars": ""}),
         shows: "session",
         bad: || json!({"session_id": "none"}),

@@ -6,8 +6,9 @@ use patchwright::config::tools::McpServer;
 use serde_json::{Value, json};
 
 use crate::exec::project;
+use crate::issue::docker_answers;
 use crate::support::git_repo::git as git_program;
-use crate::support::mcp::{bad, everything, git, named};
+use crate::support::mcp::{HttpServer, bad, everything, git, named};
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{KEY, Output, TestWorld};
 
@@ -131,4 +132,112 @@ fn five_hundred_tools_do_not_fill_the_first_request() {
     let first: &Value = &world.model.requests()[0].body;
     let tools = first["tools"].as_array().unwrap();
     assert!(tools.len() < 40, "{} tools are declared", tools.len());
+}
+
+/// A world with a server over HTTP that is allowed under a name.
+fn with_http(turns: Vec<Turn>) -> (TestWorld, HttpServer) {
+    let world = world(&BTreeMap::new(), turns).set("MCP_TEST_TOKEN", "quiet-6f1c77");
+    let server = HttpServer::own(&world.path("calls"));
+    let port = server.port;
+    let headers = json!({"Authorization": "Bearer ${MCP_TEST_TOKEN}"});
+    let far = json!({"url": format!("http://mcp.test:{port}/auth"), "headers": headers});
+    let allow = [format!("mcp.test:{port}=127.0.0.1")];
+    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": []});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+    (world, server)
+}
+
+#[test]
+fn a_server_over_http_is_reached_through_the_list_and_not_by_a_replay() {
+    let (world, server) = with_http(vec![
+        call("mcp__far__go", json!({})),
+        call("shell_command", json!({"command": "echo x > new.txt"})),
+        say("Done."),
+    ]);
+    let output = exec(&world, "gpt-5.3-codex").expect(0);
+    assert!(world.told().contains("session-1, call 1"));
+    let journal = result(&world, "journal.jsonl");
+    assert!(journal.contains("the MCP server `far` (http://mcp.test:"), "{journal}");
+    assert!(!journal.contains("quiet-6f1c77") && !output.text().contains("quiet-6f1c77"));
+    drop(server);
+    let journal = world.path("out/journal.jsonl").display().to_string();
+    let project = world.path("project").display().to_string();
+    let replayed = world.run(&["replay", &journal, "--repo", &project]).expect(0);
+    assert!(replayed.text().contains("same tree"), "{}", replayed.text());
+}
+
+#[test]
+fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configuration() {
+    let (world, server) = with_http(vec![say("Never asked.")]);
+    let world = world.unset("MCP_TEST_TOKEN");
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    assert!(output.stderr.contains("`MCP_TEST_TOKEN`, which is not set"), "{}", output.stderr);
+    configure(&world, &named([("far", server.at("/ok"))]));
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    let port = server.port;
+    let says = format!("error: the MCP server at `127.0.0.1:{port}` may not be reached");
+    assert!(output.stderr.contains(&says), "{}", output.stderr);
+    assert!(output.stderr.contains("to `network.allow`"), "{}", output.stderr);
+    assert!(world.model.requests().is_empty());
+    world.model.replace(Vec::new());
+}
+
+#[test]
+fn a_call_over_http_that_was_under_way_is_not_made_again() {
+    let (world, _server) = with_http(vec![call("mcp__far__hang", json!({})), say("Done.")]);
+    let args = [
+        "exec",
+        "Do it",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--config",
+        "config.yml",
+        "--model",
+        "gpt-5.3-codex",
+    ];
+    let mut child = world.spawn(&args);
+    // The server has the call, so it is in the journal as begun.
+    while fs_err::read_to_string(world.path("calls")).unwrap_or_default().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it called");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    world.wait(child);
+    world.model.replace(vec![say("Done.")]);
+    world.run(&args).expect(0);
+    let told = world.told();
+    assert!(told.contains("the run was interrupted during this call"), "{told}");
+    let calls = fs_err::read_to_string(world.path("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 1, "{calls}");
+}
+
+#[test]
+fn a_server_works_in_a_container() {
+    if !docker_answers() {
+        return;
+    }
+    let turns = vec![call("mcp__it__go", json!({})), say("Done.")];
+    let world = world(&BTreeMap::new(), turns).in_docker();
+    let project = world.path("project");
+    let script = include_str!("../support/mcp_server.py");
+    fs_err::write(project.join("server.py"), script).unwrap();
+    git_program(&project, &["add", "."]);
+    git_program(&project, &["commit", "--quiet", "--message", "Serve"]);
+    let command = ["python3", "-u", "server.py", "write"].map(str::to_owned).to_vec();
+    configure(&world, &named([("it", McpServer { command, ..McpServer::default() })]));
+    exec(&world, "gpt-5.3-codex").expect(0);
+    let patch = result(&world, "change.patch");
+    assert!(patch.contains("+++ b/written.txt") && patch.contains("+go\n"), "{patch}");
+    let missing = McpServer { command: vec!["npx".to_owned()], ..McpServer::default() };
+    configure(&world, &named([("it", missing)]));
+    world.model.replace(Vec::new());
+    let output = exec(&world, "gpt-5.3-codex").expect(2);
+    assert!(
+        output.stderr.contains("there is no program `npx` in the sandbox"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("hint: install it with `setup`"), "{}", output.stderr);
 }

@@ -186,6 +186,7 @@ impl Bench {
             services: &services,
         });
         let stopped = work(&mut agent).await;
+        drop(agent);
         let asked = recorder.asked.into_inner().unwrap();
         let seen = asked.last().map(|(_, history)| history.clone()).unwrap_or_default();
         let requests = asked.into_iter().map(|(body, _)| body).collect();

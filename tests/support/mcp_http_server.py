@@ -1,6 +1,7 @@
 """An MCP server over streamable HTTP whose path says how it behaves. Prints its port."""
 import json
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 sessions = set()
@@ -65,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "tools/list":
             tools = [
                 {"name": name, "description": "goes", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-                for name in ["go", "lose"]
+                for name in ["go", "lose", "hang"]
             ]
             self.reply(200, {**ok, "result": {"tools": tools}})
         elif method == "tools/call":
@@ -75,6 +76,8 @@ class Handler(BaseHTTPRequestHandler):
             words = f"{session}, call {count['calls']}"
             with open(sys.argv[1], "a") as log:
                 log.write(words + "\n")
+            if request["params"]["name"] == "hang":
+                time.sleep(1000)
             self.reply(200, {**ok, "result": {"content": [{"type": "text", "text": words}]}})
         else:
             self.reply(200, {**ok, "error": {"code": -32601, "message": "no such method"}})

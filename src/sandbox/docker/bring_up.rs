@@ -65,10 +65,17 @@ impl DockerSandbox {
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);
         bounded("start", SLOW_CALL, start).await?;
         let user = asked.user.clone().unwrap_or_default();
-        let (session, reader, writer) = attach(&self.docker, &id, &user, shape.limits).await?;
+        let has_relay = shape.egress.is_some();
+        let (session, reader, writer) =
+            attach(&self.docker, &id, &user, shape.limits, has_relay).await?;
         container.session = Some(session);
         match Client::connect(reader, writer, HELLO).await {
-            Ok(client) => Ok(client),
+            Ok(client) => {
+                if let Some(egress) = shape.egress {
+                    egress.relay(&client);
+                }
+                Ok(client)
+            }
             Err(err) => {
                 let reason = container.autopsy().await.unwrap_or_default();
                 Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))

@@ -2,6 +2,7 @@
 //! [`super::looser`] checks that Docker did as asked. Pure; no call to Docker here.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ImageConfig, Mount,
@@ -12,6 +13,7 @@ use bollard::models::{
 use super::owner::{self, Owner};
 use super::pull::Image;
 use super::{GUEST, HOME, USER, VOLUME};
+use crate::egress::Egress;
 use crate::sandbox::{ContainerLimits, SandboxError};
 
 /// Inodes of /tmp and of the home folder, each.
@@ -53,6 +55,7 @@ pub(super) struct Shape<'a> {
     pub env: &'a BTreeMap<String, String>,
     pub limits: &'a ContainerLimits,
     pub task: Task,
+    pub egress: Option<&'a Arc<Egress>>,
     pub owner: &'a Owner,
 }
 

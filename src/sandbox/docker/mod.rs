@@ -160,14 +160,17 @@ impl Sandbox for DockerSandbox {
             env: &spec.env,
             limits: &limits,
             task: Task::Work,
+            egress: spec.egress.as_ref(),
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
+        let mut enforced = configuration::enforced(&limits);
+        enforced.extend(spec.egress.as_ref().map(|egress| egress.report()));
         Ok(Running {
             client,
             id: container.id.clone(),
             workspace: WORKSPACE.to_owned(),
-            enforced: configuration::enforced(&limits),
+            enforced,
             stopper: Box::new(container),
         })
     }

@@ -39,7 +39,7 @@ impl DockerSandbox {
         base: &Image,
         spec: &ImageSpec<'_>,
     ) -> Result<PreparedImage, SandboxError> {
-        let network = network(spec.setup_hosts)?;
+        let network = network(spec)?;
         let name = format!("{REPOSITORY}:{}", image::setup_key(&base.id, spec));
         let made = match self.find(&name).await? {
             Some(image) if image.is_setup_result() => image,
@@ -68,6 +68,7 @@ impl DockerSandbox {
             env: &BTreeMap::new(),
             limits: &self.limits(&ContainerLimits::default()),
             task: Task::Setup(network),
+            egress: spec.setup_egress.as_ref(),
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
@@ -151,16 +152,15 @@ impl DockerSandbox {
     }
 }
 
-/// A list of hosts needs the egress relay, which setup containers do not have; so it is all or
-/// nothing, and said in the configuration.
-fn network(hosts: &[String]) -> Result<Network, SandboxError> {
-    match hosts {
-        [] => Ok(Network::None),
+/// Every host (`*`) is Docker's own network; a list of hosts is reached over the relay, from a container
+/// that has no other.
+fn network(spec: &ImageSpec<'_>) -> Result<Network, SandboxError> {
+    match spec.setup_hosts {
         [all] if all == "*" => Ok(Network::Bridge),
-        _ => Err(SandboxError::Other(format!(
-            "setup can reach no host or every host (`*`), but the list is: {}",
-            hosts.join(", ")
-        ))),
+        hosts if hosts.is_empty() || spec.setup_egress.is_some() => Ok(Network::None),
+        _ => {
+            Err(SandboxError::Other("there is no way to the hosts that setup asks for".to_owned()))
+        }
     }
 }
 

@@ -27,16 +27,19 @@ const LEVELS: &[Level] = &[
         ],
         report: "namespaces: user, network, processes, mounts",
         own_mounts: true,
+        has_rights: true,
     },
     Level {
         options: &["--user", "--map-current-user", "--net"],
         report: "namespaces: user, network",
         own_mounts: false,
+        has_rights: false,
     },
     Level {
         options: &["--user", "--map-root-user", "--net"],
         report: "namespaces: user, network",
         own_mounts: false,
+        has_rights: true,
     },
 ];
 
@@ -45,17 +48,22 @@ struct Level {
     options: &'static [&'static str],
     report: &'static str,
     own_mounts: bool,
+    /// The guest comes into the network namespace with the rights to raise its loopback.
+    has_rights: bool,
 }
 
 /// The namespaces that this machine allows.
 #[derive(Debug)]
 pub(super) struct Isolation {
     level: Option<Level>,
+    /// The one for sandboxes with a relay.
+    relaying: Option<Level>,
 }
 
 impl Isolation {
     /// Tries every level with the guest's `--version`.
     pub(super) async fn find(guest: &Path) -> Isolation {
+        let mut found = Isolation { level: None, relaying: None };
         for level in LEVELS {
             #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
             let tried = Command::new("unshare")
@@ -70,16 +78,31 @@ impl Isolation {
                 .status();
             let tried = tokio::time::timeout(std::time::Duration::from_secs(5), tried).await;
             if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
-                return Isolation { level: Some(*level) };
+                found.level.get_or_insert(*level);
+                if level.has_rights {
+                    found.relaying = Some(*level);
+                    break;
+                }
             }
         }
-        Isolation { level: None }
+        found
     }
 
+    /// What a sandbox gets. With a relay, the guest refuses to start without a network namespace.
+    pub(super) fn of(&self, has_relay: bool) -> Applied {
+        Applied(if has_relay { self.relaying } else { self.level })
+    }
+}
+
+/// The namespaces of one sandbox.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applied(Option<Level>);
+
+impl Applied {
     /// The beginning of the guest's command line.
     pub(super) fn wrap(&self, guest: &Path) -> Vec<OsString> {
         let mut argv = Vec::new();
-        if let Some(level) = self.level {
+        if let Some(level) = self.0 {
             argv.push("unshare".into());
             argv.extend(level.options.iter().map(OsString::from));
             argv.push("--".into());
@@ -89,7 +112,7 @@ impl Isolation {
     }
 
     pub(super) fn has_own_mounts(&self) -> bool {
-        self.level.is_some_and(|level| level.own_mounts)
+        self.0.is_some_and(|level| level.own_mounts)
     }
 
     /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,
@@ -99,7 +122,7 @@ impl Isolation {
     }
 
     pub(super) fn report(&self) -> Option<&'static str> {
-        self.level.map(|level| level.report)
+        self.0.map(|level| level.report)
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 
 use self::folders::Folders;
 use self::group::Group;
-use self::isolation::Isolation;
+use self::isolation::{Applied, Isolation};
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
@@ -63,6 +63,7 @@ impl LocalSandbox {
     ) -> Result<Running, SandboxError> {
         let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
         let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
+        let isolation = isolation.of(spec.egress.is_some());
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let group = Group::create(&folders.name(), &spec.limits);
         let started = async {
@@ -75,6 +76,10 @@ impl LocalSandbox {
         match started.await {
             Ok((child, client)) => {
                 let mut enforced = client.hello().confinement.clone();
+                if let Some(egress) = &spec.egress {
+                    egress.relay(&client);
+                    enforced.push(egress.report());
+                }
                 enforced.extend(isolation.report().map(str::to_owned));
                 enforced.extend(group.report(&spec.limits));
                 enforced.push(spec.limits.workspace_report());
@@ -95,7 +100,7 @@ impl LocalSandbox {
     async fn serve(
         &self,
         guest: &Path,
-        isolation: &Isolation,
+        isolation: Applied,
         folders: &Folders,
         group: &Group,
         spec: &SandboxSpec,
@@ -105,6 +110,9 @@ impl LocalSandbox {
         argv.push(folders.workspace().into());
         for (option, path) in [("--home", folders.home()), ("--tmp", folders.tmp())] {
             argv.extend([option.into(), path.into()]);
+        }
+        if spec.egress.is_some() {
+            argv.push("--relay".into());
         }
         let ContainerLimits { workspace_bytes, workspace_files, .. } = spec.limits;
         for (option, most) in [("--max-bytes", workspace_bytes), ("--max-files", workspace_files)] {

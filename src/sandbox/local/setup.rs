@@ -35,6 +35,7 @@ pub(super) async fn prepare(
         purpose: PURPOSE,
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
+        egress: spec.setup_egress.clone(),
     };
     let running = sandbox.launch(&bare, None).await?;
     let result = run(&running, spec).await;
@@ -88,6 +89,10 @@ fn key(spec: &ImageSpec<'_>) -> String {
         part(command.as_bytes());
     }
     part(b"");
+    // What they could reach decides what they left; no hosts is the key of always.
+    for host in spec.setup_egress.iter().flat_map(|egress| egress.hosts()) {
+        part(host.as_bytes());
+    }
     for (path, content) in spec.lock_files {
         part(path.as_bytes());
         part(content);

@@ -118,6 +118,7 @@ async fn docker_has(image: &str, env: &Env) -> Result<(), String> {
         image: Some(image),
         setup: &[],
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: PATIENCE,
         root_files: &[],
         lock_files: &[],

@@ -30,6 +30,7 @@ use crate::report::answer as words;
 use crate::task::folder::RunFolder;
 use crate::world::World;
 use admit::Admitted;
+use std::sync::OnceLock;
 
 /// What came of it.
 #[derive(Debug)]
@@ -83,7 +84,8 @@ pub async fn respond(
     }
     let config = for_command(config, &admitted.request.command);
     let issue_title = Some(admitted.snapshot.title.clone());
-    let mut run = Run { world, config, task, folder, around, started, issue_title };
+    let egress = OnceLock::new();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
     run.catch_up().await?;
     let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
         Ok(ending)

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::OnceLock;
 
 use super::admit::{self, Admitted};
 use super::brief::{self, Told};
@@ -86,10 +87,11 @@ pub async fn review(
     let (admitted, task) = admitted(world, &config, task).await?;
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = Some(admitted.pull.title.clone());
-    let mut run = Run { world, config, task, folder, around, started, issue_title };
+    let egress = OnceLock::new();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-    world.provider.resume_at(replies.sum());
+    world.provider.resume_at(None, replies.sum());
     run.journal_start()?;
     let progress = Progress::start(&run, None).await?;
     let ended = Box::pin(work(&mut run, &admitted, &progress)).await;

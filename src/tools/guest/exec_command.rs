@@ -30,29 +30,27 @@ pub const EXEC_COMMAND: GuestTool = GuestTool {
     run: |call, args| exec_command(call, &parse_args("exec_command", args)?),
 };
 
+// Short, because these two tools come with every first request of their family, which knows them well.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 struct Args {
-    /// The script to run.
     cmd: String,
-    /// The folder to run it in, relative to the workspace; the workspace when absent.
+    /// Where to run it, instead of `cd`.
     workdir: Option<String>,
-    /// The shell to run it with; the default shell when absent.
+    /// Instead of the default shell.
     shell: Option<String>,
-    /// True to read the login profile first. It may reset `PATH`; false when absent.
+    /// Read the login profile.
     login: Option<bool>,
-    /// True for a terminal, which interactive programs need; pipes when absent.
+    /// Run it on a terminal.
     tty: Option<bool>,
-    /// True to keep standard input open without a terminal. Otherwise it is empty.
+    /// Keep its input open, as a pipe.
     stdin: Option<bool>,
-    /// Milliseconds to wait for the end of the command, 250 to 30000; 10000 when absent.
+    /// How long to wait: 250 to 30000, 10000 when absent.
     yield_time_ms: Option<u64>,
-    /// Most tokens of output to return; the middle of a longer one is left out.
     #[serde(rename = "max_output_tokens")]
     _max_output_tokens: Option<u64>,
-    /// Leave this out: commands always run with the sandbox's permissions.
+    /// Leave it out.
     sandbox_permissions: Option<String>,
-    /// Why more permissions are needed. Nobody can grant them.
     justification: Option<String>,
     /// The longest that the harness waits for one call.
     #[cfg_attr(feature = "host", schemars(skip))]

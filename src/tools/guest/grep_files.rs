@@ -35,7 +35,7 @@ pub struct Args {
     pub pattern: String,
     /// Glob for the files to look into, such as "*.py" or "*.{c,h}"; all when absent.
     pub include: Option<String>,
-    /// Folder or file to look into, relative to the workspace root or absolute; the root when absent.
+    /// Folder or file to look into; the root when absent.
     pub path: Option<String>,
     /// Most results; 100 when absent.
     pub limit: Option<NonZeroUsize>,

@@ -23,7 +23,7 @@ pub const LIST_DIR: GuestTool = GuestTool {
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Path of the folder, relative to the workspace root or absolute; `.` for the root.
+    /// Path of the folder; `.` for the root.
     #[serde(alias = "path")]
     pub dir_path: String,
     /// First entry to show, counted from 1; 1 when absent.

@@ -111,7 +111,14 @@ pub fn read_file(
     let lines = match args.mode.unwrap_or_default() {
         Mode::Slice => {
             let mut lines = Lines { source: start.as_slice().chain(file), cancelled, number: 0 };
-            slice(&mut lines, offset, limit).map_err(|err| failed(err.to_string()))?
+            let (mut lines, has_more) =
+                slice(&mut lines, offset, limit).map_err(|err| failed(err.to_string()))?;
+            // Who set a limit knows that there may be more.
+            if has_more && args.limit.is_none_or(|asked| asked.get() > limit) {
+                let next = offset.saturating_add(limit);
+                lines.push(format!("(more lines follow; go on with offset {next})"));
+            }
+            lines
         }
         Mode::Indentation => {
             let mut content = Vec::new();
@@ -139,24 +146,27 @@ fn sniff(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// The lines, and whether there are more behind them.
 fn slice<R: Read>(
     lines: &mut Lines<'_, R>,
     offset: usize,
     limit: usize,
-) -> io::Result<Vec<String>> {
+) -> io::Result<(Vec<String>, bool)> {
     let mut out = Vec::new();
+    let mut has_more = false;
     let end = offset.saturating_add(limit);
     lines.each(|number, line| {
-        if number >= offset {
+        if number >= offset && number < end {
             out.push(numbered(number, &String::from_utf8_lossy(line)));
         }
-        number + 1 < end
+        has_more = number >= end;
+        !has_more
     })?;
     if out.is_empty() && !(offset == 1 && lines.number == 0) {
         let message = format!("the offset {offset} is behind its {} lines", lines.number);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    Ok(out)
+    Ok((out, has_more))
 }
 
 /// `L12: text`, cut.

@@ -19,7 +19,7 @@ pub const VIEW_IMAGE: GuestTool = GuestTool {
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Path of a PNG, JPEG, GIF or WebP file, relative to the workspace root or absolute.
+    /// Path of the file.
     pub path: String,
 }
 

@@ -24,14 +24,11 @@ pub const WRITE_STDIN: GuestTool = GuestTool {
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
 struct Args {
-    /// The session that `exec_command` named.
     session_id: u32,
-    /// What to type, line ends and control characters included (Ctrl-C is \u0003, Ctrl-D is \u0004);
-    /// empty or absent to only look.
+    /// What to type; \u0003 is Ctrl-C. Leave it out to only wait.
     chars: Option<String>,
-    /// Milliseconds to wait: 250 to 30000 after typing, 250 when absent; 5000 to 300000 to only look.
+    /// How long to wait, at least 5000 without `chars`.
     yield_time_ms: Option<u64>,
-    /// Most tokens of output to return; the middle of a longer one is left out.
     #[serde(rename = "max_output_tokens")]
     _max_output_tokens: Option<u64>,
     /// The longest that the harness waits for one call.

@@ -2,6 +2,7 @@
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
+pub mod agents;
 pub mod code_mode;
 pub mod declined;
 pub mod js_repl;
@@ -12,6 +13,7 @@ pub mod run_check;
 mod script_text;
 pub mod tool_search;
 pub mod update_plan;
+pub mod web_fetch;
 
 use std::sync::Mutex;
 
@@ -42,6 +44,12 @@ pub const ALL: &[&dyn Tool] = &[
     &js_repl::Reset,
     &code_mode::Exec,
     &code_mode::Wait,
+    &agents::SPAWN_AGENT,
+    &agents::SEND_INPUT,
+    &agents::RESUME_AGENT,
+    &agents::WAIT,
+    &agents::CLOSE_AGENT,
+    &agents::TASK,
     &tool_search::ToolSearch,
     &tool_search::CallTool,
 ];
@@ -124,8 +132,9 @@ pub trait Nested: Send + Sync {
 /// The sub-agents of a run.
 #[async_trait]
 pub trait Agents: Send + Sync {
-    /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait` and `close_agent`.
-    async fn call(&self, tool: &str, args: Value) -> Result<ToolOutput, ToolError>;
+    /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait`, `close_agent` and `task`.
+    /// A call with an id that has been seen before does nothing twice.
+    async fn call(&self, tool: &str, id: &str, args: Value) -> Result<ToolOutput, ToolError>;
 }
 
 /// The tool with this name.

@@ -1,0 +1,177 @@
+//! What a run has reached: by host, with bytes and refusals. Bounded, whatever names are asked for.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Refused;
+
+/// Most bytes that one run moves, both ways together.
+const MAX_BYTES: u64 = 32 << 30;
+
+/// Hosts that are listed; the rest is summed up.
+const MAX_HOSTS: usize = 200;
+
+/// Under which further hosts are summed up.
+const OTHERS: &str = "(others)";
+
+/// What became of one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostUse {
+    /// Host and port.
+    pub host: String,
+    /// Connections and requests that were let through.
+    pub connections: u64,
+    /// Bytes that came from the host.
+    pub bytes_in: u64,
+    /// Bytes that went to it.
+    pub bytes_out: u64,
+    /// Attempts that were refused, and why the last one was.
+    pub refused: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The books of one run.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    hosts: Mutex<BTreeMap<String, Row>>,
+    total: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    connections: u64,
+    refused: u64,
+    reason: Option<String>,
+    meter: Arc<Meter>,
+}
+
+/// Counts the bytes of one host.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    inward: AtomicU64,
+    outward: AtomicU64,
+    total: Arc<AtomicU64>,
+}
+
+impl Ledger {
+    /// A connection is let through; its bytes go to the meter.
+    pub(super) fn connected(&self, host: &str) -> Arc<Meter> {
+        self.with(host, |row| {
+            row.connections += 1;
+            Arc::clone(&row.meter)
+        })
+    }
+
+    pub(super) fn refused(&self, host: &str, why: &Refused) {
+        self.with(host, |row| {
+            row.refused += 1;
+            row.reason = Some(why.to_string());
+        });
+    }
+
+    pub(super) fn used(&self) -> Vec<HostUse> {
+        let used = self.lock();
+        let used = used.iter().map(|(host, row)| HostUse {
+            host: host.clone(),
+            connections: row.connections,
+            bytes_in: row.meter.inward.load(Ordering::Relaxed),
+            bytes_out: row.meter.outward.load(Ordering::Relaxed),
+            refused: row.refused,
+            reason: row.reason.clone(),
+        });
+        used.collect()
+    }
+
+    fn with<T>(&self, host: &str, act: impl FnOnce(&mut Row) -> T) -> T {
+        let mut hosts = self.lock();
+        let is_full = hosts.len() >= MAX_HOSTS && !hosts.contains_key(host);
+        let host = if is_full { OTHERS } else { host };
+        let row = hosts.entry(host.to_owned()).or_insert_with(|| Row {
+            meter: Arc::new(Meter { total: Arc::clone(&self.total), ..Meter::default() }),
+            ..Row::default()
+        });
+        act(row)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Meter {
+    /// Bytes that came from the host.
+    ///
+    /// # Errors
+    /// When the run has had all it may have.
+    pub(super) fn came(&self, bytes: u64) -> Result<(), Refused> {
+        self.inward.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes)
+    }
+
+    pub(super) fn went(&self, bytes: u64) -> Result<(), Refused> {
+        self.outward.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes)
+    }
+
+    /// Both ways together; for seeing whether anything moves.
+    pub(super) fn moved(&self) -> u64 {
+        self.inward.load(Ordering::Relaxed) + self.outward.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, bytes: u64) -> Result<(), Refused> {
+        let before = self.total.fetch_add(bytes, Ordering::Relaxed);
+        if before > MAX_BYTES { Err(Refused::Bytes) } else { Ok(()) }
+    }
+}
+
+/// A connection to a host, whose bytes are counted.
+pub(super) struct Metered<S> {
+    inner: S,
+    meter: Arc<Meter>,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(inner: S, meter: Arc<Meter>) -> Metered<S> {
+        Metered { inner, meter }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        let came = (buffer.filled().len() - before) as u64;
+        Poll::Ready(self.meter.came(came).map_err(io::Error::other))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(context, bytes))?;
+        Poll::Ready(self.meter.went(written as u64).map(|()| written).map_err(io::Error::other))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

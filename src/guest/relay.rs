@@ -1,0 +1,175 @@
+//! The guest's end of the relay: listens on the sandbox's loopback, and makes every connection a stream
+//! to the host, which decides what becomes of it. One thread serves all of them.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use super::flow::{Buffer, Flow, Lane, Send, Wake, Wanted};
+use super::process::timespec;
+use super::protocol::{FrameKind, MAX_OPENED, OPENED};
+
+/// How long to wait at most before looking again.
+const GLANCE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A relay that listens.
+#[derive(Debug)]
+pub(super) struct Relay {
+    listener: TcpListener,
+    port: u16,
+}
+
+/// What the relay needs of the server.
+pub(super) trait Host {
+    fn send(&self, kind: FrameKind, id: u32, body: &[u8]);
+    /// Frames of this stream go to the flow from now on.
+    fn add(&self, id: u32, flow: Arc<Flow>);
+    fn remove(&self, id: u32);
+}
+
+impl Relay {
+    /// Listens on a port that the kernel chooses. A network namespace of our own has a loopback that is
+    /// not up yet; raising it needs the rights that come with the namespace.
+    pub(super) fn bind() -> Result<Relay, String> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = TcpListener::bind(address).or_else(|_| {
+            raise_loopback()?;
+            TcpListener::bind(address)
+        });
+        let listener =
+            listener.map_err(|err| format!("the relay cannot listen on the loopback: {err}"))?;
+        let set = listener.set_nonblocking(true).and_then(|()| listener.local_addr());
+        let port = set.map_err(|err| format!("the relay cannot listen: {err}"))?.port();
+        Ok(Relay { listener, port })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What programs look at to find the relay.
+    pub(super) fn env(&self) -> impl Iterator<Item = (String, String)> {
+        let proxy = format!("http://127.0.0.1:{}", self.port);
+        let own = "localhost,127.0.0.1,::1".to_owned();
+        let pairs = [
+            ("HTTP_PROXY", proxy.clone()),
+            ("HTTPS_PROXY", proxy.clone()),
+            ("ALL_PROXY", proxy),
+            ("NO_PROXY", own),
+        ];
+        pairs.into_iter().flat_map(|(name, value)| {
+            [(name.to_owned(), value.clone()), (name.to_ascii_lowercase(), value)]
+        })
+    }
+
+    /// Serves until the guest ends.
+    pub(super) fn serve(self, host: &dyn Host) -> Result<(), String> {
+        let wake = Wake::new().map_err(|err| format!("the relay cannot wait: {err}"))?;
+        let mut lanes: Vec<Lane> = Vec::new();
+        let mut next = 0;
+        let mut buffer = Buffer::new();
+        loop {
+            let send = |kind: FrameKind, id: u32, body: &[u8]| host.send(kind, id, body);
+            let is_full = lanes.len() >= MAX_OPENED;
+            let mut flags = vec![(wake.fd(), PollFlags::IN)];
+            let mut ended = Vec::new();
+            let wanted: Vec<_> =
+                lanes.iter_mut().map(|lane| pass(lane, &send, &mut buffer)).collect();
+            for (lane, wanted) in lanes.iter().zip(&wanted) {
+                if lane.is_done() {
+                    ended.push(lane.id);
+                }
+                let mut events = PollFlags::empty();
+                events.set(PollFlags::OUT, wanted.to_write);
+                events.set(PollFlags::IN, wanted.to_read);
+                let socket = lane.to.as_ref().or(lane.from.as_ref());
+                if let Some(socket) = socket.filter(|_| !events.is_empty()) {
+                    flags.push((std::os::fd::AsFd::as_fd(socket), events));
+                }
+            }
+            if !is_full {
+                flags.push((std::os::fd::AsFd::as_fd(&self.listener), PollFlags::IN));
+            }
+            if ended.is_empty() {
+                let mut fds: Vec<PollFd<'_>> = flags
+                    .iter()
+                    .map(|(fd, events)| PollFd::from_borrowed_fd(*fd, *events))
+                    .collect();
+                let _ = rustix::event::poll(&mut fds, Some(&timespec(GLANCE)));
+            }
+            wake.clear();
+            for id in &ended {
+                host.remove(*id);
+            }
+            lanes.retain(|lane| !ended.contains(&lane.id));
+            while lanes.len() < MAX_OPENED
+                && let Ok((stream, _)) = self.listener.accept()
+            {
+                lanes.extend(open(stream, &mut next, &wake, host));
+            }
+        }
+    }
+}
+
+/// Moves what can be moved; a stream that the host has closed is closed here too.
+fn pass(lane: &mut Lane, send: Send<'_>, buffer: &mut Buffer) -> Wanted {
+    if lane.is_cancelled() {
+        lane.close_to();
+        lane.end(send);
+        return Wanted::default();
+    }
+    lane.pass(send, buffer)
+}
+
+/// A stream for a connection.
+fn open(stream: TcpStream, next: &mut u32, wake: &Wake, host: &dyn Host) -> Option<Lane> {
+    stream.set_nonblocking(true).ok()?;
+    let _ = stream.set_nodelay(true);
+    let other: OwnedFd = stream.try_clone().ok()?.into();
+    let id = OPENED | *next;
+    *next = next.wrapping_add(1) & (OPENED - 1);
+    let flow = Arc::new(Flow::new(wake.clone()));
+    host.add(id, Arc::clone(&flow));
+    host.send(FrameKind::Open, id, &[]);
+    Some(Lane::new(id, flow, other, stream.into(), true))
+}
+
+/// Sets the flag of the loopback interface that says that it is up, which gives it its addresses too.
+/// Source: `rtnetlink(7)`, `RTM_NEWLINK`.
+fn raise_loopback() -> std::io::Result<()> {
+    const RTM_NEWLINK: u16 = 16;
+    const REQUEST_ACK: u16 = 1 | 4;
+    const UP: u32 = 1;
+    const LENGTH: u32 = 32;
+    let mut message = Vec::with_capacity(LENGTH as usize);
+    // Header: length, type, flags, sequence, sender.
+    message.extend(LENGTH.to_ne_bytes());
+    message.extend(RTM_NEWLINK.to_ne_bytes());
+    message.extend(REQUEST_ACK.to_ne_bytes());
+    message.extend([0; 8]);
+    // Interface: family and padding, type, index (the loopback is the first), flags, which to change.
+    message.extend([0; 4]);
+    message.extend(1_i32.to_ne_bytes());
+    message.extend(UP.to_ne_bytes());
+    message.extend(UP.to_ne_bytes());
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        // Protocol 0 is `NETLINK_ROUTE`.
+        None,
+    )?;
+    rustix::net::send(&socket, &message, SendFlags::empty())?;
+    // The answer's first word behind its header is an error number, negative, or 0.
+    let mut answer = [0_u8; 64];
+    let (count, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    let code = answer.get(16..20).filter(|_| count >= 20).and_then(|code| code.try_into().ok());
+    match code.map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(code) => Err(std::io::Error::from_raw_os_error(code.saturating_neg())),
+        None => Err(std::io::Error::other("an answer that cannot be read")),
+    }
+}

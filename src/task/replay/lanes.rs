@@ -1,0 +1,180 @@
+//! The replay of a run with sub-agents: everybody's recorded replies, given out in the order in which they
+//! came, and not before the calls have ended that had ended by then. So what was done one after the other is
+//! done one after the other again.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::agent::budget::Share;
+use crate::agent::journal::{Entry, Line};
+use crate::agent::lanes::{self, Lane};
+use crate::agent::sub::{Company, Kind};
+use crate::error::Result;
+use crate::provider::catalogue::{Catalogue, Model};
+use crate::provider::{OnProgress, Provider, ProviderError, Reply, Request};
+use crate::tools::profile::Profile;
+use crate::tools::registry::ToolSet;
+use crate::world::World;
+
+/// How much longer than a command may take nothing may happen.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Calls that have ended, by who made them; the run's own model has no name.
+type Ended = BTreeMap<Option<String>, usize>;
+
+/// One recorded reply.
+struct Step {
+    agent: Option<String>,
+    /// `None` where a request was refused as too long.
+    reply: Option<Reply>,
+    after: Ended,
+}
+
+/// Gives out recorded replies.
+pub(super) struct Conductor {
+    steps: Vec<Step>,
+    now: Mutex<(usize, Ended)>,
+    changes: watch::Sender<()>,
+    patience: Duration,
+}
+
+impl Conductor {
+    pub(super) fn new(lines: &[Line], longest_call: Duration) -> Conductor {
+        let mut steps = Vec::new();
+        let mut ended = Ended::new();
+        for line in lines {
+            let (agent, entry) = line.entry.of_agent();
+            let agent = agent.map(str::to_owned);
+            if matches!(entry, Entry::CallEnded { .. }) {
+                *ended.entry(agent.clone()).or_default() += 1;
+            }
+            steps.extend(entry.replies().into_iter().map(|reply| Step {
+                agent: agent.clone(),
+                reply: reply.cloned(),
+                after: ended.clone(),
+            }));
+        }
+        Conductor {
+            steps,
+            now: Mutex::default(),
+            changes: watch::Sender::new(()),
+            patience: longest_call + PATIENCE,
+        }
+    }
+
+    /// A call has ended.
+    pub(super) fn call_ended(&self, agent: Option<&str>) {
+        *self.now().1.entry(agent.map(str::to_owned)).or_default() += 1;
+        self.changes.send_replace(());
+    }
+
+    /// The next reply when it is for this agent and its time has come. `Err` at the end of the recording.
+    fn next(&self, agent: Option<&str>) -> Result<Option<&Step>, usize> {
+        let mut now = self.now();
+        let (at, ended) = &mut *now;
+        if !self.steps.iter().skip(*at).any(|step| step.agent.as_deref() == agent) {
+            return Err(*at);
+        }
+        let Some(step) = self.steps.get(*at) else { return Err(*at) };
+        let has_ended = |(who, most): (&Option<String>, &usize)| {
+            ended.get(who).copied().unwrap_or_default() >= *most
+        };
+        if step.agent.as_deref() != agent || !step.after.iter().all(has_ended) {
+            return Ok(None);
+        }
+        *at += 1;
+        drop(now);
+        self.changes.send_replace(());
+        Ok(Some(step))
+    }
+
+    fn now(&self) -> MutexGuard<'_, (usize, Ended)> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Provider for Conductor {
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        _: OnProgress<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let exhausted =
+            |used| ProviderError::ScriptExhausted { script: "journal".to_owned(), used };
+        let mut changes = self.changes.subscribe();
+        loop {
+            match self.next(request.agent()) {
+                Err(used) => return Err(exhausted(used)),
+                Ok(Some(Step { reply: Some(reply), .. })) => return Ok(reply.clone()),
+                Ok(Some(Step { reply: None, .. })) => {
+                    let message = "as it was recorded".to_owned();
+                    return Err(ProviderError::ContextOverflow { message });
+                }
+                Ok(None) => {}
+            }
+            // The recording and what happens now have gone apart.
+            if tokio::time::timeout(self.patience, changes.changed()).await.is_err() {
+                return Err(exhausted(self.now().0));
+            }
+        }
+    }
+}
+
+/// The agents of a recorded run, to be started again by the same calls.
+pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<Company> {
+    let lanes = lanes::lanes(lines);
+    let mut kinds: Vec<Kind> = Vec::new();
+    for lane in &lanes {
+        if !kinds.iter().any(|kind| kind.name == lane.kind) {
+            kinds.push(kind(lane, tools, world)?);
+        }
+    }
+    Ok(Company {
+        kinds,
+        most: usize::MAX,
+        opening: Vec::new(),
+        notes: Vec::new(),
+        recorded: Some(lanes),
+    })
+}
+
+fn kind(lane: &Lane, tools: &ToolSet, world: &World) -> Result<Kind> {
+    let model = if lane.model == world.model.slug {
+        world.model.clone()
+    } else {
+        resolved(&lane.model).unwrap_or_else(|| world.model.clone())
+    };
+    let prompted = lane.entries.iter().find_map(|entry| match entry {
+        Entry::Prompted { tools, profile, .. } => Some((tools, profile.as_deref())),
+        _ => None,
+    });
+    let mut own = tools.clone();
+    if let Some((declared, profile)) = prompted {
+        if let Some(profile) = profile.filter(|it| *it != own.profile().name()) {
+            own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras_of(tools);
+        }
+        let declared = declared.as_array().into_iter().flatten();
+        let names = declared.filter_map(|tool| tool.get("name").and_then(|name| name.as_str()));
+        let kept: Vec<String> =
+            names.filter_map(|name| own.find(name).ok()).map(|it| it.tool.to_string()).collect();
+        own = own.keeping(|known| kept.contains(&known.tool.to_string()));
+    }
+    Ok(Kind {
+        name: lane.kind.clone(),
+        effort: None,
+        instructions: String::new(),
+        role: None,
+        tools: own,
+        share: Share::default(),
+        model,
+    })
+}
+
+fn resolved(slug: &str) -> Option<Model> {
+    Catalogue::load(&BTreeMap::new()).ok()?.resolve(slug, None).ok()
+}
