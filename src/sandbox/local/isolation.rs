@@ -118,7 +118,7 @@ impl Applied {
     /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,
     /// unless the user is root, whom the bound does not hold.
     pub(super) fn counts_processes(&self) -> bool {
-        self.level.is_some() && !rustix::process::geteuid().is_root()
+        self.0.is_some() && !rustix::process::geteuid().is_root()
     }
 
     pub(super) fn report(&self) -> Option<&'static str> {
