@@ -1,11 +1,17 @@
 //! Code mode: scripts that call the other tools. The scripts run in a real guest; what they must not be
 //! able to do is tried.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use patchwright::agent::journal::Entry;
 use patchwright::config::Mode;
+use patchwright::config::tools::{CustomTool, Tools};
+use patchwright::provider::catalogue::{Model, ToolMode};
 use patchwright::provider::item::{Content, Item, Payload, ToolCall, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
+use patchwright::tools::custom as own_tools;
 use patchwright::tools::dispatch::Dispatch;
+use patchwright::tools::offer::{Search, SearchForm};
 use patchwright::tools::registry::ToolSet;
 use serde_json::{Value, json};
 
@@ -45,11 +51,7 @@ async fn check(desk: &ToolDesk, cases: &[(&str, bool, &str)]) {
     }
 }
 
-fn body(
-    model: &patchwright::provider::catalogue::Model,
-    tools: &ToolSet,
-    history: &[Item],
-) -> Value {
+fn body(model: &Model, tools: &ToolSet, history: &[Item]) -> Value {
     let request = Request {
         model,
         instructions: "be good",
@@ -101,7 +103,7 @@ fn elsewhere_scripts_are_declared_as_any_other_tool() {
         assert!(body["reasoning"].get("context").is_none(), "{slug}: {}", body["reasoning"]);
         assert_eq!(body["input"], json!([]), "{slug}");
     }
-    let chat = patchwright::provider::catalogue::Model { wire: Wire::Chat, ..model(SOL) };
+    let chat = Model { wire: Wire::Chat, ..model(SOL) };
     let tools = ToolSet::for_run(&chat, Mode::Execute, &[]).unwrap();
     let ToolForm::Function { schema, .. } = &tools.declarations()[0].form else { panic!() };
     assert!(schema["properties"]["code"].is_object(), "{schema}");
@@ -119,12 +121,38 @@ fn who_only_plans_or_reviews_and_who_is_told_so_calls_tools_directly() {
         plan.contains(&"read_file".to_owned()) && !plan.contains(&"exec".to_owned()),
         "{plan:?}"
     );
-    let direct = patchwright::provider::catalogue::Model {
-        tool_mode: patchwright::provider::catalogue::ToolMode::Direct,
-        ..sol
-    };
+    let direct = Model { tool_mode: ToolMode::Direct, ..sol };
     let direct = names(&ToolSet::for_run(&direct, Mode::Execute, &[]).unwrap());
     assert!(direct.contains(&"apply_patch".to_owned()), "{direct:?}");
+}
+
+#[test]
+fn other_tools_give_way_and_scripts_can_be_switched_off() {
+    let model = model(SOL);
+    let tool = |description: &str| CustomTool {
+        description: description.to_owned(),
+        command: "true".to_owned(),
+        parameters: None,
+        reads: true,
+        timeout_seconds: None,
+    };
+    let own = ["exec", "look-up", "wait"].map(|name| (name.to_owned(), tool(name)));
+    let config = Tools { custom: own.into_iter().collect(), ..Tools::default() };
+    let search = Search { above: 30, form: SearchForm::of(&model) };
+    let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+    let tools = tools.with_extras(own_tools::tools(&config), search).unwrap();
+    let names: Vec<&str> = tools.declarations().iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["exec", "wait"]);
+    let about = &tools.declarations()[0].description;
+    for name in ["exec_agent()", "look-up()", "wait_agent()"] {
+        assert!(about.contains(&format!("`tools.{name}`")), "{name}: {about}");
+    }
+    assert!(tools.find("exec").unwrap().is_script() && tools.find("wait").unwrap().is_script());
+    let part = tools.clone().only(&["look-*".to_owned()]);
+    assert_eq!(part.declarations().len(), 2);
+    assert!(!part.declarations()[0].description.contains("apply_patch("));
+    let off = tools.without(&["exec".to_owned()]);
+    assert!(off.declarations().iter().any(|it| it.name == "apply_patch"));
 }
 
 #[tokio::test]
@@ -213,8 +241,7 @@ async fn what_goes_wrong_is_told_and_the_next_script_runs() {
             ("Promise.prototype.then = null; Array.prototype.push = null; JSON.parse = null; tools = 1; text(1)", true, "1"),
             ("text(await {then(done) { done('thenable') }})", true, "thenable"),
             ("const o = {}; o.o = o; text(o); text({toJSON() { throw 1 }})", true, "[object Object]"),
-            ("// @exec: {\"nope\": 1}\ntext(1)", false, ""),
-        ][..20],
+        ],
     )
     .await;
     let refused = desk.free("exec", "// @exec: {\"nope\": 1}\ntext(1)").await;
@@ -222,7 +249,6 @@ async fn what_goes_wrong_is_told_and_the_next_script_runs() {
     let empty = desk.free("exec", "  ").await;
     assert!(shown(&empty).contains("the script is empty"));
     check(&desk, &[("text('still here')", true, "still here")]).await;
-    assert_eq!(desk.guest.sh("pgrep -c patchwright-gue; true").await.exit_code, 0);
 }
 
 #[tokio::test]
@@ -262,8 +288,7 @@ async fn a_paused_script_goes_on_with_wait() {
 #[tokio::test]
 async fn pictures_of_tools_and_scripts_are_shown_as_pictures() {
     let desk = desk().await;
-    use base64::Engine;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(PIXEL).unwrap();
+    let bytes = STANDARD.decode(PIXEL).unwrap();
     fs_err::write(desk.guest.workspace().join("p.png"), bytes).unwrap();
     let source = format!(
         "image(await tools.view_image({{path: 'p.png'}})); text('and'); image('data:image/png;base64,{PIXEL}');\n\

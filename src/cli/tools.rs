@@ -39,9 +39,18 @@ pub struct ToolsArgs {
     pub config: Option<PathBuf>,
 }
 
-/// The part of a request body that declares tools, as it was encoded; left out when there are none.
+/// The parts of a request body that declare tools, as they were encoded: the field, which is left out when
+/// there are none, or an item of the conversation.
 #[derive(Deserialize)]
 struct Body {
+    tools: Option<Box<RawValue>>,
+    #[serde(default)]
+    input: Vec<Item>,
+}
+
+/// An item of the conversation that may declare tools.
+#[derive(Deserialize)]
+struct Item {
     tools: Option<Box<RawValue>>,
 }
 
@@ -83,5 +92,6 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
     let body = wire::encode(model.wire, &request);
     let body: Body = serde_json::from_slice(&body)
         .map_err(|err| Failure::internal("a request without tools was encoded").caused_by(err))?;
-    Ok(format!("{}\n", body.tools.as_deref().map_or("[]", RawValue::get)))
+    let declared = body.tools.or_else(|| body.input.into_iter().find_map(|item| item.tools));
+    Ok(format!("{}\n", declared.as_deref().map_or("[]", RawValue::get)))
 }

@@ -168,12 +168,12 @@ impl Brief {
 
     /// The opening of the conversation in a running sandbox.
     pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
-        self.opening(&self.environment(run, sandbox))
+        self.opening(&self.environment(run, sandbox)?)
     }
 
     /// What every agent of the run is told before its own task.
     pub fn surroundings(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
-        let environment = self.environment(run, sandbox);
+        let environment = self.environment(run, sandbox)?;
         let layers = [
             (Role::Developer, environment::render(&environment)),
             (Role::User, self.files.render(&environment.cwd)),
@@ -183,12 +183,12 @@ impl Brief {
         Ok(layers.map(|(role, text)| message(role, text)).collect())
     }
 
-    fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Environment {
+    fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Result<Environment> {
         let writable = match self.mode {
             Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
             Mode::Plan | Mode::Review => Vec::new(),
         };
-        Environment {
+        Ok(Environment {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
             date: run.world.clock.now().format("%Y-%m-%d").to_string(),
@@ -197,7 +197,7 @@ impl Brief {
             sandbox: sandbox_words(run),
             time_budget: run.remaining(),
             checks: self.checks.clone(),
-        }
+        })
     }
 
     /// The opening of the conversation: all layers but the system prompt.

@@ -194,6 +194,7 @@ pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
 /// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
 /// scripts, or the other way round.
 pub static SCRIPTS: &[&Face] = &[&EXEC, &EXEC_WAIT];
+
 /// Other names of the calls for sub-agents, understood where those are declared.
 pub static DELEGATING: &[&Face] = &[
     &WAIT_AGENT,

@@ -179,7 +179,11 @@ impl ToolSet {
         if self.profile == Profile::Text {
             return Ok(self);
         }
-        // Scripts that call tools have a call of the name `wait` too.
+        // Scripts that call tools have a call of the name `wait` too; where it is only understood, it
+        // gives way.
+        if self.scripts.is_none() {
+            self.known.retain(|known| !known.is_script() || known.name != face::WAIT.name);
+        }
         let is_taken = self.known.iter().any(|known| known.name == face::WAIT.name);
         let wait = if is_taken { &face::WAIT_AGENT } else { &face::WAIT };
         let entries = profile::delegating(wait);
@@ -197,7 +201,7 @@ impl ToolSet {
             }
         }
         self.declarations.extend(declarations);
-        Ok(self)
+        Ok(self.told_to_scripts())
     }
 
     /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
@@ -205,7 +209,9 @@ impl ToolSet {
     #[must_use]
     pub fn keeping(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
         let mut tools = self.clone();
-        tools.known.retain(|known| keep(known));
+        // Scripts are how such a model calls tools, whichever it has.
+        let is_way = |known: &Known| self.scripts.is_some() && known.is_script();
+        tools.known.retain(|known| is_way(known) || (keep(known) && !known.is_script()));
         let is_known = |name: &str| tools.known.iter().any(|known| known.name == name);
         tools.deferred.retain(|it| is_known(&it.name));
         tools.extras.retain(|it| is_known(it.name()));
@@ -216,7 +222,7 @@ impl ToolSet {
         }
         let known = &tools.known;
         tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
-        tools
+        tools.told_to_scripts()
     }
 
     /// The tools that only this run has.

@@ -38,8 +38,9 @@ impl ToolSet {
     pub(super) fn in_scripts(mut self, wire: Wire) -> Result<ToolSet> {
         let shape = if wire == Wire::Responses { Shape::Freeform } else { Shape::Function };
         let setting = Setting::plain(wire);
-        let entries = [(&face::EXEC, shape), (&face::EXEC_WAIT, Shape::Function)];
-        let own = profile::declarations(&entries.map(|(face, shape)| (face, shape)), &setting)?;
+        let entries: [profile::Entry; 2] =
+            [(&face::EXEC, shape), (&face::EXEC_WAIT, Shape::Function)];
+        let own = profile::declarations(&entries, &setting)?;
         for face in [&face::EXEC_WAIT, &face::EXEC] {
             self.give_way(face);
             self.known.insert(0, Arc::new(Known::new(face)?));
@@ -70,11 +71,17 @@ impl ToolSet {
         if self.scripts.is_none() {
             return self;
         }
-        for face in [&face::EXEC, &face::EXEC_WAIT] {
+        for face in [&face::EXEC_WAIT, &face::EXEC] {
             let is_new = |known: &Arc<Known>| known.name == face.name && !known.is_script();
             if self.known.iter().any(is_new) {
                 self.give_way(face);
+                self.known.splice(0..0, Known::new(face).ok().map(Arc::new));
             }
+        }
+        // Who switches scripts off gets the tools themselves.
+        if !self.known.iter().any(|known| known.name == face::EXEC.name) {
+            self.scripts = None;
+            return self;
         }
         let list = self.callable().map(listed).collect::<Vec<_>>().join("\n");
         let hosted = self.declarations.iter().filter(|tool| is_hosted(tool)).cloned();

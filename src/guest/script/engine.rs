@@ -99,12 +99,17 @@ impl<'js> Script<'_, 'js> {
         let began = self.computing(|| self.begin(source));
         let main = match began {
             Ok(main) => main,
-            Err(error) => return self.ended().unwrap_or(Some(error)),
+            Err(error) => {
+                return if self.state.exited.get() { None } else { self.stopped().or(Some(error)) };
+            }
         };
         loop {
             self.computing(|| while self.may_go_on() && self.ctx.execute_pending_job() {});
-            if let Some(outcome) = self.ended() {
-                return outcome;
+            if let Some(why) = self.stopped() {
+                return Some(why);
+            }
+            if self.state.exited.get() {
+                return None;
             }
             match main.state() {
                 PromiseState::Rejected => return Some(self.reason(&main)),
@@ -157,15 +162,11 @@ impl<'js> Script<'_, 'js> {
         !self.state.exited.get() && !self.state.busy.is_over()
     }
 
-    /// The outcome when something outside the script's own flow has ended it.
-    fn ended(&self) -> Option<Option<String>> {
-        if self.state.busy.is_over() {
-            let seconds = self.state.busy.limit().as_secs_f64();
-            return Some(Some(format!(
-                "the script computed for more than {seconds} seconds and was stopped"
-            )));
-        }
-        self.state.exited.get().then_some(None)
+    /// Why it was stopped from outside, if it was.
+    fn stopped(&self) -> Option<String> {
+        let seconds = self.state.busy.limit().as_secs_f64();
+        let why = || format!("the script computed for more than {seconds} seconds and was stopped");
+        self.state.busy.is_over().then(why)
     }
 
     fn is_idle(&self) -> bool {

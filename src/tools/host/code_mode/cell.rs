@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -27,6 +28,12 @@ const MAX_QUEUED: usize = 1024;
 
 /// Bytes of results that the script has not taken; no more calls begin beyond it.
 const MAX_PENDING: usize = 8 << 20;
+
+/// How often it is looked whether more calls can begin.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long a script that closed its output may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Things and bytes that one turn of a script shows.
 const MAX_PARTS: usize = 2000;
@@ -132,7 +139,7 @@ impl Cell {
         let mut changed: Vec<String> = Vec::new();
         let mut calls = FuturesUnordered::new();
         let mut yields = false;
-        let mut done: Option<Option<String>> = None;
+        let mut done: Option<Ended> = None;
         loop {
             let is_over = yields || done.is_some() || Instant::now() >= turn.deadline;
             while !is_over
@@ -154,20 +161,27 @@ impl Cell {
                     Some(Ok(line)) => match self.take(&line, turn, &mut shown) {
                         Said::Nothing => {}
                         Said::Yield => yields = true,
-                        Said::Done(error) => done = Some(error),
+                        Said::Done(error) => done = Some(Ended(error)),
                     },
-                    Some(Err(_)) => done = Some(Some("it broke its protocol".to_owned())),
-                    None => done = Some(Some(self.epitaph().await?)),
+                    Some(Err(_)) => done = Some(Ended::with("it broke its protocol")),
+                    None => done = Some(Ended(Some(self.epitaph().await?))),
                 },
                 () = tokio::time::sleep_until(turn.deadline), if !is_over => {}
+                // A script that has not taken its results yet will.
+                () = tokio::time::sleep(GLANCE), if !is_over && self.may_begin_later(calls.len()) => {}
             }
         }
         drop(calls);
         let outcome = match done {
-            Some(error) => Outcome::Done(error.map(|error| self.explained(error))),
+            Some(Ended(error)) => Outcome::Done(error.map(|error| self.explained(error))),
             None => Outcome::Paused(self),
         };
         Ok((outcome, shown.parts, changed))
+    }
+
+    /// Calls wait for the script to take results.
+    fn may_begin_later(&self, running: usize) -> bool {
+        running < MAX_AT_ONCE && !self.queued.is_empty()
     }
 
     /// Gives a result to the script.
@@ -218,7 +232,9 @@ impl Cell {
 
     /// Why a script ended without a word.
     async fn epitaph(&mut self) -> Result<String, ToolError> {
-        let ended = (&mut self.ended).await;
+        let Ok(ended) = tokio::time::timeout(PATIENCE, &mut self.ended).await else {
+            return Ok("it fell silent and was ended".to_owned());
+        };
         let ended = ended.map_err(|err| ToolError::Broken(err.to_string()))?.map_err(failed)?;
         let output = ended.output.trim();
         Ok(match ended.exit_code {
@@ -248,6 +264,15 @@ impl Cell {
             );
         }
         error
+    }
+}
+
+/// The end of a script, with an error if there is one.
+struct Ended(Option<String>);
+
+impl Ended {
+    fn with(error: &str) -> Ended {
+        Ended(Some(error.to_owned()))
     }
 }
 

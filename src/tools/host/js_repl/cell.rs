@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::time::Instant;
-use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::guest::client::GuestError;
@@ -26,6 +26,9 @@ const KERNEL: &str = include_str!("kernel.js");
 const MAX_OUTPUT: usize = 2 << 20;
 const MAX_CALLS: usize = 1000;
 const MAX_PICTURES: usize = 16;
+
+/// How long a process that closed its output may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running kernel.
 pub(super) struct Process {
@@ -44,6 +47,13 @@ enum Line {
     Image { url: String },
     Call { id: u64, name: String, args: Option<Value> },
     Done { value: Option<String>, error: Option<String> },
+}
+
+/// What the process wants.
+enum Heard {
+    More,
+    Call { id: u64, name: String, args: Option<Value> },
+    End { success: bool },
 }
 
 /// What a cell has shown so far.
@@ -132,33 +142,14 @@ impl Process {
                 Some((id, result)) = calls.next(), if !calls.is_empty() => {
                     self.answer(id, result, &mut shown.changed)?;
                 }
-                line = self.lines.next() => match line {
-                    Some(Ok(line)) => match serde_json::from_str(&line) {
-                        Ok(Line::Out { text }) => shown.print(&text),
-                        Ok(Line::Image { url }) => shown.picture(&url),
-                        Ok(Line::Call { id, name, args }) => {
-                            made += 1;
-                            pass = None;
-                            calls.push(call(ctx, id, name, args, made <= MAX_CALLS));
-                        }
-                        Ok(Line::Done { value, error }) => {
-                            let success = error.is_none();
-                            shown.line(&error.or(value).unwrap_or_default());
-                            self.alive = true;
-                            break success;
-                        }
-                        // A child of the cell that writes to the same output.
-                        Err(_) => shown.line(&format!("{line}\n")),
-                    },
-                    Some(Err(_)) => {
-                        shown.line("The process printed a line that is too long, and was ended.");
-                        break false;
+                line = self.lines.next() => match self.hear(line, &mut shown).await? {
+                    Heard::More => {}
+                    Heard::Call { id, name, args } => {
+                        made += 1;
+                        pass = None;
+                        calls.push(call(ctx, id, name, args, made <= MAX_CALLS));
                     }
-                    None => {
-                        let words = self.epitaph().await?;
-                        shown.line(&words);
-                        break false;
-                    }
+                    Heard::End { success } => break success,
                 },
                 () = tokio::time::sleep_until(deadline) => {
                     shown.line(&format!(
@@ -181,6 +172,40 @@ impl Process {
         Ok(shown.output(success))
     }
 
+    /// Acts on what comes from the process.
+    async fn hear(
+        &mut self,
+        line: Option<Result<String, LinesCodecError>>,
+        shown: &mut Shown,
+    ) -> Result<Heard, ToolError> {
+        let line = match line {
+            Some(Ok(line)) => line,
+            Some(Err(_)) => {
+                shown.line("The process printed a line that is too long, and was ended.");
+                return Ok(Heard::End { success: false });
+            }
+            None => {
+                let words = self.epitaph().await?;
+                shown.line(&words);
+                return Ok(Heard::End { success: false });
+            }
+        };
+        match serde_json::from_str(&line) {
+            Ok(Line::Out { text }) => shown.print(&text),
+            Ok(Line::Image { url }) => shown.picture(&url),
+            Ok(Line::Call { id, name, args }) => return Ok(Heard::Call { id, name, args }),
+            Ok(Line::Done { value, error }) => {
+                let success = error.is_none();
+                shown.line(&error.or(value).unwrap_or_default());
+                self.alive = true;
+                return Ok(Heard::End { success });
+            }
+            // A child of the cell that writes to the same output.
+            Err(_) => shown.line(&format!("{line}\n")),
+        }
+        Ok(Heard::More)
+    }
+
     fn answer(
         &self,
         id: u64,
@@ -201,7 +226,9 @@ impl Process {
 
     /// Why the process is gone.
     async fn epitaph(&mut self) -> Result<String, ToolError> {
-        let ended = (&mut self.ended).await;
+        let Ok(ended) = tokio::time::timeout(PATIENCE, &mut self.ended).await else {
+            return Ok("The process closed its output and was ended.".to_owned());
+        };
         let ended = ended.map_err(|err| ToolError::Broken(err.to_string()))?.map_err(failed)?;
         let words = truncate::bytes(ended.output.trim(), 4096);
         Ok(format!(
