@@ -86,7 +86,7 @@ fn turn(tool: &ToolDeclaration, row: &Row, args: &Value) -> Turn {
 /// Arguments under the names that the schema has for them.
 fn fitted(schema: &Value, args: &Value) -> Value {
     let declared = schema["properties"].as_object().unwrap();
-    let mut fitted = serde_json::Map::new();
+    let mut renamed = serde_json::Map::new();
     for (name, value) in args.as_object().unwrap() {
         let others = rows::SAME.iter().find(|names| names.contains(&name.as_str()));
         let names = others.copied().unwrap_or(&[]);
@@ -99,9 +99,9 @@ fn fitted(schema: &Value, args: &Value) -> Value {
             }
             _ => value.clone(),
         };
-        fitted.insert(theirs.to_owned(), value);
+        renamed.insert(theirs.to_owned(), value);
     }
-    Value::Object(fitted)
+    Value::Object(renamed)
 }
 
 fn row(name: &str, wire: Wire, form: &ToolForm) -> &'static Row {
@@ -147,8 +147,9 @@ fn speak(wire: Wire, model: &str, variant: &Variant) {
         .set("ANTHROPIC_API_KEY", KEY)
         .set("GOOGLE_GEMINI_BASE_URL", &root)
         .set("GEMINI_API_KEY", KEY);
-    let args = ["exec", "Call everything", "--repo", "project", "--config", "config.yml"];
-    let output = world.run(&[&args[..], &["--model", model, "--out", "out"]].concat());
+    let mut args = vec!["exec", "Call everything", "--repo", "project", "--out", "out"];
+    args.extend(["--config", "config.yml", "--model", model]);
+    let output = world.run(&args);
     let name = format!("{} on {} {:?}", variant.profile.name(), wire::word(wire), variant.names());
     let requests = world.model.requests();
     assert_eq!(requests.len(), asked, "{name}: {}", output.text());
