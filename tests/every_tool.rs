@@ -127,8 +127,9 @@ fn project(world: &TestWorld) {
     git(&path, &["commit", "--quiet", "--message", "First"]);
 }
 
-/// One run in which every declared tool is called twice: with success, and with an error.
-fn speak(wire: Wire, model: &str, variant: &Variant) {
+/// One run in which every declared tool is called twice: with success, and with an error. Returns what is wrong.
+fn speak(wire: Wire, model: &str, variant: &Variant) -> Vec<String> {
+    let mut wrong = Vec::new();
     let rows: Vec<&Row> =
         variant.declared.iter().map(|tool| row(&tool.name, wire, &tool.form)).collect();
     let mut turns = Vec::new();
@@ -162,21 +163,26 @@ fn speak(wire: Wire, model: &str, variant: &Variant) {
                 panic!("{name}: `{}` has {} answers", tool.name, answer.len())
             };
             let is_good = index == 2 * at + 1 && !row.needs_more;
-            check(answer, tool, outcome, is_good).unwrap_or_else(|why| {
-                panic!("{name}: `{}`: {why}: {answer:#?}\n{}", tool.name, output.text())
-            });
+            if let Err(why) = check(answer, tool, outcome, is_good) {
+                wrong.push(format!("{name}: `{}`: {why}: {answer:?}", tool.name));
+            }
         }
         if let Some(line) = row.leaves {
             let line = line.replace("NAME", row.tool);
-            assert!(change.lines().any(|it| it == line), "{name}: no {line:?} in {change}");
+            if !change.lines().any(|it| it == line) {
+                wrong.push(format!("{name}: no {line:?} in the change"));
+            }
         }
     }
+    wrong
 }
 
 fn check(answer: &Answer, tool: &ToolDeclaration, text: &str, is_good: bool) -> Result<(), String> {
-    let kind = answers::kind(&tool.form);
-    if answer.kind.as_deref().is_some_and(|it| it != kind) {
-        return Err(format!("is no {kind}"));
+    // The other protocols have one kind of answer.
+    if let Some(kind) = answer.kind.as_deref()
+        && kind != answers::kind(&tool.form)
+    {
+        return Err(format!("is a {kind}"));
     }
     if !answer.is_matched {
         return Err("does not name its call".to_owned());
@@ -219,13 +225,15 @@ fn speak_all(wire: Wire) {
         Profile::ALL.iter().flat_map(|profile| variants(*profile, wire)).collect();
     assert!(all.len() >= 4, "{}", all.len());
     // A few at a time: each is a process with a sandbox.
+    let mut wrong = Vec::new();
     for few in all.chunks(3) {
         std::thread::scope(|scope| {
-            for variant in few {
-                scope.spawn(|| speak(wire, model, variant));
-            }
+            let runs: Vec<_> =
+                few.iter().map(|variant| scope.spawn(|| speak(wire, model, variant))).collect();
+            wrong.extend(runs.into_iter().flat_map(|run| run.join().unwrap()));
         });
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

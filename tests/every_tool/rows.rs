@@ -116,7 +116,7 @@ const fn plans(tool: &'static str) -> Row {
         good: || json!({"plan": [{"step": "Call it", "status": "in_progress"}]}),
         shows: "lan",
         bad: || json!({"plan": [{"step": "Call it", "status": "perhaps"}]}),
-        says: "perhaps",
+        says: "it must be one of",
         ..PLAIN
     }
 }
