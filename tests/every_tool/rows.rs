@@ -116,7 +116,7 @@ const fn plans(tool: &'static str) -> Row {
         good: || json!({"plan": [{"step": "Call it", "status": "in_progress"}]}),
         shows: "lan",
         bad: || json!({"plan": [{"step": "Call it", "status": "perhaps"}]}),
-        says: "perhaps",
+        says: "it must be one of",
         ..PLAIN
     }
 }
@@ -201,9 +201,9 @@ pub(super) const ROWS: &[Row] = &[
     reads("read_file"),
     Row {
         tool: "read_many_files",
-        good: || json!({"include": ["beta.txt", "a*.txt"]}),
+        good: || json!({"paths": ["beta.txt", "a*.txt"]}),
         shows: "--- alpha.txt ---",
-        bad: || json!({"include": ["nowhere.txt"]}),
+        bad: || json!({"paths": ["nowhere.txt"]}),
         says: "there is no such file",
         ..PLAIN
     },

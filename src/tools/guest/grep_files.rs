@@ -229,12 +229,11 @@ impl walk::Visitor for Thread<'_> {
                 return true;
             }
         }
-        match file.open() {
-            Ok(open) => self.file(file.path, open),
-            Err(_) => {
-                self.search.unread.fetch_add(1, Ordering::Relaxed);
-                true
-            }
+        if let Ok(open) = file.open() {
+            self.file(file.path, open)
+        } else {
+            self.search.unread.fetch_add(1, Ordering::Relaxed);
+            true
         }
     }
 

@@ -111,10 +111,11 @@ pub fn read_file(
     let lines = match args.mode.unwrap_or_default() {
         Mode::Slice => {
             let mut lines = Lines { source: start.as_slice().chain(file), cancelled, number: 0 };
-            let (mut lines, has_more) =
-                slice(&mut lines, offset, limit).map_err(|err| failed(err.to_string()))?;
             // Who set a limit knows that there may be more.
-            if has_more && args.limit.is_none_or(|asked| asked.get() > limit) {
+            let looks_on = args.limit.is_none_or(|asked| asked.get() > limit);
+            let (mut lines, has_more) = slice(&mut lines, offset, limit, looks_on)
+                .map_err(|err| failed(err.to_string()))?;
+            if has_more {
                 let next = offset.saturating_add(limit);
                 lines.push(format!("(more lines follow; go on with offset {next})"));
             }
@@ -146,11 +147,12 @@ fn sniff(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// The lines, and whether there are more behind them.
+/// The lines, and whether there are more behind them, when that is asked.
 fn slice<R: Read>(
     lines: &mut Lines<'_, R>,
     offset: usize,
     limit: usize,
+    looks_on: bool,
 ) -> io::Result<(Vec<String>, bool)> {
     let mut out = Vec::new();
     let mut has_more = false;
@@ -160,7 +162,7 @@ fn slice<R: Read>(
             out.push(numbered(number, &String::from_utf8_lossy(line)));
         }
         has_more = number >= end;
-        !has_more
+        if looks_on { !has_more } else { number + 1 < end }
     })?;
     if out.is_empty() && !(offset == 1 && lines.number == 0) {
         let message = format!("the offset {offset} is behind its {} lines", lines.number);
