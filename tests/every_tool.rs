@@ -154,7 +154,7 @@ fn speak(wire: Wire, model: &str, variant: &Variant) -> Vec<String> {
     let name = format!("{} on {} {:?}", variant.profile.name(), wire::word(wire), variant.names());
     let requests = world.model.requests();
     assert_eq!(requests.len(), asked, "{name}: {}", output.text());
-    let output = output.expect(0);
+    output.expect(0);
     let change = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
     for (at, (tool, row)) in variant.declared.iter().zip(&rows).enumerate() {
         for (index, outcome) in [(2 * at + 1, &row.shows), (2 * at + 2, &row.says)] {

@@ -25,7 +25,6 @@ use crate::prompt;
 use crate::provider::item::{CallOutput, Content, Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::review::finding::Finding;
-use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
 use crate::tools::dispatch::{Broken, Dispatch, Done, Means, printable};
 use crate::tools::host::Agents;

@@ -36,7 +36,7 @@ pub struct ToolUse {
 #[derive(Clone, Debug, Default)]
 struct Meter {
     tools: BTreeMap<String, Tally>,
-    /// Names of calls that have started, by id; nested ones with their number.
+    /// Names of calls that have started, by agent and id; nested ones with their number.
     running: HashMap<(String, u32), String>,
 }
 
@@ -54,25 +54,28 @@ pub fn table<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ToolUse> {
 }
 
 impl Meter {
-    /// Takes in one entry.
+    /// Takes in one entry, of the run's own agent or of another.
     fn apply(&mut self, entry: &Entry) {
+        let (agent, entry) = entry.of_agent();
+        // Ids are those of one conversation.
+        let key = |id: &str, number: u32| (format!("{}/{id}", agent.unwrap_or_default()), number);
         match entry {
             Entry::CallStarted { id, name, .. } => {
-                self.running.insert((id.clone(), 0), name.clone());
+                self.running.insert(key(id, 0), name.clone());
             }
             Entry::NestedStarted { outer, number, name, .. } => {
-                self.running.insert((outer.clone(), *number), name.clone());
+                self.running.insert(key(outer, *number), name.clone());
             }
             Entry::CallEnded { output, duration_ms, .. } => {
                 // What does not fit, or is denied, is never started.
-                let started = self.running.remove(&(output.id.clone(), 0));
+                let started = self.running.remove(&key(&output.id, 0));
                 let has_run = started.is_some();
                 let name = started.unwrap_or_else(|| output.name.clone());
                 let bytes = output.content.iter().map(size).sum();
                 self.count(&name, has_run, output.success, *duration_ms, bytes);
             }
             Entry::NestedEnded { outer, number, success, duration_ms, bytes } => {
-                if let Some(name) = self.running.remove(&(outer.clone(), *number)) {
+                if let Some(name) = self.running.remove(&key(outer, *number)) {
                     self.count(&name, true, *success, *duration_ms, *bytes);
                 }
             }
