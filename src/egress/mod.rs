@@ -5,6 +5,7 @@
 //! the list, [`gate`] resolves, checks and dials, [`ledger`] counts.
 
 pub mod addresses;
+mod entities;
 pub mod fetch;
 pub mod gate;
 pub mod hosts;
@@ -12,6 +13,7 @@ pub mod ledger;
 pub mod readable;
 pub mod relay;
 pub mod roots;
+mod tags;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The guest's end of the relay: listens on the sandbox's loopback, and makes every connection a stream
 //! to the host, which decides what becomes of it. One thread serves all of them.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -34,15 +34,14 @@ impl Relay {
     /// Listens on a port that the kernel chooses. A network namespace of our own has a loopback that is
     /// not up yet; raising it needs the rights that come with the namespace.
     pub(super) fn bind() -> Result<Relay, String> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = TcpListener::bind(address).or_else(|_| {
-            raise_loopback()?;
-            TcpListener::bind(address)
-        });
-        let listener =
-            listener.map_err(|err| format!("the relay cannot listen on the loopback: {err}"))?;
+        let failed = |err: std::io::Error| format!("the relay cannot listen: {err}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        // Listening works on a loopback that is down, connecting does not.
+        if knock(&listener).is_err() {
+            raise_loopback().and_then(|()| knock(&listener)).map_err(failed)?;
+        }
         let set = listener.set_nonblocking(true).and_then(|()| listener.local_addr());
-        let port = set.map_err(|err| format!("the relay cannot listen: {err}"))?.port();
+        let port = set.map_err(failed)?.port();
         Ok(Relay { listener, port })
     }
 
@@ -112,6 +111,12 @@ impl Relay {
             }
         }
     }
+}
+
+/// Connects once, as a command will.
+fn knock(listener: &TcpListener) -> std::io::Result<()> {
+    TcpStream::connect(listener.local_addr()?)?;
+    listener.accept().map(drop)
 }
 
 /// Moves what can be moved; a stream that the host has closed is closed here too.

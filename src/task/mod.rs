@@ -21,6 +21,7 @@ pub mod progress;
 pub mod publish;
 pub mod react;
 mod recorded_tools;
+mod reach;
 pub mod replay;
 pub mod respond;
 pub mod retention;

@@ -27,9 +27,8 @@ use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::config::{Config, Mode, file, merge};
+use crate::config::{Config, file, merge};
 use crate::egress::Egress;
-use crate::egress::ledger::HostUse;
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
 use crate::sandbox::{ImageSpec, PreparedImage};
@@ -261,38 +260,6 @@ impl Run<'_> {
             TaskKind::Exec { prompt, .. } => prompt.chars().take(60).collect(),
             TaskKind::Campaign { campaign, repository, .. } => format!("{campaign}: {repository}"),
         }
-    }
-
-    /// The way to the allowed hosts, the same for all of the run; made when it is first asked for, which
-    /// must be after the repository's configuration has been laid over. A review has none: what it runs
-    /// may come from strangers.
-    ///
-    /// # Errors
-    /// For the user: a host that cannot be allowed.
-    pub fn egress(&self) -> Result<Option<Arc<Egress>>> {
-        if let Some(egress) = self.egress.get() {
-            return Ok(egress.clone());
-        }
-        let hosts = match self.config.mode {
-            Mode::Review => &[],
-            Mode::Execute | Mode::Plan => self.config.allow_hosts.as_slice(),
-        };
-        let egress = Egress::new(hosts)?;
-        Ok(self.egress.get_or_init(|| egress).clone())
-    }
-
-    /// The way to the hosts of setup, when they are a list.
-    fn setup_egress(&self) -> Result<Option<Arc<Egress>>> {
-        match self.config.setup_hosts.as_slice() {
-            [all] if all == "*" => Ok(None),
-            hosts => Egress::new(hosts),
-        }
-    }
-
-    /// What was reached so far.
-    pub(super) fn reached(&self) -> Vec<HostUse> {
-        let egress = self.egress.get().and_then(Option::as_ref);
-        egress.map(|egress| egress.used()).unwrap_or_default()
     }
 
     /// Nothing is to be changed, so there is nothing to check.
