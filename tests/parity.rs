@@ -75,6 +75,7 @@ fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
         purpose: "agent",
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         limits,
+        egress: None,
     }
 }
 

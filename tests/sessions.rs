@@ -490,7 +490,7 @@ async fn the_call_is_understood_like_that_of_other_shells() {
 
 fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
     let limits = ContainerLimits { pids: 128, ..ContainerLimits::default() };
-    SandboxSpec { image, run: run.to_owned(), purpose: "agent", env: [].into(), limits }
+    SandboxSpec { image, run: run.to_owned(), purpose: "agent", env: [].into(), limits, egress: None }
 }
 
 #[tokio::test]
@@ -501,6 +501,7 @@ async fn the_local_sandbox_has_terminals() {
         image: None,
         setup: &[],
         setup_hosts: &[],
+        setup_egress: None,
         setup_timeout: LONG,
         root_files: &[],
         lock_files: &[],

@@ -173,7 +173,7 @@ impl State {
 
     /// What the agent has used, and all that work for it.
     pub fn total(&self) -> Spending {
-        let mut total = self.spending();
+        let mut total = self.spending.clone();
         add(&mut total, &self.lanes);
         total
     }
