@@ -114,7 +114,7 @@ impl ToolDesk {
 
     /// What is on record.
     pub(crate) fn journal(&self) -> Vec<Line> {
-        journal::read(&self.guest.folder.path().join("run")).unwrap()
+        journal::read(&self.guest.folder.path().join("run").join(journal::FILE)).unwrap()
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::cell::{Cell, Outcome, Turn};
 use super::{Effect, HostCall, Redo, Tool};
@@ -184,7 +184,11 @@ impl Tool for Wait {
     }
 
     fn schema(&self) -> Value {
-        schemars::schema_for!(WaitArgs).to_value()
+        let mut schema = schemars::schema_for!(WaitArgs).to_value();
+        if let Some(kind) = schema.pointer_mut("/properties/cell_id/type") {
+            *kind = json!(["string", "integer"]);
+        }
+        schema
     }
 
     fn passes_gate(&self) -> bool {
