@@ -164,9 +164,10 @@ async fn converse(
             what => (None, what),
         };
         match (what, who) {
-            (Happening::CallStarted { call }, None) => ui.say(&format!("· {}", call.name)),
-            (Happening::CallStarted { call }, Some(id)) => {
-                ui.say(&format!("· [{id}] {}", call.name));
+            (Happening::CallStarted { call }, who) => {
+                let lane = who.map(|id| format!("[{id}] ")).unwrap_or_default();
+                ui.say(&format!("· {lane}{}", call.name));
+                conductor.inspect(|conductor| conductor.call_started(who));
             }
             (Happening::CallEnded { .. }, who) => {
                 conductor.inspect(|conductor| conductor.call_ended(who));

@@ -23,21 +23,33 @@ use crate::world::World;
 /// How much longer than a command may take nothing may happen.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Calls that have ended, by who made them; the run's own model has no name.
-type Ended = BTreeMap<Option<String>, usize>;
+/// Calls, by who made them; the run's own model has no name.
+type Counts = BTreeMap<Option<String>, usize>;
+
+/// How far a replay is.
+#[derive(Debug, Default)]
+struct Now {
+    /// Replies that were given out.
+    given: usize,
+    started: Counts,
+    ended: Counts,
+}
 
 /// One recorded reply.
 struct Step {
     agent: Option<String>,
     /// `None` where a request was refused as too long.
     reply: Option<Reply>,
-    after: Ended,
+    /// Calls that had ended by then.
+    after: Counts,
+    /// Calls of earlier replies that started before those of this one: writes run in that order.
+    behind: Counts,
 }
 
 /// Gives out recorded replies.
 pub(super) struct Conductor {
     steps: Vec<Step>,
-    now: Mutex<(usize, Ended)>,
+    now: Mutex<Now>,
     changes: watch::Sender<()>,
     patience: Duration,
 }
@@ -45,8 +57,8 @@ pub(super) struct Conductor {
 impl Conductor {
     pub(super) fn new(lines: &[Line], longest_call: Duration) -> Conductor {
         let mut steps = Vec::new();
-        let mut ended = Ended::new();
-        for line in lines {
+        let mut ended = Counts::new();
+        for (at, line) in lines.iter().enumerate() {
             let (agent, entry) = line.entry.of_agent();
             let agent = agent.map(str::to_owned);
             if matches!(entry, Entry::CallEnded { .. }) {
@@ -56,6 +68,7 @@ impl Conductor {
                 agent: agent.clone(),
                 reply: reply.cloned(),
                 after: ended.clone(),
+                behind: behind(lines, at, agent.as_deref()),
             }));
         }
         Conductor {
@@ -66,35 +79,69 @@ impl Conductor {
         }
     }
 
+    /// A call has started.
+    pub(super) fn call_started(&self, agent: Option<&str>) {
+        *self.now().started.entry(agent.map(str::to_owned)).or_default() += 1;
+        self.changes.send_replace(());
+    }
+
     /// A call has ended.
     pub(super) fn call_ended(&self, agent: Option<&str>) {
-        *self.now().1.entry(agent.map(str::to_owned)).or_default() += 1;
+        *self.now().ended.entry(agent.map(str::to_owned)).or_default() += 1;
         self.changes.send_replace(());
     }
 
     /// The next reply when it is for this agent and its time has come. `Err` at the end of the recording.
     fn next(&self, agent: Option<&str>) -> Result<Option<&Step>, usize> {
         let mut now = self.now();
-        let (at, ended) = &mut *now;
-        if !self.steps.iter().skip(*at).any(|step| step.agent.as_deref() == agent) {
-            return Err(*at);
+        let at = now.given;
+        if !self.steps.iter().skip(at).any(|step| step.agent.as_deref() == agent) {
+            return Err(at);
         }
-        let Some(step) = self.steps.get(*at) else { return Err(*at) };
-        let has_ended = |(who, most): (&Option<String>, &usize)| {
-            ended.get(who).copied().unwrap_or_default() >= *most
-        };
-        if step.agent.as_deref() != agent || !step.after.iter().all(has_ended) {
+        let Some(step) = self.steps.get(at) else { return Err(at) };
+        let has_come = has_all(&now.ended, &step.after) && has_all(&now.started, &step.behind);
+        if step.agent.as_deref() != agent || !has_come {
             return Ok(None);
         }
-        *at += 1;
+        now.given += 1;
         drop(now);
         self.changes.send_replace(());
         Ok(Some(step))
     }
 
-    fn now(&self) -> MutexGuard<'_, (usize, Ended)> {
+    fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn has_all(counts: &Counts, wanted: &Counts) -> bool {
+    wanted.iter().all(|(who, least)| counts.get(who).copied().unwrap_or_default() >= *least)
+}
+
+/// The calls of others that started before those of the reply at this line, of replies that had come
+/// earlier: a later one is given out later.
+fn behind(lines: &[Line], at: usize, agent: Option<&str>) -> Counts {
+    let mut counts = Counts::new();
+    let mut is_waited_for = BTreeMap::new();
+    for (place, line) in lines.iter().enumerate() {
+        let (who, entry) = line.entry.of_agent();
+        match entry {
+            Entry::CallStarted { .. } if who == agent && place > at => return counts,
+            Entry::CallStarted { .. }
+                if who != agent && *is_waited_for.get(&who).unwrap_or(&true) =>
+            {
+                *counts.entry(who.map(str::to_owned)).or_default() += 1;
+            }
+            entry if place > at && !entry.replies().is_empty() => {
+                if who == agent {
+                    return counts;
+                }
+                is_waited_for.insert(who, false);
+            }
+            _ => {}
+        }
+    }
+    counts
 }
 
 #[async_trait]
@@ -119,7 +166,7 @@ impl Provider for Conductor {
             }
             // The recording and what happens now have gone apart.
             if tokio::time::timeout(self.patience, changes.changed()).await.is_err() {
-                return Err(exhausted(self.now().0));
+                return Err(exhausted(self.now().given));
             }
         }
     }
