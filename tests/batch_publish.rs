@@ -27,8 +27,7 @@ use patchwright::redact::Redactor;
 use patchwright::report;
 use patchwright::store::Store;
 use patchwright::store::model::{
-    CampaignRow, CampaignState, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target,
-    TargetEnd, TargetState,
+    CampaignRow, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target, TargetEnd, TargetState,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -230,22 +229,8 @@ async fn claim(fleet: &Fleet, kind: JobKind) -> Option<(Job, Lease)> {
 }
 
 fn row_of(campaign: &Campaign) -> CampaignRow {
-    CampaignRow {
-        id: campaign.id(),
-        name: campaign.name.clone(),
-        spec_hash: campaign.spec_hash(),
-        spec: serde_json::to_string(campaign).unwrap(),
-        state: CampaignState::Running,
-        reason: None,
-        wave: 0,
-        concurrency: None,
-        per_organization: None,
-        budget_usd: None,
-        spent_usd: 0.0,
-        tracking_issue: None,
-        created_at: 0,
-        updated_at: 0,
-    }
+    let spec = serde_json::to_string(campaign).unwrap();
+    CampaignRow::started(campaign.id(), campaign.name.clone(), campaign.spec_hash(), spec)
 }
 
 /// A process of its own, as far as the store can tell.

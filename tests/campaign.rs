@@ -11,9 +11,7 @@ use patchwright::batch::waves::{self, Step};
 use patchwright::batch::window::closed_until;
 use patchwright::cli::common::Common;
 use patchwright::config::{Source, merge};
-use patchwright::store::model::{
-    CampaignRow, CampaignState, CampaignView, ErrorClass, Target, TargetState,
-};
+use patchwright::store::model::{CampaignRow, CampaignView, ErrorClass, Target, TargetState};
 use serde_json::Value;
 
 /// The least that a campaign can be.
@@ -507,20 +505,9 @@ fn view(open: i64, spent_usd: f64, parts: &[(i64, TargetState, i64)]) -> Campaig
         }
     }
     let campaign = CampaignRow {
-        id: "x-1".to_owned(),
-        name: "x".to_owned(),
-        spec_hash: String::new(),
-        spec: String::new(),
-        state: CampaignState::Running,
-        reason: None,
         wave: open,
-        concurrency: None,
-        per_organization: None,
-        budget_usd: None,
         spent_usd,
-        tracking_issue: None,
-        created_at: 0,
-        updated_at: 0,
+        ..CampaignRow::started("x-1".to_owned(), "x".to_owned(), String::new(), String::new())
     };
     CampaignView { campaign, targets, now: 660_000 }
 }

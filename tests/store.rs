@@ -1,8 +1,7 @@
 //! The store on both databases: one table of cases, each on a database of its own.
 
 use patchwright::store::model::{
-    CampaignRow, CampaignState, Changeset, Job, JobKind, Lease, NewJob, NewTarget, Target,
-    TargetEnd, TargetState,
+    CampaignRow, Changeset, Job, JobKind, Lease, NewJob, NewTarget, Target, TargetEnd, TargetState,
 };
 use patchwright::store::{Store, StoreError};
 use tempfile::TempDir;
@@ -104,22 +103,9 @@ cases! {
 }
 
 fn campaign() -> CampaignRow {
-    CampaignRow {
-        id: "tidy-0123456789ab".to_owned(),
-        name: "tidy".to_owned(),
-        spec_hash: "0123456789ab".to_owned(),
-        spec: "{}".to_owned(),
-        state: CampaignState::Running,
-        reason: None,
-        wave: 0,
-        concurrency: None,
-        per_organization: None,
-        budget_usd: None,
-        spent_usd: 0.0,
-        tracking_issue: None,
-        created_at: 0,
-        updated_at: 0,
-    }
+    let [id, name, hash, spec] =
+        ["tidy-0123456789ab", "tidy", "0123456789ab", "{}"].map(str::to_owned);
+    CampaignRow::started(id, name, hash, spec)
 }
 
 fn new_target(repository: &str, sha: &str) -> NewTarget {

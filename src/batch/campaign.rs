@@ -369,8 +369,7 @@ impl Campaign {
             "agent": self.agent, "environment": self.environment, "verify": self.verify,
             "base": self.publish.base,
         });
-        let digest = Sha256::digest(spec.to_string().as_bytes());
-        digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+        hex::encode(Sha256::digest(spec.to_string().as_bytes()))
     }
 
     /// `<name>-<first 12 hex digits of the hash>`.

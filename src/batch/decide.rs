@@ -1,7 +1,8 @@
 //! What is done with one repository, or with one pull request. Pure.
 
 use super::campaign::{Campaign, CampaignMode, Repeat};
-use super::select::{Candidate, CandidatePull};
+use super::select::Candidate;
+use crate::forge::github::PullFacts;
 use crate::store::model::{Target, TargetState};
 
 /// What is to be done.
@@ -182,11 +183,7 @@ fn by_pulls(
 }
 
 /// One open pull request, which is reviewed once for each head.
-pub(super) fn decide_pull(
-    pull: &CandidatePull,
-    drafts: bool,
-    previous: Option<&Target>,
-) -> Verdict {
+pub(super) fn decide_pull(pull: &PullFacts, drafts: bool, previous: Option<&Target>) -> Verdict {
     let head = pull.head_sha.as_str();
     let previous = previous.filter(|target| target.state != TargetState::Skipped);
     if let Some(target) = previous.filter(|target| target.base_sha == head) {
@@ -246,7 +243,7 @@ mod tests {
         }
     }
 
-    fn candidate(pulls: Vec<CandidatePull>) -> Candidate {
+    fn candidate(pulls: Vec<PullFacts>) -> Candidate {
         Candidate {
             repository: "a/b".to_owned(),
             base_branch: "main".to_owned(),
@@ -300,7 +297,7 @@ mod tests {
     #[test]
     fn a_pull_request_of_another_task_stands_in_the_way_of_nothing() {
         let campaign = campaign("");
-        let rejected = CandidatePull { number: 5, ours: true, ..CandidatePull::default() };
+        let rejected = PullFacts { number: 5, ours: true, ..PullFacts::default() };
         let candidate = candidate(vec![rejected]);
         let other = target(TargetState::Closed, "old", Some(5), "x-other");
         let same = target(TargetState::Closed, "old", Some(5), &campaign.id());
@@ -316,9 +313,8 @@ mod tests {
 
     #[test]
     fn a_pull_request_is_reviewed_once_for_each_head() {
-        let pull =
-            CandidatePull { head_sha: "h2".to_owned(), open: true, ..CandidatePull::default() };
-        let draft = CandidatePull { draft: true, ..pull.clone() };
+        let pull = PullFacts { head_sha: "h2".to_owned(), open: true, ..PullFacts::default() };
+        let draft = PullFacts { draft: true, ..pull.clone() };
         let at = |head: &str| target(TargetState::Reported, head, None, "x");
         assert_eq!(said(&decide_pull(&pull, false, None)), "work h2");
         assert_eq!(said(&decide_pull(&pull, false, Some(&at("h1")))), "work h2");

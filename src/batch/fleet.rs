@@ -1,7 +1,6 @@
 //! What all jobs of a process share: the store, GitHub, the HTTP client, configuration and where to
 //! say things. Passed first, as [`crate::world::World`] is to a run.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,12 +107,9 @@ fn fingerprint(env: &Env) -> String {
     hash.update(env.github_api_url().as_bytes());
     hash.update([0]);
     hash.update(identity.as_bytes());
-    let mut hex = String::new();
-    for byte in hash.finalize().iter().take(8) {
-        // Writing to a text cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    let mut fingerprint = hex::encode(hash.finalize());
+    fingerprint.truncate(16);
+    fingerprint
 }
 
 #[cfg(test)]

@@ -33,29 +33,7 @@ pub struct Candidate {
     pub trouble: Option<String>,
     /// Pull requests to review (mode `review`), or those from the campaign's branch (mode `pr`), open ones
     /// first.
-    pub pull_requests: Vec<CandidatePull>,
-}
-
-/// A pull request of a candidate.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, as the forge tells them")]
-pub struct CandidatePull {
-    pub number: u64,
-    pub open: bool,
-    pub merged: bool,
-    pub draft: bool,
-    pub head_sha: String,
-    /// The base branch's commit as the pull request has it.
-    pub base_sha: String,
-    /// Its body has our marker. Not looked at in mode `review`.
-    pub ours: bool,
-}
-
-impl From<PullFacts> for CandidatePull {
-    fn from(pull: PullFacts) -> CandidatePull {
-        let PullFacts { number, open, merged, draft, head_sha, base_sha, ours } = pull;
-        CandidatePull { number, open, merged, draft, head_sha, base_sha, ours }
-    }
+    pub pull_requests: Vec<PullFacts>,
 }
 
 /// Finds the campaign's repositories, sorted by name. One that cannot be read is a candidate with
@@ -172,7 +150,7 @@ fn candidate(facts: Facts, listed: Option<usize>, pushable: &Pushable) -> Candid
         missing_files: facts.missing_files,
         listed,
         trouble: facts.trouble.or(disabled),
-        pull_requests: facts.pulls.into_iter().map(CandidatePull::from).collect(),
+        pull_requests: facts.pulls,
     }
 }
 

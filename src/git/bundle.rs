@@ -126,13 +126,5 @@ pub fn change_id(repo: &Repo, old: Oid, new: Oid) -> Result<String, GitError> {
         }
         true
     })?;
-    Ok(hex(&hash.finalize()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Ok(hex::encode(hash.finalize()))
 }

@@ -46,7 +46,7 @@ pub(super) fn sketch<'a>(code: impl IntoIterator<Item = &'a str>) -> String {
     let telling = || keys.iter().filter(|key| key.len() >= MIN_SKETCHED && code::has_word(key));
     let take_all = telling().next().is_none();
     let chosen = keys.iter().filter(|key| take_all || telling().any(|one| one == *key));
-    chosen.take(SKETCHED).map(|key| hex(key.as_bytes())[..DIGITS].to_owned()).collect()
+    chosen.take(SKETCHED).map(|key| short(key.as_bytes())[..DIGITS].to_owned()).collect()
 }
 
 /// The sketch of a finding whose code is not in the diff.
@@ -86,14 +86,14 @@ fn keys<'a>(code: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 fn digest(path: &str, key: &str, category: Category) -> String {
-    hex(format!("finding\0{path}\0{}\0{key}", category.word()).as_bytes())
+    short(format!("finding\0{path}\0{}\0{key}", category.word()).as_bytes())
 }
 
 /// The first 8 bytes of the SHA-256.
-fn hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let first = digest.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
-    format!("{first:016x}")
+fn short(bytes: &[u8]) -> String {
+    let mut digest = hex::encode(Sha256::digest(bytes));
+    digest.truncate(16);
+    digest
 }
 
 #[cfg(test)]

@@ -93,7 +93,9 @@ pub fn setup_key(base_id: &str, spec: &ImageSpec<'_>) -> String {
         part(path.as_bytes());
         part(content);
     }
-    hash.finalize().iter().take(16).fold(String::new(), |key, byte| format!("{key}{byte:02x}"))
+    let mut key = hex::encode(hash.finalize());
+    key.truncate(32);
+    key
 }
 
 #[cfg(test)]

@@ -34,6 +34,28 @@ pub struct CampaignRow {
     pub updated_at: Millis,
 }
 
+impl CampaignRow {
+    /// A campaign that has just been started, without limits. The store sets its times.
+    pub fn started(id: String, name: String, spec_hash: String, spec: String) -> CampaignRow {
+        CampaignRow {
+            id,
+            name,
+            spec_hash,
+            spec,
+            state: CampaignState::Running,
+            reason: None,
+            wave: 0,
+            concurrency: None,
+            per_organization: None,
+            budget_usd: None,
+            spent_usd: 0.0,
+            tracking_issue: None,
+            created_at: 0,
+            updated_at: 0,
+        }
+    }
+}
+
 /// A stored word: an enum whose values are written as text.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {

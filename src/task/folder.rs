@@ -117,10 +117,11 @@ fn key(task: &Task, at: Option<&Path>) -> String {
             format!("exec-{}-{base:?}-{prompt}", place.display())
         }
     };
-    let digest = Sha256::digest(text.as_bytes());
+    let mut digest = hex::encode(Sha256::digest(text.as_bytes()));
+    digest.truncate(8);
     let readable: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
-    format!("{readable}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+    format!("{readable}-{digest}")
 }
 
 fn lock(path: &Path, key: &str) -> Result<File> {

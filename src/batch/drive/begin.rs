@@ -149,21 +149,12 @@ pub(super) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
     let spec = serde_json::to_string(campaign)
         .map_err(|err| Failure::internal("the campaign cannot be stored").caused_by(err))?;
     let limits = &campaign.limits;
+    let (id, name) = (campaign.id(), campaign.name.clone());
     Ok(CampaignRow {
-        id: campaign.id(),
-        name: campaign.name.clone(),
-        spec_hash: campaign.spec_hash(),
-        spec,
-        state: CampaignState::Running,
-        reason: None,
-        wave: 0,
         concurrency: limits.concurrency.map(i64::from),
         per_organization: limits.per_organization.map(i64::from),
         budget_usd: limits.budget_usd,
-        spent_usd: 0.0,
-        tracking_issue: None,
-        created_at: 0,
-        updated_at: 0,
+        ..CampaignRow::started(id, name, campaign.spec_hash(), spec)
     })
 }
 

@@ -103,11 +103,8 @@ impl Folders {
 
 /// Writes the guest once per version; returns its path.
 pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
-    use std::fmt::Write as _;
-    let version = blob_id(binary).iter().take(8).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
+    let mut version = hex::encode(blob_id(binary));
+    version.truncate(16);
     let folder = base.join("guest").join(version);
     let path = folder.join("patchwright-guest");
     if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {

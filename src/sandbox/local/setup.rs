@@ -77,7 +77,6 @@ async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError
 }
 
 fn key(spec: &ImageSpec<'_>) -> String {
-    use std::fmt::Write as _;
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -91,8 +90,5 @@ fn key(spec: &ImageSpec<'_>) -> String {
         part(path.as_bytes());
         part(content);
     }
-    hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(hash.finalize())
 }
