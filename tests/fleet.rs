@@ -204,7 +204,10 @@ fn a_worker_says_what_is_wrong_before_it_takes_anything() {
     let short = world.run(&["worker", "--lease", "1s"]).expect(2);
     assert!(short.stderr.contains("`--lease` is too short"), "{}", short.text());
     let bad = world.set("DATABASE_URL", "postgres://u:sesame-open@127.0.0.1:1/x");
-    let bad = bad.run(&["worker"]).expect(1);
-    assert!(bad.stderr.contains("postgres://u@127.0.0.1:1/x"), "{}", bad.text());
-    assert!(!bad.stderr.contains("sesame"), "{}", bad.text());
+    let down = bad.run(&["worker"]).expect(1);
+    assert!(down.stderr.contains("postgres://u@127.0.0.1:1/x"), "{}", down.text());
+    assert!(!down.stderr.contains("sesame"), "{}", down.text());
+    let none = bad.set("DATABASE_URL", "mysql://u:sesame-open@db/x").run(&["worker"]).expect(2);
+    assert!(none.stderr.contains("correct `DATABASE_URL`"), "{}", none.text());
+    assert!(!none.stderr.contains("sesame"), "{}", none.text());
 }

@@ -81,6 +81,7 @@ impl From<StoreError> for Failure {
             ),
             StoreError::Unavailable(_) => Failure::machine(message)
                 .hint("check host, user, password and database name in `DATABASE_URL`, and that the server runs"),
+            StoreError::Address(_) => Failure::usage(message).hint("correct `DATABASE_URL`"),
             StoreError::NotFound(_) => Failure::usage(message),
             StoreError::Other(_) => Failure::machine(message),
         }

@@ -53,6 +53,9 @@ pub enum StoreError {
     /// No connection, or it broke.
     #[error("the database does not answer: {0}")]
     Unavailable(String),
+    /// The address is none of a database.
+    #[error("{0}")]
+    Address(String),
     /// Not there.
     #[error("{0} is not in the database")]
     NotFound(String),

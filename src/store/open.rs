@@ -32,7 +32,7 @@ impl Place {
             let path = rest.split('?').next().unwrap_or_default();
             let path = decode(path);
             if path.is_empty() || path == ":memory:" {
-                return Err(StoreError::Unusable(
+                return Err(StoreError::Address(
                     "an SQLite address needs a file, such as `sqlite:/var/lib/fleet.db`".to_owned(),
                 ));
             }
@@ -41,7 +41,7 @@ impl Place {
         let parsed = Url::parse(url).ok();
         let parsed = parsed.filter(|url| matches!(url.scheme(), "postgres" | "postgresql"));
         parsed.map(|url| Place::Server(Box::new(url))).ok_or_else(|| {
-            StoreError::Unusable(
+            StoreError::Address(
                 "a database address is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/NAME`"
                     .to_owned(),
             )

@@ -60,7 +60,14 @@ async fn addresses_that_name_no_database_are_refused() {
         ("", "sqlite:PATH"),
     ] {
         let (err, text) = refused(address).await;
-        assert!(matches!(err, StoreError::Unusable(_)), "{address}: {err:?}");
+        // Another address, or another folder: nothing is there to be harmed.
+        let is_path = address.starts_with("sqlite:/");
+        let expected = match err {
+            StoreError::Address(_) => !is_path,
+            StoreError::Unusable(_) => is_path,
+            _ => false,
+        };
+        assert!(expected, "{address}: {err:?}");
         assert!(text.contains(word), "{address}: {text}");
         assert!(text.contains("hint: "), "{text}");
     }
