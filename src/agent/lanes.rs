@@ -2,6 +2,7 @@
 //! and the report read it.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 
 use super::journal::{Entry, Line};
 use super::state;
@@ -58,7 +59,7 @@ pub fn stopped(reason: &str, sentence: &str, message: &str) -> Status {
     let kept = &message[..message.floor_char_boundary(MAX_MESSAGE)];
     let mut text = kept.to_owned();
     if kept.len() < message.len() {
-        text.push_str(&format!("\n[{} more bytes were left out]", message.len() - kept.len()));
+        let _ = write!(text, "\n[{} more bytes were left out]", message.len() - kept.len());
     }
     match (reason, text.trim().is_empty()) {
         ("finished", _) => Status::Completed(text),
@@ -91,13 +92,13 @@ pub struct Lane {
 
 /// The agents of a journal, in the order in which they were started.
 pub fn lanes(lines: &[Line]) -> Vec<Lane> {
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut agents: Vec<Lane> = Vec::new();
     for line in lines {
         let (Some(id), entry) = line.entry.of_agent() else { continue };
-        if let Some(lane) = lanes.iter_mut().find(|lane| lane.id == id) {
+        if let Some(lane) = agents.iter_mut().find(|lane| lane.id == id) {
             lane.apply(entry);
         } else if let Entry::Spawned { call, kind, model, limits, message } = entry {
-            lanes.push(Lane {
+            agents.push(Lane {
                 id: id.to_owned(),
                 call: call.clone(),
                 kind: kind.clone(),
@@ -108,7 +109,7 @@ pub fn lanes(lines: &[Line]) -> Vec<Lane> {
             });
         }
     }
-    lanes
+    agents
 }
 
 impl Lane {

@@ -184,7 +184,7 @@ impl<'a> Crew<'a> {
     }
 
     /// The agents of a recorded run again, as they were: what had not finished works on.
-    pub(super) fn restore(&self, recorded: &[Line]) -> Result<(), Failure> {
+    pub(super) fn restore(&self, recorded: &[Line]) {
         for lane in lanes::lanes(recorded) {
             let replies = lane.entries.iter().map(|entry| entry.replies().len());
             self.common.provider.resume_at(Some(&lane.id), replies.sum());
@@ -192,7 +192,6 @@ impl<'a> Crew<'a> {
             let Some(kind) = kind else { continue };
             self.add(kind, lane);
         }
-        Ok(())
     }
 
     /// The tools of a recorded agent.

@@ -99,7 +99,7 @@ impl<'a> Agent<'a> {
     }
 
     /// As a sub-agent.
-    pub(super) fn as_member(mut self, member: &Arc<Member>, purse: &Arc<Purse>) -> Agent<'a> {
+    pub(super) fn in_crew(mut self, member: &Arc<Member>, purse: &Arc<Purse>) -> Agent<'a> {
         (self.member, self.purse) = (Some(Arc::clone(member)), Arc::clone(purse));
         self
     }
@@ -129,9 +129,9 @@ impl<'a> Agent<'a> {
     pub async fn resume(&mut self, recorded: &[Line]) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
         self.purse.start_at(self.state.total());
-        let mut redone = self.redo(recorded).await;
+        let redone = self.redo(recorded).await;
         if let (Ok(()), Some(crew)) = (&redone, &self.crew) {
-            redone = crew.restore(recorded).map_err(StopKind::Machine);
+            crew.restore(recorded);
         }
         self.work(redone).await
     }

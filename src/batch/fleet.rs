@@ -107,9 +107,7 @@ fn fingerprint(env: &Env) -> String {
     hash.update(env.github_api_url().as_bytes());
     hash.update([0]);
     hash.update(identity.as_bytes());
-    let mut fingerprint = hex::encode(hash.finalize());
-    fingerprint.truncate(16);
-    fingerprint
+    hex::encode(&hash.finalize()[..8])
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub fn tighten(config: &mut Config, file: file::File) {
         config.publish.draft = true;
     }
     merge_review::tighten(config, file.review, &file.respond);
-    merge_tools::tighten(config, file.tools, file.mcp, &file.network);
+    merge_tools::tighten(config, &file.tools, &file.mcp, &file.network);
 }
 
 fn lower_limits(config: &mut Config, wishes: &file::Limits) {

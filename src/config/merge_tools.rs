@@ -13,22 +13,22 @@ use super::tools::{McpServer, Tools};
 /// Lays the repository's sections over the operator's.
 pub(super) fn tighten(
     config: &mut Config,
-    tools: Tools,
-    mcp: BTreeMap<String, McpServer>,
+    tools: &Tools,
+    mcp: &BTreeMap<String, McpServer>,
     network: &Network,
 ) {
     switch_off(config, tools);
     if !mcp.is_empty() {
-        servers(config, &mcp);
+        servers(config, mcp);
     }
     if let Some(wishes) = &network.allow {
         hosts(config, wishes);
     }
 }
 
-fn switch_off(config: &mut Config, wishes: Tools) {
-    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, .. } = &wishes;
-    let Tools { agents, agent_files, agent_models, js_repl, .. } = &wishes;
+fn switch_off(config: &mut Config, wishes: &Tools) {
+    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, .. } = wishes;
+    let Tools { agents, agent_files, agent_models, js_repl, .. } = wishes;
     let asked = [
         ("tools.untruncated", !untruncated.is_empty()),
         ("tools.search-above", search_above.is_some()),
@@ -106,7 +106,7 @@ fn hosts(config: &mut Config, wishes: &[String]) {
             Some(host) if config.allow_hosts.contains(&host) => {}
             Some(host) => config.allow_hosts.push(host),
             None => {
-                refuse(config, &format!("network.allow: {wish}"), "the operator does not allow it")
+                refuse(config, &format!("network.allow: {wish}"), "the operator does not allow it");
             }
         }
     }

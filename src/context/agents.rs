@@ -8,6 +8,8 @@
 //! Everything is bounded, and what is not valid is noted for the report and left out. What a model or a
 //! tool name means is decided elsewhere.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -91,7 +93,9 @@ impl AgentFiles {
         let rank = |path: &str| FOLDERS.iter().position(|folder| path.starts_with(folder));
         let mut files: Vec<(usize, &str)> = paths
             .into_iter()
-            .filter(|path| path.ends_with(".md"))
+            .filter(|path| {
+                Path::new(path).extension().is_some_and(|it| it.eq_ignore_ascii_case("md"))
+            })
             .filter_map(|path| Some((rank(path)?, path)))
             .collect();
         files.sort_unstable();
@@ -131,7 +135,7 @@ impl AgentFiles {
                     // Often the same agent for several programs.
                     Some(first) if first.body == file.body => {}
                     Some(first) => {
-                        skipped.push(skip(&format!("`{}` has the same name", first.path)))
+                        skipped.push(skip(&format!("`{}` has the same name", first.path)));
                     }
                     None => self.found.push(AgentFile { is_operators, ..file }),
                 },

@@ -130,15 +130,12 @@ pub(super) fn decoded(text: &str) -> String {
         let end = after.find(|c: char| c != '&' && c != '#' && !c.is_ascii_alphanumeric());
         let end = end.filter(|end| *end <= 32 && after[*end..].starts_with(';'));
         let meant = end.and_then(|end| entity(after.get(1..end)?));
-        match (meant, end) {
-            (Some(meant), Some(end)) => {
-                out.push_str(&meant);
-                rest = after.get(end + 1..).unwrap_or_default();
-            }
-            _ => {
-                out.push('&');
-                rest = after.get(1..).unwrap_or_default();
-            }
+        if let (Some(meant), Some(end)) = (meant, end) {
+            out.push_str(&meant);
+            rest = after.get(end + 1..).unwrap_or_default();
+        } else {
+            out.push('&');
+            rest = after.get(1..).unwrap_or_default();
         }
     }
     out.push_str(rest);

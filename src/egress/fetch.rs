@@ -36,7 +36,7 @@ pub enum FetchError {
     #[error("{0}")]
     Refused(#[from] Refused),
     #[error("`{0}` redirects to `{1}`, which is not fetched: {2}")]
-    Redirect(Url, String, Refused),
+    Redirect(Box<Url>, String, Refused),
     #[error("more than {MAX_REDIRECTS} redirects")]
     TooManyRedirects,
     #[error("the page did not come within {} seconds", TIMEOUT.as_secs())]
@@ -85,7 +85,7 @@ impl Egress {
                 next.map_err(|err| FetchError::Failed(format!("a redirect to nowhere: {err}")))?;
             next.set_fragment(None);
             if let Err(refused) = self.gate.allows(&next) {
-                return Err(FetchError::Redirect(url, next.to_string(), refused));
+                return Err(FetchError::Redirect(Box::new(url), next.to_string(), refused));
             }
             redirects.push(std::mem::replace(&mut url, next));
         }
@@ -144,7 +144,8 @@ async fn take(
 fn page(url: Url, status: u16, came: Came, redirects: Vec<Url>) -> Result<Page, FetchError> {
     let Came { content_type, bytes, is_cut } = came;
     let media_type = media_type(&content_type);
-    let text = decode(&bytes, charset(&content_type).or_else(|| declared_charset(&bytes)));
+    let charset = charset(&content_type).or_else(|| declared_charset(&bytes));
+    let text = decode(&bytes, charset.as_deref());
     let text = text.map_err(FetchError::NotText)?;
     Ok(Page { url, status, media_type, text, is_cut, redirects })
 }
@@ -209,7 +210,7 @@ fn described(media_type: &str) -> String {
 
 /// Text by its charset: UTF-8 and UTF-16 (by their marks too), Latin-1 and its Windows form. Others are
 /// read as UTF-8, with replacement characters where they are not. The error is what it is instead.
-fn decode(bytes: &[u8], charset: Option<String>) -> Result<String, String> {
+fn decode(bytes: &[u8], charset: Option<&str>) -> Result<String, String> {
     let utf_16 = |bytes: &[u8], is_big: bool| -> String {
         let units = bytes.chunks_exact(2).map(|pair| match pair {
             [a, b] if is_big => u16::from_be_bytes([*a, *b]),
@@ -224,7 +225,7 @@ fn decode(bytes: &[u8], charset: Option<String>) -> Result<String, String> {
         [0xfe, 0xff, rest @ ..] => return Ok(utf_16(rest, true)),
         _ => {}
     }
-    match charset.as_deref() {
+    match charset {
         Some("utf-16be") => return Ok(utf_16(bytes, true)),
         Some("utf-16" | "utf-16le") => return Ok(utf_16(bytes, false)),
         _ => {}
@@ -236,7 +237,7 @@ fn decode(bytes: &[u8], charset: Option<String>) -> Result<String, String> {
     if head.contains(&0) {
         return Err("a binary file".to_owned());
     }
-    Ok(match charset.as_deref() {
+    Ok(match charset {
         Some("iso-8859-1" | "latin1" | "latin-1" | "windows-1252" | "cp1252" | "us-ascii") => {
             bytes.iter().map(|byte| windows_1252(*byte)).collect()
         }

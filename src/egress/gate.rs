@@ -2,7 +2,7 @@
 //! one of those that were checked, so that a name cannot lead elsewhere a moment later. Where the
 //! operator's environment names a proxy, the connection goes through it, and the proxy looks names up.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +184,7 @@ async fn connect(name: &str, addresses: &[SocketAddr]) -> Result<TcpStream, Refu
                 return Ok(stream);
             }
             Ok(Err(err)) => why = err.to_string(),
-            Err(_) => why = "no answer in time".to_owned(),
+            Err(_) => "no answer in time".clone_into(&mut why),
         }
     }
     Err(Refused::Unreachable(name.to_owned(), why))
@@ -206,7 +206,7 @@ async fn through(
     let authority = format!("{}:{}", target.name, target.port);
     let mut head = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
     if let Some(authorization) = authorization {
-        head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
+        let _ = write!(head, "Proxy-Authorization: {authorization}\r\n");
     }
     head.push_str("\r\n");
     let talk = async {

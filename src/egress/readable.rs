@@ -167,11 +167,7 @@ impl Page {
                 self.put("---");
                 self.due(2);
             }
-            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                self.due(2);
-                let level = name.bytes().nth(1).map_or(1, |digit| usize::from(digit - b'0'));
-                self.put(&format!("{} ", "#".repeat(level)));
-            }
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.heading(name),
             "ul" | "menu" => self.list(None),
             "ol" => self.list(Some(tag.value("start").and_then(|n| n.parse().ok()).unwrap_or(1))),
             "li" => self.item(),
@@ -197,15 +193,22 @@ impl Page {
                 self.flush();
                 self.links.push((self.out.len(), target));
             }
-            "img" => {
-                let alternative = tag.value("alt").map(|alt| one_line(&decoded(alt)));
-                if let Some(alternative) = alternative.filter(|alternative| !alternative.is_empty())
-                {
-                    self.words(&format!(" [picture: {alternative}] "));
-                }
-            }
+            "img" => self.picture(tag),
             _ if BLOCKS.contains(&name) => self.due(2),
             _ => {}
+        }
+    }
+
+    fn heading(&mut self, name: &str) {
+        self.due(2);
+        let level = name.as_bytes().get(1).map_or(1, |digit| usize::from(digit - b'0'));
+        self.put(&format!("{} ", "#".repeat(level)));
+    }
+
+    fn picture(&mut self, tag: &Tag) {
+        let alternative = tag.value("alt").map(|alt| one_line(&decoded(alt)));
+        if let Some(alternative) = alternative.filter(|alternative| !alternative.is_empty()) {
+            self.words(&format!(" [picture: {alternative}] "));
         }
     }
 

@@ -302,10 +302,10 @@ impl Client {
     pub async fn pipe(&self, exec: Exec) -> Result<Pipe, GuestError> {
         let (stdin, input) = tokio::io::duplex(PIPE);
         let (output, stdout) = tokio::io::duplex(PIPE);
-        let (begin, begun) = oneshot::channel();
-        let piped = run_pipe(Arc::clone(&self.connection), exec, begin, input, output);
+        let (started, starting) = oneshot::channel();
+        let piped = run_pipe(Arc::clone(&self.connection), exec, started, input, output);
         let ended = AbortOnDropHandle::new(tokio::spawn(piped));
-        begun.await.map_err(|_| GuestError::Failed("the call was not made".to_owned()))??;
+        starting.await.map_err(|_| GuestError::Failed("the call was not made".to_owned()))??;
         Ok(Pipe { stdin, stdout, ended })
     }
 
@@ -341,7 +341,7 @@ impl Client {
 async fn run_pipe(
     connection: Arc<Connection>,
     exec: Exec,
-    begin: oneshot::Sender<Result<(), GuestError>>,
+    started: oneshot::Sender<Result<(), GuestError>>,
     input: DuplexStream,
     output: DuplexStream,
 ) -> Result<CommandOutput, GuestError> {
@@ -349,11 +349,11 @@ async fn run_pipe(
     let (mut call, stream) = match connection.begin_stream(&Request::Pipe(exec)) {
         Ok(begun) => begun,
         Err(err) => {
-            let _ = begin.send(Err(err.clone()));
+            let _ = started.send(Err(err.clone()));
             return Err(err);
         }
     };
-    let _ = begin.send(Ok(()));
+    let _ = started.send(Ok(()));
     let stream = Arc::new(stream);
     // On its own: the answer must not wait for who does not read the last bytes.
     let reading = Arc::clone(&stream);

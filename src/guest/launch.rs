@@ -55,6 +55,7 @@ pub enum Streams {
 /// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes. A
 /// byte on the lifeline is a signal for the command's process group.
 pub fn launch(command: &[String], streams: Streams) -> ExitCode {
+    static GROUP: AtomicI32 = AtomicI32::new(0);
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -67,7 +68,6 @@ pub fn launch(command: &[String], streams: Streams) -> ExitCode {
         return complain(&err, NOT_RUNNABLE);
     }
     confine::restrict_command();
-    static GROUP: AtomicI32 = AtomicI32::new(0);
     let watcher = std::thread::Builder::new().stack_size(64 << 10);
     if let Err(err) = watcher.spawn(move || watch(lifeline.into(), &GROUP)) {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);

@@ -48,6 +48,7 @@ impl Kept {
 
     /// What was kept until now; what comes from now on is kept anew. A character that is cut off at the
     /// end goes to what comes, unless nothing will.
+    #[must_use]
     pub fn take(&mut self, more_may_come: bool) -> Kept {
         let mut fresh = Kept::new(self.head_cap + self.tail_cap);
         let mut taken = std::mem::replace(self, Kept::new(0));

@@ -143,7 +143,7 @@ impl Processes {
 /// Moves bytes, then waits for more to do. False when the command has ended.
 fn turn(
     lane: &mut Lane,
-    mut running: Option<&mut Running>,
+    running: Option<&mut Running>,
     kept: &mut Kept,
     send: Send<'_>,
     buffer: &mut Buffer,
@@ -177,7 +177,7 @@ fn turn(
     if happened.first().is_some_and(|wake| wake.intersects(ready)) {
         wake.clear();
     }
-    let Some(running) = running.as_deref_mut() else { return true };
+    let Some(running) = running else { return true };
     let mut rest = happened.into_iter().skip(own);
     if has_errors && rest.next().is_some_and(|flags| flags.intersects(ready)) {
         running.take(kept);

@@ -221,7 +221,6 @@ enum Streams {
 }
 
 /// The streams of a command, what its input really is, where to write to it, and what to say about it.
-#[expect(clippy::type_complexity, reason = "taken apart at the one place where it is called")]
 fn streams(stdin: Stdin) -> Result<(Streams, Stdin, Option<File>, String), ToolError> {
     let mut note = String::new();
     match stdin {
@@ -265,7 +264,7 @@ impl Session {
         let mut sink = Shared(&self.state);
         let never = AtomicBool::new(false);
         let ending = loop {
-            let until = Instant::now() + Duration::from_secs(3600);
+            let until = Instant::now() + Duration::from_hours(1);
             match running.follow(&mut sink, until, &|_| keeper.interruption(&never)) {
                 Ending::TimedOut => {}
                 ending => break ending,

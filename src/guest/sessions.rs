@@ -72,7 +72,9 @@ impl Sessions {
     /// Ends every command; nobody can ask for one any more.
     pub(super) fn cut_all(&self) -> Vec<Arc<Session>> {
         let sessions: Vec<_> = std::mem::take(&mut lock(&self.0).open).into_values().collect();
-        sessions.iter().for_each(|session| session.cut());
+        for session in &sessions {
+            session.cut();
+        }
         sessions
     }
 }

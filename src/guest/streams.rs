@@ -55,17 +55,20 @@ struct State {
     window: usize,
     /// Bytes that were taken and not given back as credit.
     taken: usize,
-    /// The guest sends no more.
-    has_ended: bool,
-    /// Nobody wants what arrives.
-    is_deaf: bool,
+    from_guest: Way,
     /// Bytes that may be sent.
     credit: usize,
-    /// The guest wants no more.
-    is_refused: bool,
-    /// The end was sent.
-    has_sent_end: bool,
+    to_guest: Way,
     dead: Option<GuestError>,
+}
+
+/// One direction of a stream.
+#[derive(Default)]
+struct Way {
+    /// The sender said that nothing more comes.
+    has_ended: bool,
+    /// The receiver wants no more.
+    is_refused: bool,
 }
 
 /// A stream in use. Dropping it closes it.
@@ -118,7 +121,7 @@ impl Streams {
     /// The guest takes no more.
     pub(super) fn refuse(&self, id: u32) {
         if let Some(shared) = self.lock().open.get(&id) {
-            shared.lock().is_refused = true;
+            shared.lock().to_guest.is_refused = true;
             shared.sendable.notify_one();
         }
     }
@@ -150,8 +153,8 @@ impl Streams {
     pub(super) fn answered(&self, id: u32) {
         if let Some(shared) = self.lock().open.remove(&id) {
             let mut state = shared.lock();
-            state.has_ended = true;
-            state.is_refused = true;
+            state.from_guest.has_ended = true;
+            state.to_guest.is_refused = true;
             shared.wake();
         }
     }
@@ -207,7 +210,7 @@ impl Shared {
     /// True when both ways have ended.
     fn push(&self, id: u32, body: &[u8]) -> Result<bool, GuestError> {
         let mut state = self.lock();
-        if state.has_ended {
+        if state.from_guest.has_ended {
             return Err(GuestError::Protocol(format!("bytes after the end of stream {id}")));
         }
         let Some(window) = state.window.checked_sub(body.len()) else {
@@ -215,8 +218,8 @@ impl Shared {
         };
         state.window = window;
         if body.is_empty() {
-            state.has_ended = true;
-        } else if !state.is_deaf {
+            state.from_guest.has_ended = true;
+        } else if !state.from_guest.is_refused {
             state.received.extend_from_slice(body);
         }
         self.arrived.notify_one();
@@ -226,7 +229,7 @@ impl Shared {
 
 impl State {
     fn is_over(&self) -> bool {
-        self.has_ended && self.has_sent_end
+        self.from_guest.has_ended && self.to_guest.has_ended
     }
 }
 
@@ -239,7 +242,7 @@ impl Stream {
                 if !state.received.is_empty() {
                     let bytes = state.received.split().freeze();
                     state.taken += bytes.len();
-                    if state.taken >= WINDOW / 2 && !state.has_ended {
+                    if state.taken >= WINDOW / 2 && !state.from_guest.has_ended {
                         let taken = std::mem::take(&mut state.taken);
                         state.window += taken;
                         let taken = u32::try_from(taken).unwrap_or(u32::MAX).to_be_bytes();
@@ -247,7 +250,7 @@ impl Stream {
                     }
                     return Ok(Some(bytes));
                 }
-                if state.has_ended {
+                if state.from_guest.has_ended {
                     return Ok(None);
                 }
                 if let Some(dead) = &state.dead {
@@ -267,7 +270,7 @@ impl Stream {
                     if let Some(dead) = &state.dead {
                         return Err(dead.clone());
                     }
-                    if state.is_refused || state.has_sent_end {
+                    if state.to_guest.is_refused || state.to_guest.has_ended {
                         return Ok(false);
                     }
                     if state.credit > 0 {
@@ -290,10 +293,10 @@ impl Stream {
     pub(crate) fn end(&self) {
         {
             let mut state = self.shared.lock();
-            if state.has_sent_end || state.dead.is_some() {
+            if state.to_guest.has_ended || state.dead.is_some() {
                 return;
             }
-            state.has_sent_end = true;
+            state.to_guest.has_ended = true;
         }
         self.sender.send(FrameKind::Data, self.id, Vec::new());
         self.sender.settle(self.id);
@@ -309,9 +312,9 @@ impl Stream {
     /// True when more may come.
     fn deafen(&self) -> bool {
         let mut state = self.shared.lock();
-        let was_deaf = std::mem::replace(&mut state.is_deaf, true);
+        let was_deaf = std::mem::replace(&mut state.from_guest.is_refused, true);
         state.received = BytesMut::new();
-        !was_deaf && !state.has_ended && state.dead.is_none()
+        !was_deaf && !state.from_guest.has_ended && state.dead.is_none()
     }
 
     /// Sends what `from` gives, until its end; false when the guest wants no more before.
@@ -368,7 +371,7 @@ impl Drop for Stream {
         let is_over = {
             let mut state = self.shared.lock();
             let is_over = state.is_over() || state.dead.is_some();
-            state.has_sent_end = true;
+            state.to_guest.has_ended = true;
             is_over
         };
         // The stream of a call ends with the call.

@@ -89,7 +89,7 @@ impl Connection {
             }
             first => first?,
         };
-        connection.check_version().await?;
+        connection.check_version()?;
         connection.service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         Ok(connection)
     }
@@ -109,7 +109,7 @@ impl Connection {
         let token = CancellationToken::new();
         let watch = Watch::new(token.clone());
         let handler = Handler { server: server.to_owned(), watch: Arc::clone(&watch) };
-        let (served, ended) = match way {
+        let (outcome, ended) = match way {
             Way::Sandbox { client, exec } => {
                 let pipe = client.pipe(exec.clone()).await;
                 let pipe =
@@ -131,7 +131,7 @@ impl Connection {
                 (timeout(limit, serving).await, None)
             }
         };
-        match served {
+        match outcome {
             Ok(Ok(service)) => Ok(Connection { service, watch, ended }),
             Ok(Err(err)) => Err(Trouble::at_start(&err).with(ended).await),
             Err(_) => {
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// A version that we do not know is one that we do not speak.
-    async fn check_version(&self) -> Result<(), Trouble> {
+    fn check_version(&self) -> Result<(), Trouble> {
         let Some(info) = self.service.peer().peer_info() else { return Ok(()) };
         if ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) {
             return Ok(());

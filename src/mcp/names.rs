@@ -51,9 +51,8 @@ fn safe(text: &str) -> String {
 
 fn with_digest(plain: &str, server: &str, tool: &str) -> String {
     let digest = Sha256::new().chain_update(server).chain_update([0]).chain_update(tool).finalize();
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let head: String = plain.chars().take(MAX_NAME - DIGITS - 1).collect();
-    format!("{head}_{}", digest.get(..DIGITS).unwrap_or_default())
+    format!("{head}_{}", hex::encode(&digest[..DIGITS / 2]))
 }
 
 #[cfg(test)]

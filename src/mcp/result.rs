@@ -92,7 +92,7 @@ impl Said {
             ContentBlock::Audio(audio) => self.data("audio", &audio.mime_type, &audio.data),
             ContentBlock::Resource(embedded) => self.contents(embedded.resource),
             ContentBlock::ResourceLink(link) => {
-                self.say(&format!("[resource {} — `read_mcp_resource` reads it]", resource(&link)))
+                self.say(&format!("[resource {} — `read_mcp_resource` reads it]", resource(&link)));
             }
             _ => self.say("[something of a kind that cannot be shown]"),
         }

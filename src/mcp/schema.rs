@@ -42,7 +42,7 @@ pub fn declared(foreign: &Map<String, Value>) -> Declared {
     let renamed = rename(&mut root);
     let mut schema = Value::Object(root);
     // What says least goes first.
-    for smaller in [without_words, only_types, |_: Value| any()] {
+    for smaller in [without_words, |schema| only_types(&schema), |_: Value| any()] {
         if schema.to_string().len() <= MAX_BYTES {
             break;
         }
@@ -179,7 +179,7 @@ fn without_words(value: Value) -> Value {
 }
 
 /// The arguments with their types alone.
-fn only_types(schema: Value) -> Value {
+fn only_types(schema: &Value) -> Value {
     let typed = |property: &Value| match property.get("type") {
         Some(Value::String(kind)) if kind == "array" => json!({"type": "array", "items": {}}),
         Some(Value::String(kind)) => json!({"type": kind}),

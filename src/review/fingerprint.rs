@@ -91,9 +91,7 @@ fn digest(path: &str, key: &str, category: Category) -> String {
 
 /// The first 8 bytes of the SHA-256.
 fn short(bytes: &[u8]) -> String {
-    let mut digest = hex::encode(Sha256::digest(bytes));
-    digest.truncate(16);
-    digest
+    hex::encode(&Sha256::digest(bytes)[..8])
 }
 
 #[cfg(test)]

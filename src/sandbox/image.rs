@@ -93,9 +93,7 @@ pub fn setup_key(base_id: &str, spec: &ImageSpec<'_>) -> String {
         part(path.as_bytes());
         part(content);
     }
-    let mut key = hex::encode(hash.finalize());
-    key.truncate(32);
-    key
+    hex::encode(&hash.finalize()[..16])
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(super) async fn present(config: &Config, client: &Client, tools: &ToolSet) -
     let asked = tools.programs();
     let programs = match asked.as_slice() {
         [] => Vec::new(),
-        asked => client.find(asked).await.map_err(unanswered)?,
+        asked => client.find(asked).await.map_err(|err| unanswered(&err))?,
     };
     Ok(Present { programs, ..Present::of(config) })
 }
@@ -65,10 +65,10 @@ fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
 pub(super) async fn environment(config: &Config, client: &Client) -> Result<()> {
     match &config.tools.shell_env {
         env if env.is_empty() => Ok(()),
-        env => client.add_env(env.clone()).await.map_err(unanswered),
+        env => client.add_env(env.clone()).await.map_err(|err| unanswered(&err)),
     }
 }
 
-fn unanswered(err: GuestError) -> Failure {
+fn unanswered(err: &GuestError) -> Failure {
     Failure::sandbox(format!("the sandbox could not be made ready for tools: {err}"))
 }

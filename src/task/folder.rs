@@ -117,8 +117,7 @@ fn key(task: &Task, at: Option<&Path>) -> String {
             format!("exec-{}-{base:?}-{prompt}", place.display())
         }
     };
-    let mut digest = hex::encode(Sha256::digest(text.as_bytes()));
-    digest.truncate(8);
+    let digest = hex::encode(&Sha256::digest(text.as_bytes())[..4]);
     let readable: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
     format!("{readable}-{digest}")

@@ -176,9 +176,10 @@ async fn converse(
         }
     };
     let (tools, services) = tools(world, recording, running).await?;
-    let company = match recording.with_agents {
-        true => Some(lanes::company(&recording.lines, &tools, world)?),
-        false => None,
+    let company = if recording.with_agents {
+        Some(lanes::company(&recording.lines, &tools, world)?)
+    } else {
+        None
     };
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),

@@ -53,8 +53,8 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
 /// Writes `report.html`.
 pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
     let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
-    let lanes = lanes::lanes(&lines);
-    let agents: Vec<html::Agent> = lanes
+    let recorded = lanes::lanes(&lines);
+    let agents: Vec<html::Agent> = recorded
         .iter()
         .map(|lane| html::Agent {
             who: who(lane),

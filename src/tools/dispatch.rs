@@ -200,7 +200,7 @@ impl<'a> Dispatch<'a> {
         // What it does in the end is known when the hooks have spoken, and they may write too.
         let _pass = self.pass(tool, tool.effect).await;
         let mut is_changed = false;
-        match subject.before(&shown).await.map_err(broken)? {
+        match subject.before(&shown).await? {
             Verdict::Deny(why) => return Ok(Ran::denied(&why)),
             Verdict::Go(None) => {}
             Verdict::Go(Some(changed)) => match arguments::checked(tool, changed) {
@@ -215,7 +215,7 @@ impl<'a> Dispatch<'a> {
         let effect = tool.effect_of(&args);
         start(Start { tool, effect, arguments: &shown, is_changed })?;
         let mut ran = self.execute(tool, &call.id, nested, args).await?;
-        ran.notes = subject.after(&shown, &ran.output).await.map_err(broken)?;
+        ran.notes = subject.after(&shown, &ran.output).await?;
         Ok(ran)
     }
 
@@ -301,7 +301,7 @@ impl<'a> Dispatch<'a> {
                 let fault = fault::told(tool, &message);
                 Ok(Ran::of(Err(message), fault, elapsed))
             }
-            Err(err @ ToolError::Broken(_)) => Err(broken(err)),
+            Err(err @ ToolError::Broken(_)) => Err(err.into()),
         }
     }
 
@@ -413,8 +413,10 @@ impl Ran {
     }
 }
 
-pub(super) fn broken(err: ToolError) -> Broken {
-    Broken::Sandbox(err.to_string())
+impl From<ToolError> for Broken {
+    fn from(err: ToolError) -> Broken {
+        Broken::Sandbox(err.to_string())
+    }
 }
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.

@@ -277,8 +277,8 @@ pub fn powers(tool: &str) -> &'static [Power] {
         "view_image" => &[Power::See],
         "update_plan" => &[Power::Plan],
         "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" | "js_repl"
-        | "js_repl_reset" => &[],
-        "spawn_agent" | "send_input" | "resume_agent" | "wait" | "close_agent" | "task" => &[],
+        | "js_repl_reset" | "spawn_agent" | "send_input" | "resume_agent" | "wait"
+        | "close_agent" | "task" => &[],
         _ => &[Power::Read],
     }
 }

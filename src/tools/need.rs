@@ -10,10 +10,6 @@ pub enum Need {
     Program(&'static [&'static str]),
     /// Hosts that the run may reach.
     Hosts,
-    /// An MCP server with resources is connected.
-    Resources,
-    /// Sub-agents may work.
-    Agents,
     /// The configuration says `js-repl`.
     JsRepl,
 }
@@ -24,8 +20,6 @@ pub struct Present {
     /// Those of the asked programs that the sandbox has.
     pub programs: Vec<String>,
     pub hosts: bool,
-    pub resources: bool,
-    pub agents: bool,
     pub js_repl: bool,
 }
 
@@ -35,8 +29,6 @@ impl Present {
         Present {
             programs: Vec::new(),
             hosts: !config.allow_hosts.is_empty(),
-            resources: false,
-            agents: config.tools.agents.is_some_and(|most| most > 0),
             js_repl: config.tools.js_repl == Some(true),
         }
     }
@@ -50,8 +42,6 @@ impl Need {
                 any.iter().any(|name| present.programs.iter().any(|there| there == name))
             }
             Need::Hosts => present.hosts,
-            Need::Resources => present.resources,
-            Need::Agents => present.agents,
             Need::JsRepl => present.js_repl,
         }
     }
@@ -70,8 +60,6 @@ impl Need {
                 format!("the sandbox has none of {}", any.join(", "))
             }
             Need::Hosts => "this run has no network".to_owned(),
-            Need::Resources => "no MCP server of this run has resources".to_owned(),
-            Need::Agents => "this run has no sub-agents".to_owned(),
             Need::JsRepl => "it is not switched on".to_owned(),
         }
     }

@@ -1,7 +1,7 @@
 //! Recorded calls, made again for what they change: a run that goes on after a crash has a fresh sandbox.
 
 use super::arguments;
-use super::dispatch::{Asked, Broken, Dispatch, broken};
+use super::dispatch::{Asked, Broken, Dispatch};
 use super::host::Redo;
 use super::nested::Within;
 use super::registry::Place;
@@ -57,11 +57,11 @@ impl Dispatch<'_> {
         let _pass = self.pass(tool, tool.effect_of(&args)).await;
         // What hooks say has been heard; what they do to the workspace is done again.
         if is_hooked {
-            subject.before(&shown).await.map_err(broken)?;
+            subject.before(&shown).await?;
         }
         let ran = self.execute(tool, &call.id, &Within::again(self, &call.id), args).await?;
         if is_hooked {
-            subject.after(&shown, &ran.output).await.map_err(broken)?;
+            subject.after(&shown, &ran.output).await?;
         }
         let success = ran.output.as_ref().is_ok_and(|output| output.success);
         Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })

@@ -183,7 +183,7 @@ pub(super) async fn live(common: Common<'_>, kind: Arc<Kind>, member: Arc<Member
         progress: &progress,
         services: common.services,
     };
-    let mut agent = Agent::new(spec).as_member(&member, &common.purse);
+    let mut agent = Agent::new(spec).in_crew(&member, &common.purse);
     let begun = begin(&mut agent, &common, &kind, &member, lane);
     if let Err(stop) = begun {
         member.stands(Status::Errored(stop.sentence()));

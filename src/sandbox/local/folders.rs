@@ -117,8 +117,7 @@ impl Folders {
 
 /// Writes the guest once per version; returns its path.
 pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
-    let mut version = hex::encode(blob_id(binary));
-    version.truncate(16);
+    let version = hex::encode(&blob_id(binary)[..8]);
     let folder = base.join("guest").join(version);
     let path = folder.join("patchwright-guest");
     if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {

@@ -16,7 +16,7 @@ use crate::sandbox::ContainerLimits;
 /// How long the last processes of a group may take to vanish.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The period over which processor time is counted, in microseconds: the kernel's default.
-const PERIOD: u64 = 100_000;
+const PERIOD: u32 = 100_000;
 
 /// What is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,9 @@ impl Group {
 
     /// For a process that will remove the groups later.
     pub(super) fn note(&self) -> String {
-        self.folders.iter().map(|folder| format!("{}\n", folder.display())).collect()
+        let lines: Vec<String> =
+            self.folders.iter().map(|folder| folder.display().to_string()).collect();
+        lines.join("\n")
     }
 
     pub(super) fn folders(&self) -> &[PathBuf] {
@@ -182,7 +184,7 @@ fn bound(
 ) -> std::io::Result<()> {
     let write = |file: &str, value: String| fs_err::write(folder.join(file), value);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few processors")]
-    let quota = (limits.cpus.max(0.01) * PERIOD as f64) as u64;
+    let quota = (limits.cpus.max(0.01) * f64::from(PERIOD)) as u64;
     match (controller, version) {
         (Controller::Memory, 2) => {
             write("memory.max", limits.memory_bytes.to_string())?;
@@ -225,7 +227,8 @@ fn candidates(own: &str, mounts: &str) -> Vec<Parent> {
             };
             if !controllers.is_empty() {
                 found.push(Parent {
-                    folder: folder.to_owned(),
+                    // Without the slash that a group at the mount's root leaves behind.
+                    folder: folder.components().collect(),
                     version: mount.version,
                     controllers,
                 });

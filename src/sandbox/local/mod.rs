@@ -97,14 +97,15 @@ impl LocalSandbox {
         }
     }
 
-    async fn serve(
+    /// The command line of the guest.
+    fn guest_argv(
         &self,
         guest: &Path,
         isolation: Applied,
         folders: &Folders,
         group: &Group,
         spec: &SandboxSpec,
-    ) -> Result<(Child, Client), SandboxError> {
+    ) -> Vec<OsString> {
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
@@ -138,6 +139,18 @@ impl LocalSandbox {
         if isolation.counts_processes() && !group.bounds_processes() {
             argv.extend(["--max-processes".into(), spec.limits.pids.to_string().into()]);
         }
+        argv
+    }
+
+    async fn serve(
+        &self,
+        guest: &Path,
+        isolation: Applied,
+        folders: &Folders,
+        group: &Group,
+        spec: &SandboxSpec,
+    ) -> Result<(Child, Client), SandboxError> {
+        let argv = self.guest_argv(guest, isolation, folders, group, spec);
         let log = folders.log()?;
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
         let spawned = Command::new(&argv[0])

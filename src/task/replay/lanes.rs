@@ -2,7 +2,7 @@
 //! came, and not before the calls have ended that had ended by then. So what was done one after the other is
 //! done one after the other again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -119,29 +119,28 @@ fn has_all(counts: &Counts, wanted: &Counts) -> bool {
 }
 
 /// The calls of others that started before those of the reply at this line, of replies that had come
-/// earlier: a later one is given out later.
+/// earlier: a later one is given out later. A reply without calls need not wait: others may wait for it.
 fn behind(lines: &[Line], at: usize, agent: Option<&str>) -> Counts {
     let mut counts = Counts::new();
-    let mut is_waited_for = BTreeMap::new();
+    let mut has_replied_again = BTreeSet::new();
     for (place, line) in lines.iter().enumerate() {
         let (who, entry) = line.entry.of_agent();
+        let is_later = place > at;
         match entry {
-            Entry::CallStarted { .. } if who == agent && place > at => return counts,
-            Entry::CallStarted { .. }
-                if who != agent && *is_waited_for.get(&who).unwrap_or(&true) =>
-            {
+            Entry::CallStarted { .. } if who == agent && is_later => return counts,
+            Entry::CallStarted { .. } if who != agent && !has_replied_again.contains(&who) => {
                 *counts.entry(who.map(str::to_owned)).or_default() += 1;
             }
-            entry if place > at && !entry.replies().is_empty() => {
+            entry if is_later && !entry.replies().is_empty() => {
                 if who == agent {
-                    return counts;
+                    break;
                 }
-                is_waited_for.insert(who, false);
+                has_replied_again.insert(who);
             }
             _ => {}
         }
     }
-    counts
+    Counts::new()
 }
 
 #[async_trait]
@@ -174,9 +173,9 @@ impl Provider for Conductor {
 
 /// The agents of a recorded run, to be started again by the same calls.
 pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<Company> {
-    let lanes = lanes::lanes(lines);
+    let agents = lanes::lanes(lines);
     let mut kinds: Vec<Kind> = Vec::new();
-    for lane in &lanes {
+    for lane in &agents {
         if !kinds.iter().any(|kind| kind.name == lane.kind) {
             kinds.push(kind(lane, tools, world)?);
         }
@@ -186,7 +185,7 @@ pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<
         most: usize::MAX,
         opening: Vec::new(),
         notes: Vec::new(),
-        recorded: Some(lanes),
+        recorded: Some(agents),
     })
 }
 

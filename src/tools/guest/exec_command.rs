@@ -76,10 +76,10 @@ fn exec_command(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
         },
     };
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
-    let argv = [shell, flag.to_owned(), args.cmd.clone()];
+    let words = [shell, flag.to_owned(), args.cmd.clone()];
     let wait = args.yield_time_ms.unwrap_or(DEFAULT_WAIT_MS).clamp(LEAST_WAIT_MS, MOST_WAIT_MS);
     let spec = Spec {
-        argv: &argv,
+        argv: &words,
         cwd: args.workdir.as_deref().map(Path::new),
         env: &BTreeMap::new(),
         timeout: bounded(wait, args.timeout_ms),

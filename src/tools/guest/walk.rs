@@ -4,28 +4,24 @@
 //! link or a FIFO in place of one leads nowhere and blocks nothing. `.git` is left out. Large trees
 //! are walked by several threads; what they find is put in order afterwards ([`First`]).
 
+mod first;
+mod ignores;
+
 use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Scope;
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
+pub(super) use self::first::First;
+use self::ignores::{IGNORE_FILES, Ignores, rules};
 use super::root::Root;
 
-/// Ignore files in one folder, the last one being the strongest.
-const IGNORE_FILES: [&[u8]; 2] = [b".gitignore", b".ignore"];
-/// Largest ignore file, in bytes; a larger one is not used.
-const MAX_IGNORE_FILE: u64 = 1 << 20;
 /// Names looked at in one folder.
 const MAX_NAMES: usize = 200_000;
 /// Deepest nesting: one open folder a level.
@@ -148,12 +144,6 @@ struct Folder {
     path: String,
     ignores: Option<Arc<Ignores>>,
     depth: usize,
-}
-
-/// The rules of one folder, and of those above it.
-struct Ignores {
-    rules: Gitignore,
-    above: Option<Arc<Ignores>>,
 }
 
 enum Job {
@@ -396,7 +386,7 @@ fn jobs(folder: &Arc<Folder>, names: Vec<(CString, bool)>) -> Vec<Job> {
         names: std::mem::take(run),
     };
     for (name, is_dir) in names {
-        if is_ignored(folder, &name, is_dir) {
+        if ignores::is_ignored(folder.ignores.as_deref(), &folder.path, &name, is_dir) {
             continue;
         }
         if run.len() == SHARE || (is_dir && !run.is_empty()) {
@@ -432,128 +422,4 @@ fn see_all(folder: &Folder, names: &[CString], visitor: &mut dyn Visitor) -> boo
         }
     }
     true
-}
-
-/// The rules of these ignore files in a folder, over those above it.
-fn rules(
-    fd: &OwnedFd,
-    path: &str,
-    files: &[&[u8]],
-    above: Option<Arc<Ignores>>,
-) -> Option<Arc<Ignores>> {
-    let mut builder = GitignoreBuilder::new(if path.is_empty() { "/" } else { path });
-    let mut has_lines = false;
-    for file in files {
-        let Ok(content) = small_file(fd, file) else { continue };
-        for line in String::from_utf8_lossy(&content).lines() {
-            // A line that is no valid pattern is skipped, as git does.
-            let _ = builder.add_line(None, line);
-            has_lines = true;
-        }
-    }
-    let built = if has_lines { builder.build().ok() } else { None };
-    match built.filter(|rules| !rules.is_empty()) {
-        Some(rules) => Some(Arc::new(Ignores { rules, above })),
-        None => above,
-    }
-}
-
-fn small_file(fd: &OwnedFd, name: &[u8]) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | FIXED;
-    let file = File::from(rustix::fs::openat(fd, name, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > MAX_IGNORE_FILE {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut content = Vec::new();
-    file.take(MAX_IGNORE_FILE).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// The innermost folder that has an opinion decides.
-fn is_ignored(folder: &Folder, name: &CStr, is_dir: bool) -> bool {
-    let mut level = folder.ignores.as_deref();
-    if level.is_none() {
-        return false;
-    }
-    let name: Cow<'_, str> = name.to_string_lossy();
-    let path = format!("{}/{name}", folder.path);
-    while let Some(ignores) = level {
-        match ignores.rules.matched(Path::new(&path), is_dir) {
-            Match::Ignore(_) => return true,
-            Match::Whitelist(_) => return false,
-            Match::None => level = ignores.above.as_deref(),
-        }
-    }
-    false
-}
-
-/// A path among others in the order in which a walk sees them: folder by folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place(String);
-
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
-        self.0.split('/').cmp(other.0.split('/'))
-    }
-}
-
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The first lines of what several threads find, in order of paths. What comes behind them is
-/// forgotten at once, and need not be looked for.
-pub(super) struct First {
-    limit: usize,
-    found: Mutex<Found>,
-    /// There is more than enough: only what comes before the last place counts.
-    is_full: AtomicBool,
-}
-
-#[derive(Default)]
-struct Found {
-    lines: BTreeMap<Place, Vec<String>>,
-    count: usize,
-}
-
-impl First {
-    pub(super) fn new(limit: usize) -> First {
-        First { limit, found: Mutex::default(), is_full: AtomicBool::new(false) }
-    }
-
-    /// Adds what was found at one path.
-    pub(super) fn add(&self, path: &str, lines: Vec<String>) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { lines: all, count } = &mut *found;
-        *count += lines.len();
-        all.insert(Place(path.to_owned()), lines);
-        while let Some(last) = all.last_entry()
-            && *count - last.get().len() > self.limit
-        {
-            *count -= last.remove().len();
-        }
-        self.is_full.store(*count > self.limit, Memory::Relaxed);
-    }
-
-    /// Whether nothing at this path or below it can be among the first.
-    pub(super) fn is_behind(&self, path: &str) -> bool {
-        if !self.is_full.load(Memory::Relaxed) {
-            return false;
-        }
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found
-            .lines
-            .last_key_value()
-            .is_some_and(|(last, _)| last.0.split('/').cmp(path.split('/')) == Ordering::Less)
-    }
-
-    /// The lines in order, and whether there were more.
-    pub(super) fn finish(self) -> (Vec<String>, bool) {
-        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let has_more = found.count > self.limit;
-        (found.lines.into_values().flatten().take(self.limit).collect(), has_more)
-    }
 }

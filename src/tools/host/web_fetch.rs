@@ -1,6 +1,8 @@
 //! `web_fetch`: a page of an allowed host, as text that can be read. It is there only when hosts are
 //! allowed. What comes back was written by others and is marked as such.
 
+use std::fmt::Write;
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -128,23 +130,21 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
     let end = args.offset.saturating_add(part.chars().count());
     let mut lead = format!("{} (status {}", page.url, page.status);
     if !page.media_type.is_empty() {
-        lead.push_str(&format!(", {}", page.media_type));
+        let _ = write!(lead, ", {}", page.media_type);
     }
     if let Some(first) = page.redirects.first() {
-        lead.push_str(&format!(", redirected from {first}"));
+        let _ = write!(lead, ", redirected from {first}");
     }
     lead.push(')');
     if args.offset > 0 || end < total {
-        lead.push_str(&format!("\nCharacters {} to {end} of {total}", args.offset.min(total)));
+        let _ = write!(lead, "\nCharacters {} to {end} of {total}", args.offset.min(total));
         if end < total {
-            lead.push_str(&format!("; call again with `offset` {end} for more"));
+            let _ = write!(lead, "; call again with `offset` {end} for more");
         }
     }
     if page.is_cut {
-        lead.push_str(&format!(
-            "\nThe page is longer than {} MB; the rest is left out",
-            MAX_PAGE >> 20
-        ));
+        let _ =
+            write!(lead, "\nThe page is longer than {} MB; the rest is left out", MAX_PAGE >> 20);
     }
     let tag = prompt::tag_of(&[&text]);
     let text = format!(

@@ -254,13 +254,11 @@ async fn call(
     } else {
         None
     };
-    match refused {
-        Some(why) => (id, Err(ToolError::Tell(why))),
-        None => {
-            let args = args.filter(|args| !args.is_null()).unwrap_or_else(|| json!({}));
-            (id, ctx.nested.call(&name, args).await)
-        }
+    if let Some(why) = refused {
+        return (id, Err(ToolError::Tell(why)));
     }
+    let args = args.filter(|args| !args.is_null()).unwrap_or_else(|| json!({}));
+    (id, ctx.nested.call(&name, args).await)
 }
 
 fn failed(err: GuestError) -> ToolError {
