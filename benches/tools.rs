@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "starts the guest and what it is compared with")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,14 +69,13 @@ async fn main() {
 
 impl Guest {
     async fn start(folder: &Path) -> Guest {
-        let path = match std::env::var_os("PATCHWRIGHT_BENCH_GUEST") {
-            Some(path) => PathBuf::from(path),
-            None => {
-                let path = folder.join("patchwright-guest");
-                std::fs::write(&path, GUEST_BINARY).unwrap();
-                std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-                path
-            }
+        let path = if let Some(path) = std::env::var_os("PATCHWRIGHT_BENCH_GUEST") {
+            PathBuf::from(path)
+        } else {
+            let path = folder.join("patchwright-guest");
+            std::fs::write(&path, GUEST_BINARY).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+            path
         };
         let workspace = folder.join("workspace");
         std::fs::create_dir(&workspace).unwrap();
@@ -199,9 +199,7 @@ fn generate(tree: &Path) {
             let mut text = String::new();
             for line in 0..LINES + random() % 20 {
                 let (a, b) = (random(), random());
-                text.push_str(&format!(
-                    "    let value_{a} = compute({line}, other_{b}); // note\n"
-                ));
+                let _ = writeln!(text, "    let value_{a} = compute({line}, other_{b}); // note");
             }
             if random() < 4 {
                 text.push_str("fn find_the_needle() {}\n");
@@ -333,11 +331,11 @@ async fn reads(guest: &Guest, tree: &Path) {
     }
     compare("read_file, 100 times", &ours, Some((&theirs, "cat, 100 processes")));
     let (mut ours, mut theirs) = (Side::default(), Side::default());
-    let argv: Vec<&str> = ["cat"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let all: Vec<&str> = ["cat"].into_iter().chain(names.iter().map(String::as_str)).collect();
     for _ in 0..ROUNDS {
         let (cpu, wall, _) = guest.measured("read_many_files", json!({"paths": names})).await;
         ours.0.push((cpu, wall));
-        let (cpu, wall, _) = program(&argv, tree);
+        let (cpu, wall, _) = program(&all, tree);
         theirs.0.push((cpu, wall));
     }
     compare("read_many_files, 100 files", &ours, Some((&theirs, "cat, one process")));

@@ -109,7 +109,7 @@ fn two_write(model: &str, shell: &str) {
         } else {
             json!({"command": command})
         };
-        vec![call(shell, args), say(&format!("Wrote {path}"))]
+        vec![call(shell, args), say(format!("Wrote {path}"))]
     };
     let whole = vec![
         spawn("the first-part of it").and(spawn("the second-part of it")),

@@ -392,9 +392,9 @@ fn an_issue_is_fixed_by_scripts() {
         assert_eq!(request.body["input"][0], requests[0].body["input"][0]);
         assert_eq!(request.header("x-openai-internal-codex-responses-lite"), "");
     }
-    let last = requests[3].body["input"].as_array().unwrap();
+    let items = requests[3].body["input"].as_array().unwrap();
     let outputs: Vec<&Value> =
-        last.iter().filter(|item| item["type"] == "custom_tool_call_output").collect();
+        items.iter().filter(|item| item["type"] == "custom_tool_call_output").collect();
     let list = outputs[0]["output"].as_array().unwrap();
     assert_eq!(list[0]["type"], "input_text");
     let head = list[0]["text"].as_str().unwrap();

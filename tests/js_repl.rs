@@ -9,6 +9,7 @@ use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use serde_json::json;
 
+use crate::support::docker::is_required;
 use crate::support::model::{custom, say};
 use crate::support::tool_desk::{ToolDesk, model, shown};
 use crate::support::world::{TestWorld, github};
@@ -21,8 +22,7 @@ fn present(node: bool, js_repl: bool) -> Present {
 /// `./test` installs Node; without it nothing can be said about cells.
 fn has_node() -> bool {
     let there = Path::new("/usr/bin/node").exists() || Path::new("/usr/local/bin/node").exists();
-    let required = std::env::var_os("PATCHWRIGHT_TEST_DOCKER").is_some_and(|it| it == "require");
-    assert!(there || !required, "there is no Node");
+    assert!(there || !is_required(), "there is no Node");
     there
 }
 

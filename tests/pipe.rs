@@ -77,7 +77,7 @@ async fn pipe_talks_back_and_forth() {
 async fn pipe_moves_more_than_any_buffer_unchanged() {
     let guest = Guest::start().await;
     let Pipe { mut stdin, stdout, ended } = piped(&guest, "exec cat").await;
-    let bytes: Vec<u8> = (0..20_000_000_u32).map(|n| (n.wrapping_mul(31) >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..20_000_000_u32).map(|n| n.wrapping_mul(31).to_le_bytes()[1]).collect();
     let sent = bytes.clone();
     let sending = tokio::spawn(async move { stdin.write_all(&sent).await });
     let came = all(stdout).await;
@@ -104,7 +104,7 @@ async fn pipe_keeps_both_ends_of_standard_error() {
 
 /// Memory of a process in KiB, as `/proc` has it.
 fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let status = fs_err::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -162,13 +162,13 @@ async fn pipe_ends_with_what_it_started_when_it_is_dropped() {
         pipe.stdout.read_exact(&mut ready).await.unwrap();
         let pids: Vec<String> = ["1", "2", "3"]
             .iter()
-            .map(|name| std::fs::read_to_string(marks.join(name)).unwrap().trim().to_owned())
+            .map(|name| fs_err::read_to_string(marks.join(name)).unwrap().trim().to_owned())
             .collect();
         drop(pipe);
         let gone = |pid: &String| !Path::new(&format!("/proc/{pid}")).exists();
         until(|| pids.iter().all(gone)).await;
         for name in ["1", "2", "3"] {
-            std::fs::remove_file(marks.join(name)).unwrap();
+            fs_err::remove_file(marks.join(name)).unwrap();
         }
     }
     assert_eq!(guest.sh("echo here").await.output, "here\n");

@@ -439,7 +439,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
 }
 
 #[test]
-fn the_job_summary_and_the_plan_file() {
+fn the_job_summary() {
     let outcome = outcome(None);
     let summary = job_summary::job_summary(
         "acme/web#7",
@@ -522,16 +522,20 @@ fn the_job_summary_and_the_plan_file() {
         - Run: `r1`
         - Tool: `patchwright 0.1.0`
         - Input: 1 hidden part removed: 1 HTML comment
+    "#]]
+    .assert_eq(&summary);
+}
 
-
-        ====
+#[test]
+fn the_plan_file() {
+    expect![[r#"
         # Plan: Crash
 
         - [x] Find the bug
         - [ ] Fix it *(in progress)*
         - [ ] Test it
     "#]]
-    .assert_eq(&format!("{summary}\n====\n{}", plan_md::plan_md("Crash", &outcome.plan)));
+    .assert_eq(&plan_md::plan_md("Crash", &outcome(None).plan));
 }
 
 /// Words that do something when they are not escaped, and what must then not be there.

@@ -59,7 +59,7 @@ async fn connect() -> Result<RealDocker, String> {
 }
 
 /// Whether a missing Docker is a failure.
-fn is_required() -> bool {
+pub(crate) fn is_required() -> bool {
     variable("PATCHWRIGHT_TEST_DOCKER").as_deref() == Some("require") || variable("CI").is_some()
 }
 
