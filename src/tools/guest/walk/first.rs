@@ -1,0 +1,76 @@
+//! What several threads find, in the order of one that walks alone.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::{Mutex, PoisonError};
+
+/// A path among others in the order in which a walk sees them: folder by folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place(String);
+
+impl Ord for Place {
+    fn cmp(&self, other: &Place) -> Ordering {
+        self.0.split('/').cmp(other.0.split('/'))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The first lines of what several threads find, in order of paths. What comes behind them is
+/// forgotten at once, and need not be looked for.
+pub(in crate::tools::guest) struct First {
+    limit: usize,
+    found: Mutex<Found>,
+    /// There is more than enough: only what comes before the last place counts.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Found {
+    lines: BTreeMap<Place, Vec<String>>,
+    count: usize,
+}
+
+impl First {
+    pub(in crate::tools::guest) fn new(limit: usize) -> First {
+        First { limit, found: Mutex::default(), is_full: AtomicBool::new(false) }
+    }
+
+    /// Adds what was found at one path.
+    pub(in crate::tools::guest) fn add(&self, path: &str, lines: Vec<String>) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let Found { lines: all, count } = &mut *found;
+        *count += lines.len();
+        all.insert(Place(path.to_owned()), lines);
+        while let Some(last) = all.last_entry()
+            && *count - last.get().len() > self.limit
+        {
+            *count -= last.remove().len();
+        }
+        self.is_full.store(*count > self.limit, Memory::Relaxed);
+    }
+
+    /// Whether nothing at this path or below it can be among the first.
+    pub(in crate::tools::guest) fn is_behind(&self, path: &str) -> bool {
+        if !self.is_full.load(Memory::Relaxed) {
+            return false;
+        }
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found
+            .lines
+            .last_key_value()
+            .is_some_and(|(last, _)| last.0.split('/').cmp(path.split('/')) == Ordering::Less)
+    }
+
+    /// The lines in order, and whether there were more.
+    pub(in crate::tools::guest) fn finish(self) -> (Vec<String>, bool) {
+        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let has_more = found.count > self.limit;
+        (found.lines.into_values().flatten().take(self.limit).collect(), has_more)
+    }
+}
