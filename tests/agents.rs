@@ -326,7 +326,7 @@ fn an_agent_whose_provider_fails_is_reported_and_the_run_goes_on() {
 
 #[test]
 fn agents_that_still_work_at_the_end_are_closed_and_that_is_noted() {
-    let whole = vec![spawn("the first-part of it"), run("echo 2 > two"), say("Done")];
+    let whole = vec![run("echo 2 > two"), spawn("the first-part of it"), say("Done")];
     let world = world(vec![
         ("first-part", vec![run("sleep 300; echo 1 > one"), say("never")]),
         ("whole-task", whole),

@@ -316,7 +316,7 @@ fn every_file_of_a_system_prompt_is_used() {
             let is_used = |format: &str| text_prompt(format).contains(text.trim());
             assert!(["search-replace", "unified-diff", "whole-file"].into_iter().any(is_used));
         } else if let Some(family) = name.strip_prefix("system/") {
-            let is_of_all = family == "review.md";
+            let is_of_all = ["review.md", "agent.md"].contains(&family);
             assert!(is_of_all || families.contains(family.trim_end_matches(".md")), "{family}");
         }
     }

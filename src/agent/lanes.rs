@@ -78,6 +78,8 @@ pub struct Lane {
     pub model: String,
     pub limits: Limits,
     pub message: String,
+    /// What it can call, by the names in the registry.
+    pub tools: Vec<String>,
     pub status: Status,
     /// Messages that it has not taken yet.
     pub inbox: VecDeque<String>,
@@ -97,7 +99,7 @@ pub fn lanes(lines: &[Line]) -> Vec<Lane> {
         let (Some(id), entry) = line.entry.of_agent() else { continue };
         if let Some(lane) = agents.iter_mut().find(|lane| lane.id == id) {
             lane.apply(entry);
-        } else if let Entry::Spawned { call, kind, model, limits, message } = entry {
+        } else if let Entry::Spawned { call, kind, model, limits, message, tools } = entry {
             agents.push(Lane {
                 id: id.to_owned(),
                 call: call.clone(),
@@ -105,6 +107,7 @@ pub fn lanes(lines: &[Line]) -> Vec<Lane> {
                 model: model.clone(),
                 limits: limits.clone(),
                 message: message.clone(),
+                tools: tools.clone(),
                 ..Lane::default()
             });
         }

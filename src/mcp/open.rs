@@ -165,6 +165,7 @@ fn offered(name: &str, server: &McpServer) -> Result<Option<GlobSet>> {
         globs.add(Glob::new(glob).map_err(|err| {
             Failure::usage(format!("`mcp.{name}.tools` has a pattern that is none: `{glob}`"))
                 .caused_by(err)
+                .hint("patterns of tool names have `*` and `?`")
         })?);
     }
     let globs = globs.build();

@@ -283,6 +283,14 @@ pub fn powers(tool: &str) -> &'static [Power] {
     }
 }
 
+/// Names under which models run commands.
+pub fn shells() -> impl Iterator<Item = &'static str> {
+    let runs = |tool: &str| {
+        matches!(tool, "shell" | "shell_command" | "exec_command" | "bash" | "hosted_shell")
+    };
+    UNDERSTOOD.iter().filter(move |face| runs(face.tool)).map(|face| face.name)
+}
+
 /// The tool shows the contents of files and can do nothing else.
 pub fn shows_files(tool: &str) -> bool {
     matches!(tool, "read_file" | "read_many_files")

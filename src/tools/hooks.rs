@@ -70,7 +70,7 @@ impl<'a> Subject<'a> {
         let tool = self.tool;
         self.hooks.iter().filter(move |hook| {
             when.contains(&hook.when)
-                && (hook.tools.is_empty() || offer::set_of(&hook.tools).is_match(tool))
+                && (hook.tools.is_empty() || offer::is_about(&offer::set_of(&hook.tools), tool))
         })
     }
 
@@ -155,7 +155,8 @@ impl<'a> Subject<'a> {
         }
         if ended.exit_code != 0 {
             let errors = words(ended.output.trim());
-            return Ok(Err(format!("exit code {}: {errors}", ended.exit_code)));
+            let why = if errors.is_empty() { String::new() } else { format!(": {errors}") };
+            return Ok(Err(format!("exit code {}{why}", ended.exit_code)));
         }
         if ran.stdout.trim_ascii().is_empty() {
             return Ok(Ok(T::default()));

@@ -139,7 +139,7 @@ impl ToolSet {
         }
         let globs = set_of(globs);
         let why = || "it is switched off".to_owned();
-        self.withdraw(&|known| globs.is_match(known.name.as_ref()).then(why));
+        self.withdraw(&|known| is_about(&globs, known.name.as_ref()).then(why));
         self.declarations.retain(|it| !globs.is_match(&it.name));
         self.deferred.retain(|it| !globs.is_match(&it.name));
         self.extras.retain(|it| !globs.is_match(it.name()));
@@ -348,6 +348,13 @@ fn declaration(extra: &dyn Extra) -> ToolDeclaration {
         description: extra.description().to_owned(),
         form: ToolForm::Function { schema: schema::declared(extra.schema()), strict: false },
     }
+}
+
+/// A rule with these globs holds for a tool of this name. Commands have many names, and each family has
+/// its own: a rule about one of them is a rule about all, and about what is typed into a running one.
+pub fn is_about(globs: &GlobSet, name: &str) -> bool {
+    let runs = || name == "write_stdin" || face::shells().any(|shell| shell == name);
+    globs.is_match(name) || (runs() && face::shells().any(|shell| globs.is_match(shell)))
 }
 
 /// Globs of tool names. Those that are no globs match nothing: configuration is checked when it is read.

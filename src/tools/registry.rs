@@ -1,6 +1,7 @@
 //! The tools of one run: what is declared to the model, and what is found under a name that it calls.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
@@ -228,6 +229,12 @@ impl ToolSet {
     /// The tools that only this run has.
     pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
         self.extras.clone()
+    }
+
+    /// Every tool that can be called, under whatever name, by its name here; sorted.
+    pub fn names(&self) -> Vec<String> {
+        let names: BTreeSet<&str> = self.known.iter().map(|known| known.tool.as_ref()).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// The tools that are declared or found, in order; not those that the provider runs.

@@ -61,7 +61,7 @@ def tools():
         return [tool("add", description=words, inputSchema=schema)]
     if MODE == "giant":
         wide = {"type": "object", "properties": {"n": {"enum": [str(n) for n in range(99999)]}}}
-        return [tool("deep", inputSchema=deep(400)), tool("wide", inputSchema=wide)]
+        return [tool("deep", inputSchema=deep(50)), tool("wide", inputSchema=wide)]
     if MODE == "changed" and changed:
         return [tool("remove")]
     annotations = {"readOnlyHint": True}

@@ -183,6 +183,8 @@ pub enum Entry {
         limits: Limits,
         /// What it is to do.
         message: String,
+        /// The tools that it can call, by their names in the registry.
+        tools: Vec<String>,
     },
     /// In a lane: a call has sent a message, which waits until the agent can take it.
     Sent {

@@ -110,6 +110,7 @@ impl Crew<'_> {
             model: kind.model.slug.clone(),
             limits: self.common.purse.share(&kind.share),
             message,
+            tools: kind.tools.names(),
             ..Lane::default()
         };
         self.started(kind, lane)
@@ -124,6 +125,7 @@ impl Crew<'_> {
                 model: lane.model.clone(),
                 limits: lane.limits.clone(),
                 message: lane.message.clone(),
+                tools: lane.tools.clone(),
             },
         )?;
         Ok(self.add(kind, lane))

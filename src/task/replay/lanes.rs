@@ -85,9 +85,16 @@ impl Conductor {
         self.changes.send_replace(());
     }
 
-    /// A call has ended.
+    /// A call has ended. One that is refused ends without a start: the replay differs, and goes on.
     pub(super) fn call_ended(&self, agent: Option<&str>) {
-        *self.now().ended.entry(agent.map(str::to_owned)).or_default() += 1;
+        let agent = agent.map(str::to_owned);
+        let mut now = self.now();
+        let ended = now.ended.entry(agent.clone()).or_default();
+        *ended += 1;
+        let least = *ended;
+        let started = now.started.entry(agent).or_default();
+        *started = least.max(*started);
+        drop(now);
         self.changes.send_replace(());
     }
 
@@ -195,21 +202,15 @@ fn kind(lane: &Lane, tools: &ToolSet, world: &World) -> Result<Kind> {
     } else {
         resolved(&lane.model).unwrap_or_else(|| world.model.clone())
     };
-    let prompted = lane.entries.iter().find_map(|entry| match entry {
-        Entry::Prompted { tools, profile, .. } => Some((tools, profile.as_deref())),
+    let profile = lane.entries.iter().find_map(|entry| match entry {
+        Entry::Prompted { profile, .. } => Some(profile.as_deref()),
         _ => None,
     });
     let mut own = tools.clone();
-    if let Some((declared, profile)) = prompted {
-        if let Some(profile) = profile.filter(|it| *it != own.profile().name()) {
-            own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras_of(tools);
-        }
-        let declared = declared.as_array().into_iter().flatten();
-        let names = declared.filter_map(|tool| tool.get("name").and_then(|name| name.as_str()));
-        let kept: Vec<String> =
-            names.filter_map(|name| own.find(name).ok()).map(|it| it.tool.to_string()).collect();
-        own = own.keeping(|known| kept.contains(&known.tool.to_string()));
+    if let Some(profile) = profile.flatten().filter(|it| *it != own.profile().name()) {
+        own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras_of(tools);
     }
+    let own = own.keeping(|known| lane.tools.iter().any(|name| *name == known.tool));
     Ok(Kind {
         name: lane.kind.clone(),
         effort: None,
