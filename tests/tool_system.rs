@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::resume::kill_when;
-use crate::support::model::{Turn, call, custom, say};
+use crate::support::model::{Turn, call, custom, item, say};
 use crate::support::world::{PATCH, TestWorld, github};
 
 /// A world with a project and an operator's configuration, in which a prompt has been run.
@@ -313,6 +313,24 @@ fn a_model_with_a_search_of_its_own_gets_that() {
 }
 
 #[test]
+fn what_a_search_of_the_provider_found_is_declared_and_called() {
+    let search = json!({
+        "type": "tool_search_call", "id": "tsc_1", "call_id": "call_found", "status": "completed",
+        "execution": "client", "arguments": {"query": "database tables", "limit": 1},
+    });
+    let turns = vec![item(search), call("list_tables", json!({"name": "main"})), say("Done.")];
+    let world = ran(&many(0), "gpt-5.5", turns);
+    let input = world.model.requests()[1].body["input"].as_array().unwrap().clone();
+    let found = input.iter().find(|item| item["type"] == "tool_search_output").unwrap();
+    assert_eq!((&found["call_id"], &found["execution"]), (&json!("call_found"), &json!("client")));
+    let tools = found["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 1, "{found}");
+    assert_eq!((&tools[0]["type"], &tools[0]["name"]), (&json!("function"), &json!("list_tables")));
+    assert!(tools[0]["parameters"]["properties"]["name"].is_object(), "{found}");
+    assert!(answer(&world, 1).ends_with("called list_tables main\n"), "{}", answer(&world, 1));
+}
+
+#[test]
 fn what_is_switched_off_is_neither_declared_nor_run_under_another_name() {
     let config = "tools:\n  disabled: [\"*shell*\", update_plan]\n";
     let world = ran(
@@ -335,6 +353,22 @@ fn what_is_switched_off_is_neither_declared_nor_run_under_another_name() {
     assert!(!world.path("out/change.patch").exists());
     let first = world.model.requests()[0].body.to_string();
     assert!(!first.contains("update_plan"), "the instructions do not speak of it either");
+}
+
+#[test]
+fn who_waits_for_a_command_holds_up_nobody() {
+    let begin = json!({"cmd": "until [ -e go ]; do sleep 0.02; done; echo went"});
+    let look = json!({"session_id": 1, "yield_time_ms": 300_000});
+    let world = ran(
+        "tools: {}\n",
+        "gpt-5.3-codex",
+        vec![
+            call("exec_command", begin),
+            call("write_stdin", look).and(call("exec_command", json!({"cmd": "touch go"}))),
+            say("Done."),
+        ],
+    );
+    assert!(answer(&world, 1).contains("\nwent\n"), "{}", answer(&world, 1));
 }
 
 /// The numbers of a note about what was left out.

@@ -193,7 +193,11 @@ impl<'a> Dispatch<'a> {
         if !subject.is_hooked() {
             let args = arguments::own(tool, shown.clone());
             let effect = tool.effect_of(&args);
-            let _pass = self.pass(tool, effect).await;
+            let mut _pass = self.pass(tool, effect).await;
+            if tool.only_waits(&args) {
+                // What it waits for may take minutes; its turn has come, and others need not wait.
+                _pass = Pass::Free;
+            }
             start(Start { tool, effect, arguments: &shown, is_changed: false })?;
             return self.execute(tool, &call.id, nested, args).await;
         }
@@ -262,6 +266,7 @@ impl<'a> Dispatch<'a> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
             (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
+            (Place::Extra(extra), _) if !extra.passes_gate() => Pass::Free,
             (_, Effect::Reads) => Pass::Reading(gate.read().await),
             (_, Effect::Writes) => Pass::Writing(gate.write().await),
         }

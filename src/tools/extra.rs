@@ -24,6 +24,11 @@ pub trait Extra: Send + Sync {
     /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
     fn origin(&self) -> &str;
 
+    /// As [`passes_gate`](super::host::Tool::passes_gate) of our own tools.
+    fn passes_gate(&self) -> bool {
+        true
+    }
+
     /// What it changes is in the sandbox, so that a call is made again when a run goes on in a fresh
     /// one. False for what acts elsewhere.
     fn is_redone(&self) -> bool {

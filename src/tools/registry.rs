@@ -384,6 +384,12 @@ impl Known {
         face::powers(&self.tool).contains(&Power::Run) && !self.is_script()
     }
 
+    /// A call with these arguments, under the tool's own names, only waits for a command that runs already.
+    pub fn only_waits(&self, args: &Value) -> bool {
+        let typed = args.get("chars").and_then(Value::as_str).unwrap_or_default();
+        self.tool == "write_stdin" && typed.is_empty()
+    }
+
     /// What a call with these arguments, under the tool's own names, may do.
     pub fn effect_of(&self, args: &Value) -> Effect {
         let is_view = || args.get("command").and_then(Value::as_str) == Some("view");

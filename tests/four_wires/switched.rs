@@ -32,7 +32,7 @@ fn hands_over(first: &Voice, second: &Voice) {
     let mine: Vec<String> = requests[before..].iter().map(|it| tools_of(&it.body)).collect();
     let own = match second.profile {
         Some(_) => "null",
-        None if second.path == RESPONSES.path => "shell_command",
+        None if second.path == RESPONSES.path => "exec_command",
         None if second.path == MESSAGES.path => "bash_20250124",
         None => "run_shell_command",
     };

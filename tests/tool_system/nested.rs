@@ -53,6 +53,10 @@ impl Extra for Several {
         "test"
     }
 
+    fn passes_gate(&self) -> bool {
+        false
+    }
+
     fn is_redone(&self) -> bool {
         self.is_redone
     }

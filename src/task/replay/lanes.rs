@@ -130,13 +130,17 @@ fn has_all(counts: &Counts, wanted: &Counts) -> bool {
 fn behind(lines: &[Line], at: usize, agent: Option<&str>) -> Counts {
     let mut counts = Counts::new();
     let mut has_replied_again = BTreeSet::new();
+    // A run that went on may have started a call once more.
+    let mut started = BTreeSet::new();
     for (place, line) in lines.iter().enumerate() {
         let (who, entry) = line.entry.of_agent();
         let is_later = place > at;
         match entry {
             Entry::CallStarted { .. } if who == agent && is_later => return counts,
-            Entry::CallStarted { .. } if who != agent && !has_replied_again.contains(&who) => {
-                *counts.entry(who.map(str::to_owned)).or_default() += 1;
+            Entry::CallStarted { id, .. } if who != agent && !has_replied_again.contains(&who) => {
+                if started.insert((who, id)) {
+                    *counts.entry(who.map(str::to_owned)).or_default() += 1;
+                }
             }
             entry if is_later && !entry.replies().is_empty() => {
                 if who == agent {

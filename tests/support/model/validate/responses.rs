@@ -142,7 +142,10 @@ fn pairs(problems: &mut Problems, input: &[Value]) {
             });
             open.insert(id, kind);
         } else if let Some(call) = open.remove(id) {
-            let fits = kind.strip_suffix("_output") == Some(call);
+            let fits = match call {
+                "tool_search_call" => kind == "tool_search_output",
+                call => kind.strip_suffix("_output") == Some(call),
+            };
             problems.must(fits, || format!("input[{index}]: `{kind}` answers a `{call}`"));
             closed.push(id);
         } else {
