@@ -112,7 +112,8 @@ impl Desk {
     async fn say(&self, call: &ToolCall) -> String {
         let output = self.output(call).await;
         let head = if output.success { "ok" } else { "failed" };
-        let text = without_times(&text(&output));
+        // A terminal ends its lines with both.
+        let text = without_times(&text(&output)).replace("\r\n", "\n");
         let text = text.replace(self.guest.workspace().to_str().unwrap(), "WORK");
         let text = match text.split_once("timed out after ") {
             Some((before, after)) => {

@@ -522,6 +522,7 @@ fn the_job_summary() {
         - Run: `r1`
         - Tool: `patchwright 0.1.0`
         - Input: 1 hidden part removed: 1 HTML comment
+
     "#]]
     .assert_eq(&summary);
 }

@@ -523,12 +523,15 @@ async fn containers_have_terminals() {
     for image in [IMAGE, BUSYBOX] {
         let prepared = PreparedImage { reference: image.to_owned(), description: image.to_owned() };
         let running = docker.sandbox.start(&spec(&docker.run, prepared)).await.unwrap();
-        // Every process but this command's own: names, states and parents.
+        // Every process but this command's own: names, whether they are dead, and parents.
         let others = async |script: &str| -> Vec<String> {
             let script = format!("{script} cat /proc/[0-9]*/stat");
             let output = running.client.exec(sh(&script)).await.unwrap().output;
-            let words = output.lines().map(|line| line.split_whitespace().skip(1).take(3));
-            let mut found: Vec<String> = words.map(|it| it.collect::<Vec<_>>().join(" ")).collect();
+            let told = |line: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                format!("{} {} {}", words[1], words[2] == "Z", words[3])
+            };
+            let mut found: Vec<String> = output.lines().map(told).collect();
             found.retain(|it| !it.contains("(cat)") && !it.contains("(sh)"));
             found.sort();
             found

@@ -316,7 +316,7 @@ fn a_model_with_a_search_of_its_own_gets_that() {
 fn what_a_search_of_the_provider_found_is_declared_and_called() {
     let search = json!({
         "type": "tool_search_call", "id": "tsc_1", "call_id": "call_found", "status": "completed",
-        "execution": "client", "arguments": {"query": "database tables", "limit": 1},
+        "execution": "client", "arguments": {"query": "list tables of the database", "limit": 1},
     });
     let turns = vec![item(search), call("list_tables", json!({"name": "main"})), say("Done.")];
     let world = ran(&many(0), "gpt-5.5", turns);

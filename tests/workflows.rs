@@ -71,8 +71,8 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
     assert_eq!(
         names("inputs").join(" "),
-        "model base-url effort base branch draft labels reviewers image setup verify max-turns \
-         max-cost-usd max-tokens timeout dry-run sandbox allow-users allow-bots label mention \
+        "model base-url effort base branch draft labels reviewers image setup verify allow-hosts \
+         max-turns max-cost-usd max-tokens timeout dry-run sandbox allow-users allow-bots label mention \
          fail-on post-from config state-dir"
     );
     assert_eq!(

@@ -73,7 +73,7 @@ impl Extra for Several {
                 Err(err) => format!("error: {err}"),
             });
         }
-        Ok(ToolOutput::text(said.join("|")))
+        Ok(ToolOutput::text(said.join("§")))
     }
 }
 
@@ -166,7 +166,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
     ]});
     let (output, text) = desk.say(&calling(&args)).await;
     assert!(output.success);
-    let parts: Vec<&str> = text.split('|').collect();
+    let parts: Vec<&str> = text.split('§').collect();
     assert_eq!(parts[0], "one\n\nNote: noted");
     assert!(parts[1].contains("not run, by a rule of this run: not there"), "{text}");
     assert!(parts[2].contains("there is no tool `nothing`"), "{text}");
