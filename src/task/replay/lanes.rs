@@ -137,10 +137,12 @@ fn behind(lines: &[Line], at: usize, agent: Option<&str>) -> Counts {
         let is_later = place > at;
         match entry {
             Entry::CallStarted { .. } if who == agent && is_later => return counts,
-            Entry::CallStarted { id, .. } if who != agent && !has_replied_again.contains(&who) => {
-                if started.insert((who, id)) {
-                    *counts.entry(who.map(str::to_owned)).or_default() += 1;
-                }
+            Entry::CallStarted { id, .. }
+                if who != agent
+                    && !has_replied_again.contains(&who)
+                    && started.insert((who, id)) =>
+            {
+                *counts.entry(who.map(str::to_owned)).or_default() += 1;
             }
             entry if is_later && !entry.replies().is_empty() => {
                 if who == agent {
