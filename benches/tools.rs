@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use patchwright::guest::GUEST_BINARY;
 use patchwright::guest::client::Client;
 use patchwright::guest::protocol::Exec;
+use patchwright::tools::ToolOutput;
 use serde_json::{Value, json};
 
 const FOLDERS: usize = 1000;
@@ -61,6 +63,7 @@ async fn main() {
     searches(&guest, &tree).await;
     reads(&guest, &tree).await;
     flood(&guest).await;
+    terminals(&guest).await;
     println!("load: {}", read("/proc/loadavg").trim());
     guest.client.close().await;
     let mut process = guest.process;
@@ -117,9 +120,13 @@ impl Guest {
         Duration::from_nanos(running).max(Duration::from_millis(ticks * 10))
     }
 
-    async fn tool(&self, name: &str, args: Value) -> String {
+    async fn call(&self, name: &str, args: Value) -> ToolOutput {
         let timeout = Duration::from_mins(5);
-        self.client.tool(name, args, CAP, timeout).await.unwrap().text
+        self.client.tool(name, args, CAP, timeout).await.unwrap()
+    }
+
+    async fn tool(&self, name: &str, args: Value) -> String {
+        self.call(name, args).await.text
     }
 
     async fn measured(&self, name: &str, args: Value) -> (Duration, Duration, String) {
@@ -355,6 +362,8 @@ async fn reads(guest: &Guest, tree: &Path) {
 
 /// 10 GB through a command: how long, and how much memory the host and the guest ever had.
 async fn flood(guest: &Guest) {
+    // The most from now on: what was there before made the tree.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let started = Instant::now();
     let output = guest.exec(&["head", "-c", "10737418240", "/dev/zero"]).await;
     let (us, them) = (status(std::process::id(), "VmHWM"), status(guest.pid, "VmHWM"));
@@ -366,4 +375,35 @@ async fn flood(guest: &Guest) {
         them >> 10
     );
     println!("host now: {} MB", status(std::process::id(), "VmRSS") >> 10);
+}
+
+/// 64 programs on terminals of their own: started, typed to at once and ended.
+async fn terminals(guest: &Guest) {
+    const COUNT: usize = 64;
+    const TYPED: usize = 10;
+    let (cpu, started) = (guest.cpu(), Instant::now());
+    let begin = json!({"cmd": "exec cat", "tty": true, "yield_time_ms": 250});
+    let begun = join_all((0..COUNT).map(|_| guest.call("exec_command", begin.clone()))).await;
+    let sessions: Vec<u32> =
+        begun.into_iter().map(|output| output.command.unwrap().session.unwrap()).collect();
+    println!("{COUNT} terminals: there after {:?}", started.elapsed());
+    for _ in 0..TYPED {
+        let look = |session: &u32| {
+            let args = json!({"session_id": session, "chars": "typed\n", "yield_time_ms": 250});
+            guest.call("write_stdin", args)
+        };
+        for output in join_all(sessions.iter().map(look)).await {
+            assert!(output.command.unwrap().output.contains("typed"));
+        }
+    }
+    println!(
+        "typed to {TYPED} times each: {:?}, of which 250 ms each time is waiting; cpu {:?}; guest {} MB, host {} MB",
+        started.elapsed(),
+        guest.cpu().saturating_sub(cpu),
+        status(guest.pid, "VmRSS") >> 10,
+        status(std::process::id(), "VmRSS") >> 10
+    );
+    let started = Instant::now();
+    guest.client.end_sessions().await.unwrap();
+    println!("all ended: {:?}", started.elapsed());
 }
