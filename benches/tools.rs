@@ -382,8 +382,8 @@ async fn terminals(guest: &Guest) {
     const COUNT: usize = 64;
     const TYPED: usize = 10;
     let (cpu, started) = (guest.cpu(), Instant::now());
-    let begin = json!({"cmd": "exec cat", "tty": true, "yield_time_ms": 250});
-    let begun = join_all((0..COUNT).map(|_| guest.call("exec_command", begin.clone()))).await;
+    let args = json!({"cmd": "exec cat", "tty": true, "yield_time_ms": 250});
+    let begun = join_all((0..COUNT).map(|_| guest.call("exec_command", args.clone()))).await;
     let sessions: Vec<u32> =
         begun.into_iter().map(|output| output.command.unwrap().session.unwrap()).collect();
     println!("{COUNT} terminals: there after {:?}", started.elapsed());

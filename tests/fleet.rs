@@ -208,6 +208,10 @@ fn a_worker_says_what_is_wrong_before_it_takes_anything() {
     assert!(down.stderr.contains("postgres://u@127.0.0.1:1/x"), "{}", down.text());
     assert!(!down.stderr.contains("sesame"), "{}", down.text());
     let none = bad.set("DATABASE_URL", "mysql://u:sesame-open@db/x").run(&["worker"]).expect(2);
-    assert!(none.stderr.contains("correct `DATABASE_URL`"), "{}", none.text());
+    assert!(
+        none.stderr.contains("correct the address: `DATABASE_URL`, or the file of `--database`"),
+        "{}",
+        none.text()
+    );
     assert!(!none.stderr.contains("sesame"), "{}", none.text());
 }

@@ -81,7 +81,7 @@ impl From<StoreError> for Failure {
             ),
             StoreError::Unavailable(_) => Failure::machine(message)
                 .hint("check host, user, password and database name in `DATABASE_URL`, and that the server runs"),
-            StoreError::Address(_) => Failure::usage(message).hint("correct `DATABASE_URL`"),
+            StoreError::Address(_) => Failure::usage(message).hint("correct the address: `DATABASE_URL`, or the file of `--database`"),
             StoreError::NotFound(_) => Failure::usage(message),
             StoreError::Other(_) => Failure::machine(message),
         }
