@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::support::github::GitHub;
-use crate::support::model::{ModelServer, Turn, call, fail, say};
+use crate::support::model::{ModelServer, Turn, call, custom, fail, say};
 use crate::support::world::{KEY, TestWorld};
 
 /// A world with a project, a task, and agents by what they are told.
@@ -384,6 +384,30 @@ fn nothing_is_declared_unless_agents_are_configured_or_there_are_files() {
         world.run(RUN).expect(0);
         assert_eq!(world.told().contains("spawn_agent"), expected, "{config}");
     }
+}
+
+#[test]
+fn agents_are_started_from_scripts_and_the_run_can_be_replayed() {
+    let write = |path: &str| {
+        let script = format!("await tools.exec_command({{cmd: 'echo of {path} > {path}'}})");
+        vec![custom("exec", &script), say(format!("Wrote {path}"))]
+    };
+    let both = "text(await Promise.all(['first', 'second'].map(it => \
+                tools.spawn_agent({message: `the ${it}-part of it`}))))";
+    let until = "await tools.wait_agent({targets: ['agent-1']})\n\
+                 text(await tools.wait_agent({targets: ['agent-2']}))";
+    let world = world(vec![
+        ("first-part", write("one.txt")),
+        ("second-part", write("two.txt")),
+        ("whole-task", vec![custom("exec", both), custom("exec", until), say("Both are done")]),
+    ])
+    .set("PATCHWRIGHT_MODEL", "gpt-6.1-sol");
+    world.run(RUN).expect(0);
+    let patch = patch(&world);
+    assert!(patch.contains("+of one.txt") && patch.contains("+of two.txt"), "{patch}");
+    assert_eq!(world.model.requests().len(), 7);
+    let output = world.run(&["replay", "out"]).expect(0);
+    assert!(output.stdout.starts_with("same tree"), "{}", output.text());
 }
 
 #[test]

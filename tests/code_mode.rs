@@ -183,6 +183,9 @@ async fn scripts_call_tools_and_show_what_they_choose() {
             ("store('k', {n: 1})", true, ""),
             ("text(load('k').n + 1)", true, "2"),
             ("text(ALL_TOOLS.some(t => t.name == 'apply_patch'))", true, "true"),
+            // What is kept always fits into the line that the next script begins with.
+            ("store('k'.repeat(2000), 1); for (let i = 0; i < 20; i++) store('q' + i, '\"'.repeat(4e5))", true, ""),
+            ("text(typeof load('k'.repeat(2000))); text(load('q0').length)", true, "undefined\n400000"),
         ],
     )
     .await;

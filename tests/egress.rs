@@ -157,6 +157,22 @@ fn egress_refuses_lists_that_say_too_much() {
 }
 
 #[test]
+fn egress_knows_one_address_of_a_name() {
+    let list = |entries: &[&str]| {
+        Hosts::parse(&entries.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).map(drop)
+    };
+    let why = Err("`git.corp` is in the list at two addresses".to_owned());
+    for entries in [
+        ["git.corp:8443=10.0.0.5", "git.corp"],
+        ["git.corp=10.0.0.5", "git.corp:22=10.0.0.6"],
+        ["*.corp", "git.corp=10.0.0.5"],
+    ] {
+        assert_eq!(list(&entries), why);
+    }
+    assert_eq!(list(&["git.corp:8443=10.0.0.5", "git.corp:22=10.0.0.5", "corp.test"]), Ok(()));
+}
+
+#[test]
 fn egress_tells_public_addresses_from_others() {
     let public =
         ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"];

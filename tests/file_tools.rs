@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
 use patchwright::tools::guest::root::Root;
-use patchwright::tools::guest::{grep_files, list_dir, read_file};
+use patchwright::tools::guest::{glob, grep_files, list_dir, read_file};
 use patchwright::tools::{ToolError, ToolOutput};
 use serde_json::{Value, json};
 
@@ -54,6 +54,10 @@ impl Work {
             },
             "grep_files" => match serde_json::from_value(args) {
                 Ok(args) => text(grep_files::grep_files(root, &args, &go)),
+                Err(err) => wrong(err),
+            },
+            "glob" => match serde_json::from_value(args) {
+                Ok(args) => text(glob::glob(root, &args, &go)),
                 Err(err) => wrong(err),
             },
             other => panic!("no tool {other}"),
@@ -271,6 +275,12 @@ fn bad_patterns_stay_linear() {
     assert_eq!(work.call("grep_files", args).unwrap(), "No matches found.");
     let huge = json!({"pattern": "((a{100}){100}){100}"});
     assert!(work.call("grep_files", huge).unwrap_err().contains("pattern"));
+    let deep = format!("{}a{}", "{".repeat(600), "}".repeat(600));
+    let error = work.call("glob", json!({"pattern": deep})).unwrap_err();
+    assert!(error.contains("nested too deep"), "{error}");
+    let error = work.call("grep_files", json!({"pattern": "a", "include": deep})).unwrap_err();
+    assert!(error.contains("`include`"), "{error}");
+    assert_eq!(work.call("glob", json!({"pattern": "{g,{e,f}}"})).unwrap(), "f");
 }
 
 #[test]

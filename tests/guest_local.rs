@@ -27,6 +27,7 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
 
 fn image_spec<'a>(setup: &'a [String], tree: &'a [u8]) -> ImageSpec<'a> {
     ImageSpec {
+        repository: "acme/app".to_owned(),
         image: None,
         setup,
         setup_hosts: &[],
@@ -175,6 +176,9 @@ async fn local_sandbox_runs_setup_once() {
     let image = sandbox.prepare(&image_spec(&setup, &tree)).await.unwrap();
     assert_eq!(sandbox.prepare(&image_spec(&setup, &tree)).await.unwrap(), image);
     assert_eq!(image.description, "local, with 1 setup commands");
+    // Another repository's tree may make the same commands do anything.
+    let other = ImageSpec { repository: "acme/other".to_owned(), ..image_spec(&setup, &tree) };
+    assert_ne!(sandbox.prepare(&other).await.unwrap(), image);
     let running = sandbox.start(&spec("r2", image)).await.unwrap();
     let found = output(&running, "find . -type f; cat ~/.cache/lock").await;
     assert_eq!(found, (0, "./deps/made\nlock\n".to_owned()));

@@ -162,7 +162,18 @@ async fn cells_call_tools_and_show_pictures() {
         &desk,
         &[
             ("(await codex.tool('read_file', {file_path: 'lib.cjs'})).output", true, "three: 3"),
-            ("try { await codex.tool('js_repl', {code: '1'}) } catch (e) { e.message }", true, ""),
+            (
+                "await codex.tool('read_file', {file_path: 'x'.repeat(2e6)})",
+                false,
+                "arguments of at most 1048576 bytes",
+            ),
+            (
+                "const reads = Array(40).fill().map(() => codex.tool('read_file', {file_path: 'lib.cjs'}))\n\
+                 const all = await Promise.all(reads)\nall.length",
+                true,
+                "40",
+            ),
+            ("// Nobody waits for it.\ncodex.tool('read_file', {file_path: 'lib.cjs'}); 1", true, "1"),
             (
                 "await codex.tool('nothing_like_it', {})",
                 false,
@@ -174,6 +185,63 @@ async fn cells_call_tools_and_show_pictures() {
     let code = format!("await codex.emitImage(Buffer.from('{pixel}', 'base64')); 'seen'");
     let output = desk.free("js_repl", &code).await;
     assert!(matches!(output.content.as_slice(), [_, Content::Image { .. }]), "{}", shown(&output));
+}
+
+#[tokio::test]
+async fn cells_do_not_call_what_would_wait_for_them() {
+    if !has_node() {
+        return;
+    }
+    let desk = desk("gpt-5.3-codex").await;
+    let refused = "`js_repl` cannot be called from a cell";
+    check(
+        &desk,
+        &[
+            ("await codex.tool('js_repl', {code: '1'})", false, refused),
+            ("await codex.tool('JS_REPL', {code: '1'})", false, refused),
+            ("await codex.tool('functions.js_repl', '1')", false, refused),
+            (
+                "await codex.tool('call_tool', {name: 'Js_Repl', arguments: {code: '1'}})",
+                false,
+                refused,
+            ),
+            (
+                "await codex.tool('call_tool', JSON.stringify({name: 'js_repl'}))",
+                false,
+                "takes an object",
+            ),
+            ("1 + 1", true, "2"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_cell_and_a_reset_of_one_reply_come_to_an_end() {
+    if !has_node() {
+        return;
+    }
+    let desk = desk("gpt-5.3-codex").await;
+    let code = "(await codex.tool('read_file', {file_path: 'lib.cjs'})).output";
+    let cell = || desk.call("js_repl", Payload::Freeform(code.to_owned()));
+    let reset = || desk.call("js_repl_reset", Payload::Json("{}".to_owned()));
+    for calls in [vec![cell(), reset()], vec![reset(), cell()]] {
+        let outputs = desk.run_all(calls).await;
+        let texts: Vec<String> = outputs.iter().map(shown).collect();
+        assert!(outputs.iter().all(|output| output.success), "{texts:?}");
+        assert!(texts.concat().contains("three: 3"), "{texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cell_that_floods_its_output_ends_at_its_time_limit() {
+    if !has_node() {
+        return;
+    }
+    let desk = desk("gpt-5.3-codex").await;
+    let flood = "// codex-js-repl: timeout_ms=300\n\
+                 require('child_process').spawnSync('yes', {stdio: ['ignore', 'inherit', 'ignore']})";
+    check(&desk, &[(flood, false, "took longer than 300 ms"), ("1 + 1", true, "2")]).await;
 }
 
 #[tokio::test]

@@ -499,6 +499,7 @@ async fn the_local_sandbox_has_terminals() {
     let state = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let sandbox = LocalSandbox::new(state.path().to_owned());
     let image = patchwright::sandbox::ImageSpec {
+        repository: "acme/app".to_owned(),
         image: None,
         setup: &[],
         setup_hosts: &[],
@@ -537,7 +538,7 @@ async fn containers_have_terminals() {
             found
         };
         let before = others("").await;
-        let with_one = others("sleep 60 &").await;
+        let with_one = others("sleep 60 & until grep -q sleep /proc/$!/comm; do :; done;").await;
         assert!(with_one.iter().any(|it| it.contains("(sleep)")), "{image}: the control");
         for program in PROGRAMS {
             check(&running.client, program).await;

@@ -371,6 +371,52 @@ fn who_waits_for_a_command_holds_up_nobody() {
     assert!(answer(&world, 1).contains("\nwent\n"), "{}", answer(&world, 1));
 }
 
+#[test]
+fn who_only_looks_waits_for_a_while_whatever_the_model_says() {
+    let world = ran(
+        "tools: {}\n",
+        "gpt-5.3-codex",
+        vec![
+            call("exec_command", json!({"cmd": "sleep 1; echo over"})),
+            call("write_stdin", json!({"session_id": 1, "yield_time_ms": 0})),
+            say("Done."),
+        ],
+    );
+    assert!(answer(&world, 1).contains("\nover\n"), "{}", answer(&world, 1));
+}
+
+#[test]
+fn rules_hold_for_tools_under_other_names() {
+    let config = "tools:\n  disabled: [view_image]\n  hooks:\n    - when: before\n      \
+                  tools: [apply_patch]\n      command: echo '{\"deny\":\"no edits\"}'\n";
+    let world = ran(
+        config,
+        "gpt-5.3-codex",
+        vec![
+            call("write_file", json!({"file_path": "x.txt", "content": "x"})),
+            call("create_file", json!({"file_path": "x.txt", "content": "x"})),
+            say("Done."),
+        ],
+    );
+    for number in [0, 1] {
+        assert!(answer(&world, number).contains("no edits"), "{}", answer(&world, number));
+    }
+    assert!(!world.path("out/change.patch").exists());
+
+    let generic = "tools: {disabled: [write_file]}\n";
+    let turns = vec![
+        call("create_file", json!({"file_path": "x.txt", "content": "x"})),
+        call("write", json!({"file_path": "x.txt", "content": "x"})),
+        say("Done."),
+    ];
+    let world = TestWorld::local(turns);
+    project(&world);
+    fs_err::write(world.path("config.yml"), generic).unwrap();
+    let args = ["exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml"];
+    world.run(&[&args[..], &["--model", "chat/some-model"]].concat()).expect(0);
+    assert!(!world.path("out/change.patch").exists());
+}
+
 /// The numbers of a note about what was left out.
 fn left_out(text: &str) -> (u64, u64, u64) {
     let note = text.split_once("[… ").unwrap().1.split_once(" …]").unwrap().0;

@@ -20,6 +20,7 @@ pub mod stop;
 pub mod sub;
 pub mod text_calls;
 pub mod turn;
+mod unanswered;
 
 use std::time::Instant;
 

@@ -33,7 +33,7 @@ use crate::provider::Provider;
 use crate::provider::catalogue::Model;
 use crate::provider::item::Item;
 use crate::tools::progress::AgentProgress;
-use crate::tools::registry::ToolSet;
+use crate::tools::registry::{Known, ToolSet};
 use crate::tools::services::Services;
 
 /// How many agents may work at the same time when nothing else is configured.
@@ -188,10 +188,19 @@ impl<'a> Crew<'a> {
         for lane in lanes::lanes(recorded) {
             let replies = lane.entries.iter().map(|entry| entry.replies().len());
             self.common.provider.resume_at(Some(&lane.id), replies.sum());
-            let kind = self.kind(&lane.kind).or_else(|| self.kinds.first().cloned());
-            let Some(kind) = kind else { continue };
-            self.add(kind, lane);
+            if let Some(kind) = self.kind(&lane.kind).or_else(|| self.instead_of(&lane)) {
+                self.add(kind, lane);
+            }
         }
+    }
+
+    /// A kind for an agent whose own is not there any more: the first, with no tool that it did not have.
+    fn instead_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+        let first = self.kinds.first()?;
+        let had = |known: &Known| lane.tools.iter().any(|name| *name == known.tool);
+        let tools = first.tools.keeping(had);
+        let can_work = !tools.declarations().is_empty();
+        can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
     }
 
     /// The tools of a recorded agent.

@@ -3,7 +3,7 @@
 //! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
 //! and what there is by then comes with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,6 +19,7 @@ use super::redo::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
 use super::sub::{Company, Crew, Member};
+use super::unanswered::Unanswered;
 use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::prompt;
@@ -51,7 +52,7 @@ pub struct Agent<'a> {
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
     /// Calls that the other process had begun and not ended.
-    interrupted: BTreeSet<String>,
+    interrupted: BTreeMap<String, Vec<String>>,
     /// What was used by all agents of the run.
     pub(super) purse: Arc<Purse>,
     /// The agents that this one can start.
@@ -86,7 +87,7 @@ impl<'a> Agent<'a> {
             is_resumed: false,
             crew: None,
             member: None,
-            interrupted: BTreeSet::new(),
+            interrupted: BTreeMap::new(),
         }
     }
 
@@ -216,6 +217,10 @@ impl<'a> Agent<'a> {
     /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
     pub(super) fn hear(&mut self) -> Result<(), StopKind> {
         let Some(member) = self.member.clone() else { return Ok(()) };
+        // Not between a call and its answer.
+        if !self.state.pending().is_empty() {
+            return Ok(());
+        }
         let messages = member.take_mail();
         if messages.is_empty() {
             return Ok(());
@@ -290,7 +295,10 @@ impl<'a> Agent<'a> {
             }
             self.spec.progress.happened(Happening::Model(what));
         };
+        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
+        let unanswered = Unanswered::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
+        unanswered.was_answered();
         reply.map_err(|err| match err {
             ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
             ProviderError::Filtered { .. } => StopKind::Filtered,
@@ -319,8 +327,12 @@ impl<'a> Agent<'a> {
         let former = former(&self.spec.tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
-        let is_left =
-            |call: &ToolCall| self.interrupted.contains(&call.id) && dispatch.acts_elsewhere(call);
+        let is_left = |call: &ToolCall| {
+            self.interrupted.get(&call.id).is_some_and(|nested| {
+                dispatch.acts_elsewhere(call)
+                    || nested.iter().any(|name| dispatch.is_elsewhere(name))
+            })
+        };
         let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
         let left: Result<Vec<_>, _> =
             left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();
@@ -419,8 +431,10 @@ impl<'a> Agent<'a> {
             None => self.purse.spent(),
             Some(_) => self.state.spending.clone(),
         };
-        let written = journal::read(self.spec.journal.path()).unwrap_or_default();
-        spending.tools = metrics::table(written.iter().map(|line| &line.entry));
+        if self.member.is_none() {
+            let written = journal::read(self.spec.journal.path()).unwrap_or_default();
+            spending.tools = metrics::table(written.iter().map(|line| &line.entry));
+        }
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.cost_is_estimate |= self.spec.model.price.is_none();

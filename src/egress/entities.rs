@@ -120,6 +120,9 @@ const ENTITIES: &[(&str, &str)] = &[
     ("NewLine", "\n"),
 ];
 
+/// Bytes of an entity that are looked at, with the signs around its name.
+const LONGEST: usize = 33;
+
 /// Text with its entities decoded.
 pub(super) fn decoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -127,8 +130,9 @@ pub(super) fn decoded(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         let (before, after) = rest.split_at(at);
         out.push_str(before);
-        let end = after.find(|c: char| c != '&' && c != '#' && !c.is_ascii_alphanumeric());
-        let end = end.filter(|end| *end <= 32 && after[*end..].starts_with(';'));
+        let is_part = |byte: u8| byte == b'&' || byte == b'#' || byte.is_ascii_alphanumeric();
+        let end = after.bytes().take(LONGEST).position(|byte| !is_part(byte));
+        let end = end.filter(|end| after.get(*end..).is_some_and(|end| end.starts_with(';')));
         let meant = end.and_then(|end| entity(after.get(1..end)?));
         if let (Some(meant), Some(end)) = (meant, end) {
             out.push_str(&meant);

@@ -85,7 +85,10 @@ impl Egress {
                 next.map_err(|err| FetchError::Failed(format!("a redirect to nowhere: {err}")))?;
             next.set_fragment(None);
             if let Err(refused) = self.gate.allows(&next) {
-                return Err(FetchError::Redirect(Box::new(url), next.to_string(), refused));
+                let place = |part: &str| super::hosts::shown(part);
+                let host = place(next.host_str().unwrap_or_default());
+                let to = format!("{}://{host}", place(next.scheme()));
+                return Err(FetchError::Redirect(Box::new(url), to, refused));
             }
             redirects.push(std::mem::replace(&mut url, next));
         }

@@ -49,7 +49,14 @@ impl Gate {
 
     /// Whether an address of the web is allowed; refusals are counted.
     pub(super) fn allows(&self, url: &Url) -> Result<(), Refused> {
-        self.hosts.find_url(url).map(drop).inspect_err(|why| {
+        let found = self.hosts.find_url(url).and_then(|target| {
+            // The resolver lets the proxy's name pass wherever it leads, so it is no host to ask for.
+            let is_asked_itself = target.pinned.is_none()
+                && self.is_proxy(&target.name)
+                && self.proxy(&target).is_none();
+            if is_asked_itself { Err(Refused::Host(target.name)) } else { Ok(()) }
+        });
+        found.inspect_err(|why| {
             let port = url.port_or_known_default().unwrap_or(0);
             self.refused(url.host_str().unwrap_or_default(), port, why);
         })

@@ -60,7 +60,14 @@ impl Hosts {
         let entries = written
             .iter()
             .map(|entry| Entry::parse(entry).map_err(|why| format!("`{entry}`: {why}")))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<Entry>, _>>()?;
+        // Who dials may know the name only, without the port.
+        for pinned in entries.iter().filter(|entry| entry.pinned.is_some()) {
+            let is_elsewhere = |it: &Entry| it.covers(&pinned.name) && it.pinned != pinned.pinned;
+            if entries.iter().any(is_elsewhere) {
+                return Err(format!("`{}` is in the list at two addresses", pinned.name));
+            }
+        }
         Ok(Hosts { entries, written })
     }
 

@@ -15,8 +15,10 @@ use super::Refused;
 /// Most bytes that one run moves, both ways together.
 const MAX_BYTES: u64 = 32 << 30;
 
-/// Hosts that are listed; the rest is summed up.
+/// Hosts up to which refused ones are listed; the rest is summed up.
 const MAX_HOSTS: usize = 200;
+/// The same for those that were reached: names that somebody makes up must not push them out.
+const MAX_REACHED: usize = MAX_HOSTS + 1000;
 
 /// Under which further hosts are summed up.
 const OTHERS: &str = "(others)";
@@ -36,6 +38,18 @@ pub struct HostUse {
     pub refused: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl HostUse {
+    /// Adds what became of the same host elsewhere.
+    pub fn add(&mut self, other: HostUse) {
+        self.host = other.host;
+        self.connections += other.connections;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.refused += other.refused;
+        self.reason = other.reason.or(self.reason.take());
+    }
 }
 
 /// The books of one run.
@@ -64,14 +78,14 @@ pub(super) struct Meter {
 impl Ledger {
     /// A connection is let through; its bytes go to the meter.
     pub(super) fn connected(&self, host: &str) -> Arc<Meter> {
-        self.with(host, |row| {
+        self.with(host, MAX_REACHED, |row| {
             row.connections += 1;
             Arc::clone(&row.meter)
         })
     }
 
     pub(super) fn refused(&self, host: &str, why: &Refused) {
-        self.with(host, |row| {
+        self.with(host, MAX_HOSTS, |row| {
             row.refused += 1;
             row.reason = Some(why.to_string());
         });
@@ -90,9 +104,9 @@ impl Ledger {
         used.collect()
     }
 
-    fn with<T>(&self, host: &str, act: impl FnOnce(&mut Row) -> T) -> T {
+    fn with<T>(&self, host: &str, most: usize, act: impl FnOnce(&mut Row) -> T) -> T {
         let mut hosts = self.lock();
-        let is_full = hosts.len() >= MAX_HOSTS && !hosts.contains_key(host);
+        let is_full = hosts.len() >= most && !hosts.contains_key(host);
         let host = if is_full { OTHERS } else { host };
         let row = hosts.entry(host.to_owned()).or_insert_with(|| Row {
             meter: Arc::new(Meter { total: Arc::clone(&self.total), ..Meter::default() }),

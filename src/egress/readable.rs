@@ -88,7 +88,7 @@ struct Page {
     /// Depth of `pre`.
     verbatim: usize,
     /// Links that are open: where the text began, and where they lead.
-    links: Vec<(usize, Option<String>)>,
+    link: Option<(usize, Option<String>)>,
     /// Line ends that are due before the next word.
     breaks: usize,
     space: bool,
@@ -105,7 +105,7 @@ impl Page {
             hidden: None,
             lists: Vec::new(),
             verbatim: 0,
-            links: Vec::new(),
+            link: None,
             breaks: 0,
             space: false,
             cells: 0,
@@ -191,7 +191,7 @@ impl Page {
             "a" => {
                 let target = tag.value("href").and_then(|href| self.target(href));
                 self.flush();
-                self.links.push((self.out.len(), target));
+                self.link = Some((self.out.len(), target));
             }
             "img" => self.picture(tag),
             _ if BLOCKS.contains(&name) => self.due(2),
@@ -268,8 +268,7 @@ impl Page {
 
     /// The end of a link: its target stands behind its text.
     fn link(&mut self) {
-        let Some((from, target)) = self.links.pop() else { return };
-        let Some(target) = target else { return };
+        let Some((from, Some(target))) = self.link.take() else { return };
         let text = self.out.get(from..).unwrap_or_default().trim();
         if text.is_empty() || text == target || text.contains("](") {
             return;

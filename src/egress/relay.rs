@@ -28,7 +28,7 @@ use crate::guest::streams::Stream;
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_mins(1);
 
-/// How long a tunnel may move nothing.
+/// How long a connection may move nothing.
 const IDLE: Duration = Duration::from_mins(15);
 
 /// Longest head of a request or an answer.
@@ -66,6 +66,8 @@ impl Egress {
 /// One connection of a command.
 async fn serve(gate: Arc<Gate>, stream: Stream) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let moved = Arc::new(Meter::default());
+    let theirs = Metered::new(theirs, Arc::clone(&moved));
     let (upgraded, mut tunnels) = tokio::sync::mpsc::channel(1);
     let service = service_fn(|request| answer(Arc::clone(&gate), request, upgraded.clone()));
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -78,33 +80,34 @@ async fn serve(gate: Arc<Gate>, stream: Stream) {
             carry(tunnel).await;
         }
     };
-    tokio::join!(stream.carry(ours), serving);
+    tokio::select! {
+        _ = async { tokio::join!(stream.carry(ours), serving) } => {}
+        () = idle(&moved) => {}
+    }
+}
+
+/// Until nothing has moved for long.
+async fn idle(meter: &Meter) {
+    let mut moved = meter.moved();
+    loop {
+        tokio::time::sleep(IDLE).await;
+        if std::mem::replace(&mut moved, meter.moved()) == moved {
+            return;
+        }
+    }
 }
 
 /// A connection to a host, for a command that asked for a tunnel to it.
 struct Tunnel {
     upgrade: hyper::upgrade::OnUpgrade,
     host: Metered<tokio::net::TcpStream>,
-    meter: Arc<Meter>,
 }
 
 async fn carry(tunnel: Tunnel) {
-    let Tunnel { upgrade, mut host, meter } = tunnel;
+    let Tunnel { upgrade, mut host } = tunnel;
     let Ok(upgraded) = upgrade.await else { return };
-    let mut command = TokioIo::new(upgraded);
-    let idle = async {
-        let mut moved = meter.moved();
-        loop {
-            tokio::time::sleep(IDLE).await;
-            if std::mem::replace(&mut moved, meter.moved()) == moved {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        _ = copy_bidirectional(&mut command, &mut host) => {}
-        () = idle => {}
-    }
+    // How it ends is the business of the two.
+    let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut host).await;
 }
 
 type Upgraded = tokio::sync::mpsc::Sender<Tunnel>;
@@ -160,17 +163,17 @@ async fn tunnel(
     }
     let port = authority.port_u16().unwrap_or(443);
     let target = gate.hosts.find(authority.host(), port)?;
-    let (host, meter) = open(gate, &target).await?;
+    let host = open(gate, &target).await?;
     let upgrade = hyper::upgrade::on(&mut request);
     // One request of a connection is upgraded at most, so there is room.
-    let _ = upgraded.try_send(Tunnel { upgrade, host, meter });
+    let _ = upgraded.try_send(Tunnel { upgrade, host });
     Ok(Response::new(Answer::Text(None)))
 }
 
 /// Passes one plain request on, over a connection of its own.
 async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Response<Answer>, Refused> {
     let target = plain_target(gate, &request)?;
-    let (host, _meter) = open(gate, &target).await?;
+    let host = open(gate, &target).await?;
     let unreachable =
         |err: hyper::Error| Refused::Unreachable(target.name.clone(), err.to_string());
     let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
@@ -223,13 +226,10 @@ fn plain_target(gate: &Gate, request: &Request<Incoming>) -> Result<Target, Refu
     Ok(target)
 }
 
-async fn open(
-    gate: &Gate,
-    target: &Target,
-) -> Result<(Metered<tokio::net::TcpStream>, Arc<Meter>), Refused> {
+async fn open(gate: &Gate, target: &Target) -> Result<Metered<tokio::net::TcpStream>, Refused> {
     let stream = gate.dial(target).await?;
     let meter = gate.ledger.connected(&format!("{}:{}", target.name, target.port));
-    Ok((Metered::new(stream, Arc::clone(&meter)), meter))
+    Ok(Metered::new(stream, meter))
 }
 
 /// Removes what is about one connection only, and what `Connection` names.

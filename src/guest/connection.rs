@@ -4,7 +4,7 @@
 //! The first violation of the protocol ends the connection and every call on it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ use super::streams::{self, Streams};
 
 /// `Data` frames on their way to the guest.
 const SENDING: usize = 8;
+
+/// Frames that may wait to be written to a guest that goes on sending.
+const MAX_QUEUED: usize = 1 << 16;
 
 /// Calls whose answers nobody waits for any more.
 const MAX_ABANDONED: usize = 4096;
@@ -54,6 +57,8 @@ pub(super) struct Sender {
 struct Shared {
     state: Mutex<State>,
     streams: Streams,
+    /// Frames that were not written yet.
+    queued: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -158,6 +163,7 @@ impl Connection {
         body: Vec<u8>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
+        self.shared.queued.fetch_add(1, Ordering::Relaxed);
         // When the writer is gone the reader says why.
         let _ = self.outgoing.send(Outgoing::Frame { kind, call, body, _permit: permit });
     }
@@ -257,6 +263,7 @@ impl Sender {
     ) {
         // When the writer is gone the reader says why.
         if let Some(outgoing) = self.outgoing.upgrade() {
+            self.shared.queued.fetch_add(1, Ordering::Relaxed);
             let _ = outgoing.send(Outgoing::Frame { kind, call, body, _permit: permit });
         }
     }
@@ -383,6 +390,9 @@ async fn read_all(reader: &mut (impl AsyncRead + Unpin), shared: &Shared) -> Gue
         if shared.lock().abandoned.len() > MAX_ABANDONED {
             return GuestError::Protocol("too many calls without an answer".to_owned());
         }
+        if shared.queued.load(Ordering::Relaxed) > MAX_QUEUED {
+            return GuestError::Protocol("it does not read what it is sent".to_owned());
+        }
     }
 }
 
@@ -423,6 +433,7 @@ async fn write_all(
     shared: Arc<Shared>,
 ) {
     while let Some(Outgoing::Frame { kind, call, body, _permit }) = queue.recv().await {
+        shared.queued.fetch_sub(1, Ordering::Relaxed);
         let Ok(header) = encode_header(kind, call, body.len()) else { continue };
         let written = async {
             // Small frames go out in one write.

@@ -74,18 +74,18 @@ impl Service<RoleClient> for Handler {
         request: ServerRequest,
         _context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
-        self.watch.count(&self.watch.requests, MAX_REQUESTS);
-        match request {
-            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
-            ServerRequest::ElicitRequest(_) => {
-                Ok(ClientResult::ElicitResult(ElicitResult::new(ElicitationAction::Decline)))
-            }
-            _ => {
-                let why = "this client offers no capabilities to servers: nobody is asked, and \
-                           there are neither roots nor a model to be sampled";
-                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))
-            }
+        if matches!(request, ServerRequest::PingRequest(_)) {
+            // Many do it all the time to see whether we are there.
+            self.watch.count(&self.watch.notifications, MAX_NOTIFICATIONS);
+            return Ok(ClientResult::empty(()));
         }
+        self.watch.count(&self.watch.requests, MAX_REQUESTS);
+        if matches!(request, ServerRequest::ElicitRequest(_)) {
+            return Ok(ClientResult::ElicitResult(ElicitResult::new(ElicitationAction::Decline)));
+        }
+        let why = "this client offers no capabilities to servers: nobody is asked, and there are \
+                   neither roots nor a model to be sampled";
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))
     }
 
     async fn handle_notification(

@@ -20,6 +20,8 @@ use crate::tools::{Effect, ToolError, ToolOutput, schema};
 const MAX_LINES: usize = 200;
 /// Longest name, address or description, in bytes.
 const MAX_WORD: usize = 500;
+/// Longest word of a server for where its list goes on, in bytes.
+const MAX_CURSOR: usize = 2_000;
 
 #[derive(Deserialize, JsonSchema)]
 struct ListArgs {
@@ -146,7 +148,7 @@ impl ResourceTool {
     }
 
     async fn list(&self, server: &Server, cursor: Option<String>) -> Result<ToolOutput, ToolError> {
-        let (lines, next) = if self.kind == Kind::Templates {
+        let (mut lines, next) = if self.kind == Kind::Templates {
             let (templates, next) = server.templates(cursor).await?;
             let line = |it: &rmcp::model::ResourceTemplate| {
                 let about = it.description.as_deref().map(|about| format!(": {}", word(about)));
@@ -165,12 +167,10 @@ impl ResourceTool {
         if lines.is_empty() {
             return Ok(ToolOutput::text("(none)"));
         }
-        let mut text = text::marked(server.name(), &lines.join("\n"));
-        if let Some(next) = next {
-            text =
-                format!("{text}\nThere are more: call again with `cursor` {}", Value::from(next));
+        if let Some(next) = next.filter(|next| next.len() <= MAX_CURSOR) {
+            lines.push(format!("There are more: call again with `cursor` {}", Value::from(next)));
         }
-        Ok(ToolOutput::text(text))
+        Ok(ToolOutput::text(text::marked(server.name(), &lines.join("\n"))))
     }
 }
 

@@ -18,6 +18,8 @@ const MAX_DESCRIPTION: usize = 600;
 const MAX_VALUES: usize = 20_000;
 /// Longest name of an argument that all wires take.
 const MAX_KEY: usize = 64;
+/// Most arguments.
+const MAX_KEYS: usize = 1000;
 /// Keywords about the schema, not about arguments.
 const DROPPED: &[&str] = &["$schema", "$id", "$comment", "$anchor", "$vocabulary", "examples"];
 /// What no wire allows beside the object at the root.
@@ -38,17 +40,42 @@ pub fn declared(foreign: &Map<String, Value>) -> Declared {
         Value::Object(root) if left > 0 => root,
         _ => return Declared { schema: any(), ..Declared::default() },
     };
+    inline(&mut root);
     flatten(&mut root);
+    let count = |key: &str| match root.get(key) {
+        Some(Value::Object(all)) => all.len(),
+        Some(Value::Array(all)) => all.len(),
+        _ => 0,
+    };
+    // So many would not fit in any case.
+    if count("properties").max(count("required")) > MAX_KEYS {
+        return Declared { schema: any(), ..Declared::default() };
+    }
     let renamed = rename(&mut root);
     let mut schema = Value::Object(root);
     // What says least goes first.
     for smaller in [without_words, |schema| only_types(&schema), |_: Value| any()] {
-        if schema.to_string().len() <= MAX_BYTES {
+        // One schema that is none makes a provider refuse every request.
+        if schema.to_string().len() <= MAX_BYTES && jsonschema::draft202012::meta::is_valid(&schema)
+        {
             break;
         }
         schema = smaller(schema);
     }
     Declared { schema, renamed }
+}
+
+/// A definition that the root refers to takes the place of the reference.
+fn inline(root: &mut Map<String, Value>) {
+    let Some(Value::String(to)) = root.get("$ref") else { return };
+    let mut path = to.trim_start_matches("#/").split('/');
+    let (Some(group), Some(name), None) = (path.next(), path.next(), path.next()) else { return };
+    let meant = root.get(group).and_then(|group| group.get(name)).and_then(Value::as_object);
+    let Some(meant) = meant.cloned() else { return };
+    root.shift_remove("$ref");
+    for (key, value) in meant {
+        root.entry(key).or_insert(value);
+    }
 }
 
 /// Takes any object: the server says what is wrong with it.
@@ -203,6 +230,28 @@ mod tests {
 
     fn schema(foreign: &Value) -> Value {
         declared(foreign.as_object().unwrap()).schema
+    }
+
+    #[test]
+    fn what_is_no_schema_is_not_declared() {
+        for wrong in [
+            json!({"properties": {"x": {"type": "any"}}}),
+            json!({"properties": {"x": "string"}}),
+            json!({"properties": {"x": {"type": "number", "exclusiveMinimum": true}}}),
+        ] {
+            let schema = schema(&wrong);
+            assert!(jsonschema::draft202012::meta::is_valid(&schema), "{schema}");
+        }
+        let many: serde_json::Map<String, Value> =
+            (0..3_000).map(|n| (format!("{n}é"), json!({}))).collect();
+        assert_eq!(schema(&json!({"properties": many})), super::any());
+    }
+
+    #[test]
+    fn a_definition_at_the_root_is_taken() {
+        let args = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let named = json!({"$ref": "#/definitions/Args", "definitions": {"Args": args}});
+        assert_eq!(schema(&named)["properties"], args["properties"]);
     }
 
     #[test]

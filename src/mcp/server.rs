@@ -24,6 +24,8 @@ const MAX_RESTARTS: u32 = 3;
 const MAX_PAGES: usize = 64;
 /// Most tools, resources or templates of one server; the rest is not looked at.
 pub const MAX_LISTED: usize = 512;
+/// Most bytes of all tools of one server.
+const MAX_LISTED_BYTES: usize = 8 << 20;
 /// Rounds of a call in which a server asks for more before it answers. We have nothing to give.
 const MAX_ROUNDS: usize = 3;
 /// Longest explanation of an error, in bytes.
@@ -282,12 +284,12 @@ impl Server {
             _ => connection.is_closed(),
         };
         if !is_gone {
-            let why = text::line(&chain(err), MAX_WHY);
-            return ToolError::tell(format!("{words} gave no usable answer: {why}"));
+            let why = text::marked(&self.name, &text::line(&chain(err), MAX_WHY));
+            return ToolError::tell(format!("{words} gave no usable answer:\n{why}"));
         }
-        let how = self.give_up(connection).await;
+        let how = text::marked(&self.name, &self.give_up(connection).await);
         ToolError::tell(format!(
-            "{words} ended during the call: {how}\nWhat it did until then is not known. It is started \
+            "{words} ended during the call:\n{how}\nWhat it did until then is not known. It is started \
              again with the next call."
         ))
     }
@@ -345,8 +347,15 @@ async fn list_tools(connection: &Connection) -> Result<Listed<Tool>, ServiceErro
         return Ok(listed);
     }
     let (mut cursor, mut seen) = (None, BTreeSet::new());
+    let mut bytes = 0;
     for _ in 0..MAX_PAGES {
         let result = connection.service.peer().list_tools(Some(page(cursor))).await?;
+        let size = |tool: &Tool| serde_json::to_string(tool).map_or(0, |text| text.len());
+        bytes += result.tools.iter().map(size).sum::<usize>();
+        if bytes > MAX_LISTED_BYTES {
+            listed.is_cut = true;
+            return Ok(listed);
+        }
         listed.items.extend(result.tools);
         let next = result.next_cursor.filter(|next| seen.insert(next.clone()));
         if listed.items.len() > MAX_LISTED || next.is_none() {

@@ -74,14 +74,17 @@ pub fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The key of a cached setup: what decides its result, and nothing else.
+/// The key of a cached setup: what decides its result. The tree does too, as it is there when the
+/// commands run; with all of it in the key nothing would be set up only once, so the repository
+/// stands for it.
 pub fn setup_key(base_id: &str, spec: &ImageSpec<'_>) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(b"1");
+    part(b"2");
+    part(spec.repository.as_bytes());
     part(base_id.as_bytes());
     for list in [spec.setup, spec.setup_hosts] {
         part(&(list.len() as u64).to_be_bytes());
@@ -115,6 +118,29 @@ mod tests {
             let files: Vec<String> = files.iter().map(|&file| file.to_owned()).collect();
             assert_eq!(choose(configured, &files).unwrap(), expected, "{configured:?} {files:?}");
         }
+    }
+
+    #[test]
+    fn a_setup_belongs_to_one_repository() {
+        let key_of = |repository: &str, setup: &[String]| {
+            let spec = ImageSpec {
+                repository: repository.to_owned(),
+                image: None,
+                setup,
+                setup_hosts: &[],
+                setup_egress: None,
+                setup_timeout: std::time::Duration::ZERO,
+                root_files: &[],
+                lock_files: &[],
+                tree: &[],
+                run: "r1",
+            };
+            setup_key("sha256:00", &spec)
+        };
+        let (make, other) = (["make".to_owned()], ["true".to_owned()]);
+        assert_eq!(key_of("acme/a", &make), key_of("acme/a", &make));
+        assert_ne!(key_of("acme/a", &make), key_of("acme/b", &make));
+        assert_ne!(key_of("acme/a", &make), key_of("acme/a", &other));
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub trait Sandbox: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Makes the image ready that `spec` asks for: pulls it when absent, runs setup commands once
-    /// per (image, setup, lock files) and caches the result. Returns what `start` takes as image.
+    /// per (repository, image, setup, lock files) and caches the result. Returns what `start` takes
+    /// as image.
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError>;
 
     /// Starts a fresh, empty sandbox with a serving guest in it.
@@ -38,6 +39,9 @@ pub trait Sandbox: Send + Sync {
 /// What to make ready before a run.
 #[derive(Clone, Debug)]
 pub struct ImageSpec<'a> {
+    /// What tells the repository from every other one (part of the cache key: its tree decides what
+    /// setup leaves, so no repository may get what was set up in another one's).
+    pub repository: String,
     /// From the configuration; otherwise chosen by what the repository is.
     pub image: Option<&'a str>,
     /// Shell commands, run as root in a container of their own, without any secret.

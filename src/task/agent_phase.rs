@@ -296,7 +296,7 @@ fn first_line(text: &str) -> String {
 
 /// Removing a container is worth reporting when it fails, not worth losing the work for: the next
 /// run sweeps.
-async fn stop(run: &Run<'_>, sandbox: Running) {
+pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
     if let Err(err) = sandbox.stop().await {
         run.around.ui.say(&format!("the sandbox was not removed: {err}"));
     }

@@ -10,7 +10,6 @@ mod ended;
 mod trouble;
 
 use std::path::Path;
-use std::sync::OnceLock;
 
 use serde_json::json;
 
@@ -20,6 +19,7 @@ pub use self::trouble::{Fate, Trouble};
 use super::folder::RunFolder;
 use super::outcome::{Outcome, Spending};
 use super::progress::Progress;
+use super::reach::Reach;
 use super::run::{DEPTH, Made, Run, Surroundings, interrupted, make};
 use super::signals::Cause;
 use super::workspace::Workspace;
@@ -69,8 +69,8 @@ pub fn begin<'a>(
     };
     let started = world.clock.instant();
     let issue_title = Some(title.to_owned());
-    let egress = OnceLock::new();
-    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, egress } })
+    let reach = Reach::default();
+    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, reach } })
 }
 
 impl Begun<'_> {

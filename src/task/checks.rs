@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::agent_phase;
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::agent::journal::Entry;
@@ -48,7 +49,7 @@ impl Checks {
         }
         let sandbox = start(run, image, tar, when).await?;
         let ran = run.unless_interrupted(self.run_in(run, &sandbox.client, when)).await;
-        sandbox.stop().await?;
+        agent_phase::stop(run, sandbox).await;
         ran
     }
 

@@ -1,12 +1,21 @@
 //! What a run may reach, and what it has reached.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use super::run::Run;
+use crate::agent::journal::Entry;
 use crate::config::Mode;
 use crate::egress::Egress;
 use crate::egress::ledger::HostUse;
 use crate::error::Result;
+
+/// The ways to hosts that a run has, each made when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Reach {
+    commands: OnceLock<Option<Arc<Egress>>>,
+    setup: OnceLock<Option<Arc<Egress>>>,
+}
 
 impl Run<'_> {
     /// The way to the allowed hosts, the same for all of the run; made when it is first asked for, which
@@ -16,7 +25,7 @@ impl Run<'_> {
     /// # Errors
     /// For the user: a host that cannot be allowed.
     pub fn egress(&self) -> Result<Option<Arc<Egress>>> {
-        if let Some(egress) = self.egress.get() {
+        if let Some(egress) = self.reach.commands.get() {
             return Ok(egress.clone());
         }
         let hosts = match self.config.mode {
@@ -24,20 +33,35 @@ impl Run<'_> {
             Mode::Execute | Mode::Plan => self.config.allow_hosts.as_slice(),
         };
         let egress = Egress::new(hosts)?;
-        Ok(self.egress.get_or_init(|| egress).clone())
+        Ok(self.reach.commands.get_or_init(|| egress).clone())
     }
 
     /// The way to the hosts of setup, when they are a list.
     pub(super) fn setup_egress(&self) -> Result<Option<Arc<Egress>>> {
-        match self.config.setup_hosts.as_slice() {
-            [all] if all == "*" => Ok(None),
-            hosts => Egress::new(hosts),
+        if let Some(egress) = self.reach.setup.get() {
+            return Ok(egress.clone());
         }
+        let egress = match self.config.setup_hosts.as_slice() {
+            [all] if all == "*" => None,
+            hosts => Egress::new(hosts)?,
+        };
+        Ok(self.reach.setup.get_or_init(|| egress).clone())
     }
 
-    /// What was reached so far.
+    /// What was reached so far, by setup and by commands together.
     pub(super) fn reached(&self) -> Vec<HostUse> {
-        let egress = self.egress.get().and_then(Option::as_ref);
-        egress.map(|egress| egress.used()).unwrap_or_default()
+        let ways = [&self.reach.setup, &self.reach.commands];
+        let ways = ways.into_iter().filter_map(|way| way.get()?.as_ref());
+        let mut hosts: BTreeMap<String, HostUse> = BTreeMap::new();
+        for host in ways.flat_map(|egress| egress.used()) {
+            hosts.entry(host.host.clone()).or_default().add(host);
+        }
+        hosts.into_values().collect()
+    }
+
+    /// Writes down what was reached, when something was.
+    pub(super) fn journal_reached(&self) -> Result<()> {
+        let hosts = self.reached();
+        if hosts.is_empty() { Ok(()) } else { self.journal(&Entry::Reached { hosts }) }
     }
 }

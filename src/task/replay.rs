@@ -31,6 +31,7 @@ use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::custom;
 use crate::tools::face;
+use crate::tools::nested;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -167,7 +168,10 @@ async fn converse(
             (Happening::CallStarted { call }, who) => {
                 let lane = who.map(|id| format!("[{id}] ")).unwrap_or_default();
                 ui.say(&format!("· {lane}{}", call.name));
-                conductor.inspect(|conductor| conductor.call_started(who));
+                // Those of scripts are not in the lanes.
+                conductor
+                    .filter(|_| !nested::is_nested(&call.id))
+                    .inspect(|conductor| conductor.call_started(who));
             }
             (Happening::CallEnded { .. }, who) => {
                 conductor.inspect(|conductor| conductor.call_ended(who));
@@ -176,11 +180,10 @@ async fn converse(
         }
     };
     let (tools, services) = tools(world, recording, running).await?;
-    let company = if recording.with_agents {
-        Some(lanes::company(&recording.lines, &tools, world)?)
-    } else {
-        None
-    };
+    let company = recording
+        .with_agents
+        .then(|| lanes::company(&recording.lines, &tools, world))
+        .transpose()?;
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
         clock: world.clock,
@@ -265,7 +268,9 @@ impl Recording {
             return Err(unusable("the model was never asked"));
         };
         let mut declared = tools.as_array().into_iter().flatten();
-        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name);
+        // A model with scripts calls them from there, and is not told of them as tools.
+        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name)
+            || lines.iter().any(|line| matches!(line.entry, Entry::Lane { .. }));
         let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
         let Some(Entry::Collected { tree, .. }) = tree else {
             return Err(unusable("no change was collected"));
@@ -340,6 +345,7 @@ async fn offline_world(
 
 fn image_spec(recording: &Recording) -> ImageSpec<'_> {
     ImageSpec {
+        repository: recording.repository.display().to_string(),
         image: Some(&recording.image),
         setup: &[],
         setup_hosts: &[],

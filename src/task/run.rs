@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,6 +19,7 @@ use super::folder::RunFolder;
 use super::outcome::{Conclusion, Outcome};
 use super::progress::Progress;
 use super::publish::{self, Published};
+use super::reach::Reach;
 use super::settle::Settled;
 use super::signals::Cause;
 use super::workspace::Workspace;
@@ -28,7 +28,6 @@ use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, file, merge};
-use crate::egress::Egress;
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
 use crate::sandbox::{ImageSpec, PreparedImage};
@@ -91,7 +90,7 @@ pub struct Run<'a> {
     /// Title of the issue, as it stood at the trigger.
     pub issue_title: Option<String>,
     /// See [`Run::egress`].
-    pub egress: OnceLock<Option<Arc<Egress>>>,
+    pub reach: Reach,
 }
 
 /// Runs a task: admit → open the workspace → check → agent → collect → check again → judge → publish.
@@ -120,8 +119,8 @@ pub async fn run_task(
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
-    let egress = OnceLock::new();
-    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
+    let reach = Reach::default();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
     let ended = Box::pin(work(&mut run, admitted.as_ref(), &progress)).await;
@@ -227,10 +226,7 @@ pub(super) async fn make(
         }
         _ => checks.without_change(&baseline),
     };
-    let reached = run.reached();
-    if !reached.is_empty() {
-        run.journal(&Entry::Reached { hosts: reached })?;
-    }
+    run.journal_reached()?;
     let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
@@ -372,6 +368,7 @@ impl Run<'_> {
         tree: &[u8],
     ) -> Result<PreparedImage> {
         let spec = ImageSpec {
+            repository: workspace.identity(&self.world.state),
             image: self.config.image.as_deref(),
             setup: &self.config.setup,
             setup_hosts: &self.config.setup_hosts,

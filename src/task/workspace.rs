@@ -91,6 +91,13 @@ impl Workspace {
         written.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
     }
 
+    /// What tells the repository from every other one: its place among the clones below `state`, which
+    /// is made of its host, owners and name, or of its folder.
+    pub(super) fn identity(&self, state: &Path) -> String {
+        let path = self.repo.path();
+        path.strip_prefix(state).unwrap_or(path).display().to_string()
+    }
+
     /// Names of the files in the root folder.
     pub async fn root_files(&self) -> Result<Vec<String>> {
         let entries = self.list("").await?;

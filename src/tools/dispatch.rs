@@ -225,7 +225,13 @@ impl<'a> Dispatch<'a> {
 
     pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
         let Means { client, journal, services, .. } = self.means;
-        Subject { client, journal, hooks: &services.config.hooks, tool: &tool.name, id: &call.id }
+        let in_place_of = if services.config.hooks.is_empty() {
+            Vec::new()
+        } else {
+            self.means.tools.in_place_of(tool)
+        };
+        let hooks = &services.config.hooks;
+        Subject { client, journal, hooks, tool: &tool.name, in_place_of, id: &call.id }
     }
 
     /// The tool that a call means and its checked arguments; with a refusal, the tool where there is
@@ -329,7 +335,10 @@ impl<'a> Dispatch<'a> {
 
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
-        if tool.is_shell() {
+        if matches!(tool.tool.as_ref(), "exec_command" | "write_stdin") {
+            // How long they wait is theirs to say; the command goes on.
+            bound(&mut args, limit);
+        } else if tool.is_shell() {
             bound_timeout(&mut args, limit);
         }
         let cap = truncate::output_cap(self.tokens(tool)).min(MAX_OUTPUT_CAP);
@@ -426,11 +435,14 @@ impl From<ToolError> for Broken {
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.
 fn bound_timeout(args: &mut Value, limit: Duration) {
-    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let asked = ["timeout_ms", "yield_time_ms"].iter().find_map(|name| args.get(*name)?.as_u64());
-    let asked = asked.unwrap_or(DEFAULT_TIMEOUT_MS);
+    bound(args, limit.min(Duration::from_millis(asked.unwrap_or(DEFAULT_TIMEOUT_MS))));
+}
+
+fn bound(args: &mut Value, limit: Duration) {
     if let Value::Object(fields) = args {
-        fields.insert("timeout_ms".to_owned(), json!(asked.min(limit)));
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        fields.insert("timeout_ms".to_owned(), json!(limit));
     }
 }
 

@@ -27,7 +27,7 @@ const MAX_WORDS: usize = 4_000;
 const MAX_ERRORS: usize = 2 << 10;
 
 /// What hooks are told of a call.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Subject<'a> {
     pub client: &'a Client,
     /// Takes secrets out of what they are shown.
@@ -35,6 +35,8 @@ pub struct Subject<'a> {
     pub hooks: &'a [Hook],
     /// The tool as the model sees it.
     pub tool: &'a str,
+    /// When it is not declared: the declared tools in whose place it stands.
+    pub in_place_of: Vec<&'a str>,
     pub id: &'a str,
 }
 
@@ -67,10 +69,12 @@ impl<'a> Subject<'a> {
     }
 
     fn about(&self, when: &'static [When]) -> impl Iterator<Item = &'a Hook> + use<'a> {
-        let tool = self.tool;
+        let names: Vec<&'a str> =
+            std::iter::once(self.tool).chain(self.in_place_of.iter().copied()).collect();
         self.hooks.iter().filter(move |hook| {
+            let globs = offer::set_of(&hook.tools);
             when.contains(&hook.when)
-                && (hook.tools.is_empty() || offer::is_about(&offer::set_of(&hook.tools), tool))
+                && (hook.tools.is_empty() || names.iter().any(|name| offer::is_about(&globs, name)))
         })
     }
 

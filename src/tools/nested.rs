@@ -9,10 +9,21 @@ use serde_json::Value;
 use super::dispatch::{Broken, Dispatch, Start};
 use super::host::Nested;
 use super::progress::Happening;
+use super::redo::is_elsewhere;
 use super::{Effect, ToolError, ToolOutput};
 use crate::agent::journal::Entry;
 use crate::provider::ToolDeclaration;
 use crate::provider::item::{Payload, ToolCall};
+
+/// The id of a call from inside another one; the same when the outer one is made again.
+fn id_of(outer: &str, number: u32) -> String {
+    format!("{outer}#{number}")
+}
+
+/// The id is one of a call from inside another one.
+pub fn is_nested(id: &str) -> bool {
+    id.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok())
+}
 
 /// Most calls that one call makes.
 const MAX_NESTED: u32 = 4_096;
@@ -66,6 +77,9 @@ impl<'a> Within<'a> {
             Ok(asked) => asked,
             Err((_, refusal)) => return Ok(Err(refusal.message)),
         };
+        if self.is_again && is_elsewhere(asked.tool) {
+            return Ok(Err("made before the run was interrupted, and not made again".to_owned()));
+        }
         let start = |start: Start<'_>| self.started(number, call, &start);
         // Boxed: a nested call may nest calls.
         let ran = Box::pin(self.dispatch.pass_and_run(asked, call, self, &start)).await?;
@@ -108,7 +122,7 @@ impl Nested for Within<'_> {
             return Err(ToolError::tell(format!("one call makes at most {MAX_NESTED} calls")));
         }
         let payload = Payload::Json(args.to_string());
-        let (id, name) = (self.outer.to_owned(), name.to_owned());
+        let (id, name) = (id_of(self.outer, number), name.to_owned());
         let call = ToolCall { id, name, payload, native: None };
         let output = self.run(number, &call).await.map_err(|broken| match broken {
             Broken::Sandbox(why) => ToolError::Broken(why),

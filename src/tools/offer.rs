@@ -2,11 +2,11 @@
 //! behind them the ones that only this run has. A function of its inputs, so that every run with the
 //! same ones sends the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::extra::Extra;
 use super::face::{self, Face, Power};
@@ -139,7 +139,14 @@ impl ToolSet {
         }
         let globs = set_of(globs);
         let why = || "it is switched off".to_owned();
-        self.withdraw(&|known| is_about(&globs, known.name.as_ref()).then(why));
+        // A tool may be understood under several names.
+        let gone: BTreeSet<String> = self
+            .known
+            .iter()
+            .filter(|known| is_about(&globs, known.name.as_ref()))
+            .map(|known| known.tool.to_string())
+            .collect();
+        self.withdraw(&|known| gone.contains(known.tool.as_ref()).then(why));
         self.declarations.retain(|it| !globs.is_match(&it.name));
         self.deferred.retain(|it| !globs.is_match(&it.name));
         self.extras.retain(|it| !globs.is_match(it.name()));
@@ -229,7 +236,13 @@ impl ToolSet {
             if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
                 continue;
             }
-            let mut taken = self.declarations.iter().map(|it| it.name.as_str());
+            let mut taken = self.declarations.iter().flat_map(|it| {
+                let native = match &it.form {
+                    ToolForm::Native { value } => value.get("name").and_then(Value::as_str),
+                    _ => None,
+                };
+                [Some(it.name.as_str()), native].into_iter().flatten()
+            });
             let is_taken = taken
                 .any(|it| it == name || matches!(name, "tool_search" | "call_tool"))
                 || self.extras.iter().any(|it| it.name() == name);

@@ -4,7 +4,7 @@ use super::arguments;
 use super::dispatch::{Asked, Broken, Dispatch};
 use super::host::Redo;
 use super::nested::Within;
-use super::registry::Place;
+use super::registry::{Known, Place};
 use crate::provider::item::ToolCall;
 
 /// What a call that was run again did.
@@ -17,8 +17,12 @@ pub struct Redone {
 impl Dispatch<'_> {
     /// The call acts outside of the sandbox, so that making it twice is not the same as making it once.
     pub fn acts_elsewhere(&self, call: &ToolCall) -> bool {
-        let asked = self.asked(0, call);
-        asked.is_ok_and(|it| matches!(&it.tool.place, Place::Extra(extra) if !extra.is_redone()))
+        self.asked(0, call).is_ok_and(|it| is_elsewhere(it.tool))
+    }
+
+    /// The same of a call that a call has made, by its name.
+    pub fn is_elsewhere(&self, name: &str) -> bool {
+        self.means.tools.find(name).is_ok_and(is_elsewhere)
     }
 
     /// Runs a recorded call again for its effect, with the arguments that it ran with; nothing is
@@ -33,7 +37,7 @@ impl Dispatch<'_> {
             return Ok(Some(Redone { success: false, changed: Vec::new() }));
         };
         match &asked.tool.place {
-            Place::Extra(extra) if !extra.is_redone() => Ok(None),
+            Place::Extra(_) if is_elsewhere(asked.tool) => Ok(None),
             Place::Host(host) if host.redo() == Redo::Nested => {
                 let mut changed = Vec::new();
                 for call in nested {
@@ -66,4 +70,9 @@ impl Dispatch<'_> {
         let success = ran.output.as_ref().is_ok_and(|output| output.success);
         Ok(Redone { success, changed: ran.output.map(|output| output.changed).unwrap_or_default() })
     }
+}
+
+/// A tool whose work is done outside of the sandbox.
+pub(super) fn is_elsewhere(tool: &Known) -> bool {
+    matches!(&tool.place, Place::Extra(extra) if !extra.is_redone())
 }

@@ -244,6 +244,16 @@ impl ToolSet {
         all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
     }
 
+    /// The declared tools that do what a tool does that is only understood; none for a declared one.
+    pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
+        let Some(power) = face::powers(&tool.tool).first() else { return Vec::new() };
+        if self.declared().any(|declared| declared.name == tool.name) {
+            return Vec::new();
+        }
+        let does = |it: &&Known| face::powers(&it.tool).first() == Some(power);
+        self.declared().filter(does).map(|it| it.name.as_ref()).collect()
+    }
+
     /// Without the tools that write.
     fn read_only(mut self, mode: Mode) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);

@@ -50,6 +50,17 @@ fn egress_makes_html_readable() {
     assert!(readable::text(&deep, &base).contains('x'));
 }
 
+#[test]
+fn egress_reads_pages_that_are_made_to_take_long() {
+    let url = Url::parse("https://docs.rs/").unwrap();
+    let many = 1 << 20;
+    assert_eq!(readable::text(&"&".repeat(many), &url).len(), many);
+    let links = 100_000;
+    let page =
+        format!("{}{}{}", "<a href=a>".repeat(links), "x ".repeat(many), "</a>".repeat(links));
+    assert!(readable::text(&page, &url).len() >= many);
+}
+
 async fn server(sink: &Sink) -> u16 {
     let to_sink = format!("http://127.0.0.1:{}/", sink.port);
     let to_sink_by_name = format!("http://other.test:{}/", sink.port);

@@ -124,6 +124,7 @@ async fn egress_of_setup_in_docker() {
     )];
     let hosts = [format!("web.test:{}=127.0.0.1", sink.port)];
     let spec_of = |hosts| ImageSpec {
+        repository: "acme/app".to_owned(),
         image: Some(IMAGE),
         setup: &setup,
         setup_hosts: hosts,

@@ -20,6 +20,7 @@ fn image_spec<'a>(
     tree: &'a [u8],
 ) -> ImageSpec<'a> {
     ImageSpec {
+        repository: "acme/app".to_owned(),
         image: Some(image),
         setup,
         setup_hosts: &[],

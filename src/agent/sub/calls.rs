@@ -16,6 +16,7 @@ use super::{Crew, Kind, Member};
 use crate::error::Failure;
 use crate::tools::dispatch::printable;
 use crate::tools::host::Agents;
+use crate::tools::nested;
 use crate::tools::{ToolError, ToolOutput};
 
 /// Most agents of one run.
@@ -62,7 +63,7 @@ impl Agents for Crew<'_> {
             "spawn_agent" => self.spawn(id, parse(args)?).map(|it| answers::spawned(&it)),
             "send_input" => self.send(id, &parse(args)?),
             "resume_agent" => self.reopen(&parse::<Which>(args)?.id),
-            "wait" => self.wait(&parse(args)?).await,
+            "wait" => self.wait(id, &parse(args)?).await,
             "close_agent" => self.closed(&parse::<Which>(args)?.id),
             "task" => self.task(id, parse(args)?).await,
             other => Err(ToolError::Broken(format!("there is no call `{other}` of agents"))),
@@ -202,7 +203,7 @@ impl Crew<'_> {
     }
 
     /// Until the first of these is done, or the time is over.
-    async fn wait(&self, args: &Wait) -> Result<ToolOutput, ToolError> {
+    async fn wait(&self, call: &str, args: &Wait) -> Result<ToolOutput, ToolError> {
         let limit = limit(args.timeout_ms)?;
         let mut members = Vec::new();
         let mut unknown = Vec::new();
@@ -221,7 +222,9 @@ impl Crew<'_> {
         }
         let is_decided =
             || !unknown.is_empty() || members.iter().any(|member| member.status().is_final());
-        let limit = if self.recorded.is_some() { Duration::ZERO } else { limit };
+        // In a replay the model's answer is known; a script really has to wait.
+        let is_known = self.recorded.is_some() && !nested::is_nested(call);
+        let limit = if is_known { Duration::ZERO } else { limit };
         let _ = tokio::time::timeout(limit, self.until(is_decided)).await;
         Ok(answers::waited(&members, &unknown, self.common.clock.instant()))
     }

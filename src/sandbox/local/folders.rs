@@ -2,7 +2,7 @@
 //!
 //! `sandboxes/<run>-<purpose>-<n>/` holds `workspace`, `tmp`, `home`, and beside them, out of the
 //! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
-//! and `guest.log`.
+//! and `guest.log`; when setup has run, also the copy of its result (`kept`), until it has its own place.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Write};
@@ -134,7 +134,8 @@ pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, Sandb
     Ok(path)
 }
 
-/// Removes what dead processes left, or everything of one run. Returns the folders' names.
+/// Removes what dead processes left, or everything of one run. Returns the folders' names. One that
+/// cannot be removed does not keep the others; it is the error in the end.
 pub(super) fn sweep(base: &Path, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
     let all = base.join("sandboxes");
     let entries = match fs_err::read_dir(&all) {
@@ -143,6 +144,7 @@ pub(super) fn sweep(base: &Path, run: Option<&str>) -> Result<Vec<String>, Sandb
         Err(err) => return Err(failed("read", &all, &err)),
     };
     let mut swept = Vec::new();
+    let mut stuck = None;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let top = entry.path();
@@ -156,11 +158,13 @@ pub(super) fn sweep(base: &Path, run: Option<&str>) -> Result<Vec<String>, Sandb
             folders.kill_guest();
             let group = fs_err::read_to_string(folders.top.join("group")).unwrap_or_default();
             Group::noted(&group).remove();
-            folders.remove()?;
-            swept.push(name);
+            match folders.remove() {
+                Ok(()) => swept.push(name),
+                Err(err) => stuck = stuck.or(Some(err)),
+            }
         }
     }
-    Ok(swept)
+    stuck.map_or(Ok(swept), Err)
 }
 
 /// A folder without an owner's note that is younger than a minute.
@@ -224,7 +228,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SandboxError> {
 fn copy_file(source: &Path, target: &Path) -> std::io::Result<()> {
     fs_err::copy(source, target)?;
     let modified = fs_err::metadata(source)?.modified()?;
-    File::options().write(true).open(target)?.set_modified(modified)
+    // Its owner may set the time of a file that must not be written.
+    fs_err::File::open(target)?.file().set_modified(modified)
 }
 
 /// Removes a tree, even one whose folders a command made unreadable.
@@ -262,11 +267,47 @@ fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
         .map_err(|err| failed("write", path, &err))
 }
 
-fn failed(verb: &str, path: &Path, err: &std::io::Error) -> SandboxError {
+pub(super) fn failed(verb: &str, path: &Path, err: &std::io::Error) -> SandboxError {
     let message = format!("cannot {verb} `{}`: {err}", path.display());
     if err.kind() == ErrorKind::StorageFull {
         SandboxError::DiskFull(message)
     } else {
         SandboxError::Other(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_keep_modes_and_times() {
+        let top = tempfile::tempdir().unwrap();
+        let (from, to) = (top.path().join("from"), top.path().join("to"));
+        make_private(&from).unwrap();
+        make_private(&to).unwrap();
+        fs_err::write(from.join("made"), "made").unwrap();
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let made = fs_err::File::open(from.join("made")).unwrap();
+        made.file().set_modified(long_ago).unwrap();
+        fs_err::set_permissions(from.join("made"), Permissions::from_mode(0o444)).unwrap();
+        copy(&from, &to).unwrap();
+        let copied = fs_err::metadata(to.join("made")).unwrap();
+        assert_eq!(copied.permissions().mode() & 0o777, 0o444);
+        assert_eq!(copied.modified().unwrap(), long_ago);
+    }
+
+    #[test]
+    fn a_sweep_goes_on_after_a_folder_that_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let all = base.path().join("sandboxes");
+        for number in 1..=5 {
+            make_private(&all.join(format!("r1-agent-{number}"))).unwrap();
+        }
+        // Not a folder, so it cannot be removed as one.
+        fs_err::write(all.join("r1-agent-6"), "").unwrap();
+        let err = sweep(base.path(), Some("r1")).unwrap_err();
+        assert!(err.to_string().contains("r1-agent-6"), "{err}");
+        assert_eq!(fs_err::read_dir(&all).unwrap().count(), 1);
     }
 }

@@ -116,14 +116,20 @@ impl Group {
         self.bounded.contains(&Controller::Pids)
     }
 
-    /// What is bounded and what is not, for the report.
-    pub(super) fn report(&self, limits: &ContainerLimits) -> Vec<String> {
+    /// What is bounded and what is not, for the report. `counts_processes`: without a group that bounds
+    /// them, those of the user namespace are counted.
+    pub(super) fn report(&self, limits: &ContainerLimits, counts_processes: bool) -> Vec<String> {
         let line = |one: Controller, what: &str, bound: String| {
             if self.bounded.contains(&one) {
                 format!("{what}: {bound}")
             } else {
                 format!("{what}: not bounded")
             }
+        };
+        let processes = if counts_processes && !self.bounds_processes() {
+            format!("processes: {}, counted in the user namespace", limits.pids)
+        } else {
+            line(Controller::Pids, "processes", limits.pids.to_string())
         };
         vec![
             line(
@@ -132,7 +138,7 @@ impl Group {
                 format!("{} MiB without swap", limits.memory_bytes >> 20),
             ),
             line(Controller::Cpu, "cpus", limits.cpus.to_string()),
-            line(Controller::Pids, "processes", limits.pids.to_string()),
+            processes,
         ]
     }
 
@@ -285,6 +291,22 @@ impl Mount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn says_what_bounds_processes() {
+        let limits = ContainerLimits { pids: 64, ..ContainerLimits::default() };
+        let bare = Group::default();
+        let group = Group { folders: vec![], bounded: vec![Controller::Pids] };
+        for (group, counts_processes, expected) in [
+            (&bare, false, "processes: not bounded"),
+            (&bare, true, "processes: 64, counted in the user namespace"),
+            (&group, false, "processes: 64"),
+            (&group, true, "processes: 64"),
+        ] {
+            let report = group.report(&limits, counts_processes);
+            assert!(report.iter().any(|line| line == expected), "{expected}: {report:?}");
+        }
+    }
 
     #[test]
     fn finds_groups_of_both_versions_nearest_first() {

@@ -6,8 +6,8 @@
 //! processors are ([`group`]). It is chosen explicitly or by commands that say so, never as a silent
 //! replacement for Docker. A kernel that cannot confine is refused.
 //!
-//! Setup commands run once per (commands, lock files, base) in a sandbox of their own, under the same
-//! confinement and so without network; what they leave in workspace and home is copied into every
+//! Setup commands run once per (repository, commands, hosts, lock files) in a sandbox of their own, under
+//! the same confinement and so without network; what they leave in workspace and home is copied into every
 //! sandbox ([`setup`]).
 
 mod folders;
@@ -81,7 +81,7 @@ impl LocalSandbox {
                     enforced.push(egress.report());
                 }
                 enforced.extend(isolation.report().map(str::to_owned));
-                enforced.extend(group.report(&spec.limits));
+                enforced.extend(group.report(&spec.limits, isolation.counts_processes()));
                 enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();
                 let workspace = folders.workspace().display().to_string();

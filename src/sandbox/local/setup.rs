@@ -1,10 +1,11 @@
 //! Setup commands for the local sandbox: run once, their result kept and copied.
 //!
 //! There is no image to cache it in, so it is a folder `setup/<key>/{workspace,home}` with what the
-//! commands left besides the tree. The key covers the commands and the lock files.
+//! commands left besides the tree. The key covers the repository, the commands, the
+//! hosts that they reach, and the lock files.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sha1::{Digest, Sha1};
@@ -26,7 +27,7 @@ pub(super) async fn prepare(
     spec: &ImageSpec<'_>,
 ) -> Result<PathBuf, SandboxError> {
     let template = sandbox.base.join("setup").join(key(spec));
-    if template.join("complete").is_dir() {
+    if is_complete(&template) {
         return Ok(template);
     }
     let bare = SandboxSpec {
@@ -39,19 +40,36 @@ pub(super) async fn prepare(
     };
     let running = sandbox.launch(&bare, None).await?;
     let result = run(&running, spec).await;
-    let kept = result.and_then(|()| {
-        // Left by a run that was killed while it copied.
-        let _ = fs_err::remove_dir_all(&template);
-        for inner in ["workspace", "home"] {
-            folders::make_private(&template.join(inner))?;
-            folders::copy(&PathBuf::from(&running.id).join(inner), &template.join(inner))?;
-        }
-        folders::make_private(&template.join("complete"))
-    });
+    let kept = result.and_then(|()| keep(Path::new(&running.id), &template));
     let stopped = running.stop().await;
     kept?;
     stopped?;
     Ok(template)
+}
+
+fn is_complete(template: &Path) -> bool {
+    template.join("complete").is_dir()
+}
+
+/// Copies what setup left in the sandbox `top` to `template`. The copy is made beside the workspace, out
+/// of the guest's reach and swept with the sandbox, and gets its name when it is whole: others may be
+/// at the same setup, or start from its result.
+fn keep(top: &Path, template: &Path) -> Result<(), SandboxError> {
+    let fresh = top.join("kept");
+    for inner in ["workspace", "home"] {
+        folders::make_private(&fresh.join(inner))?;
+        folders::copy(&top.join(inner), &fresh.join(inner))?;
+    }
+    folders::make_private(&fresh.join("complete"))?;
+    if let Some(all) = template.parent() {
+        folders::make_private(all)?;
+    }
+    match fs_err::rename(&fresh, template) {
+        Ok(()) => Ok(()),
+        // Another run was faster: its result is as good, and ours goes with the sandbox.
+        Err(_) if is_complete(template) => Ok(()),
+        Err(err) => Err(folders::failed("make", template, &err)),
+    }
 }
 
 async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError> {
@@ -85,11 +103,12 @@ fn key(spec: &ImageSpec<'_>) -> String {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
+    part(spec.repository.as_bytes());
     for command in spec.setup {
         part(command.as_bytes());
     }
     part(b"");
-    // What they could reach decides what they left; no hosts is the key of always.
+    // What they could reach decides what they left.
     for host in spec.setup_egress.iter().flat_map(|egress| egress.hosts()) {
         part(host.as_bytes());
     }
@@ -98,4 +117,30 @@ fn key(spec: &ImageSpec<'_>) -> String {
         part(content);
     }
     hex::encode(hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sandbox(base: &Path, name: &str, made: &str) -> PathBuf {
+        let top = base.join("sandboxes").join(name);
+        for inner in ["workspace", "home"] {
+            folders::make_private(&top.join(inner)).unwrap();
+        }
+        fs_err::write(top.join("workspace/made"), made).unwrap();
+        top
+    }
+
+    #[test]
+    fn the_first_complete_setup_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let template = base.path().join("setup/key");
+        assert!(!is_complete(&template));
+        keep(&sandbox(base.path(), "a", "first"), &template).unwrap();
+        assert!(is_complete(&template));
+        keep(&sandbox(base.path(), "b", "second"), &template).unwrap();
+        assert_eq!(fs_err::read_to_string(template.join("workspace/made")).unwrap(), "first");
+        assert_eq!(fs_err::read_dir(base.path().join("setup")).unwrap().count(), 1);
+    }
 }

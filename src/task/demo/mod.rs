@@ -115,6 +115,7 @@ async fn docker_has(image: &str, env: &Env) -> Result<(), String> {
     let docker =
         DockerSandbox::connect(env.var("DOCKER_HOST")).await.map_err(|err| err.to_string())?;
     let spec = ImageSpec {
+        repository: "demo".to_owned(),
         image: Some(image),
         setup: &[],
         setup_hosts: &[],

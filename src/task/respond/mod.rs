@@ -20,6 +20,7 @@ pub mod stop;
 mod work;
 
 use super::outcome::{Conclusion, Outcome};
+use super::reach::Reach;
 use super::run::{self, Run, Surroundings};
 use super::{Task, TaskKind};
 use crate::agent::journal::Entry;
@@ -30,7 +31,6 @@ use crate::report::answer as words;
 use crate::task::folder::RunFolder;
 use crate::world::World;
 use admit::Admitted;
-use std::sync::OnceLock;
 
 /// What came of it.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ pub async fn respond(
     }
     let config = for_command(config, &admitted.request.command);
     let issue_title = Some(admitted.snapshot.title.clone());
-    let egress = OnceLock::new();
-    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
+    let reach = Reach::default();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.catch_up().await?;
     let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
         Ok(ending)

@@ -7,7 +7,6 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::sync::OnceLock;
 
 use super::admit::{self, Admitted};
 use super::brief::{self, Told};
@@ -33,6 +32,7 @@ use crate::task::checks::Checks;
 use crate::task::folder::RunFolder;
 use crate::task::outcome::Conclusion;
 use crate::task::progress::Progress;
+use crate::task::reach::Reach;
 use crate::task::run::{Run, Surroundings, interrupted};
 use crate::task::workspace::Workspace;
 use crate::task::{Task, TaskKind, Trigger};
@@ -87,8 +87,8 @@ pub async fn review(
     let (admitted, task) = admitted(world, &config, task).await?;
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = Some(admitted.pull.title.clone());
-    let egress = OnceLock::new();
-    let mut run = Run { world, config, task, folder, around, started, issue_title, egress };
+    let reach = Reach::default();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
     world.provider.resume_at(None, replies.sum());

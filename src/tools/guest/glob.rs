@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use serde::Deserialize;
 
 use super::root::Root;
@@ -105,7 +105,8 @@ impl walk::Visitor for Looking<'_> {
 
 /// A glob for paths below a folder of the workspace.
 pub(super) struct Pattern {
-    glob: GlobMatcher,
+    /// Of one pattern: unlike a matcher, a set says when the pattern is too much for it.
+    glob: GlobSet,
     /// Relative to the root; the pattern is matched against what is behind it.
     folder: String,
     /// A pattern for names, not for paths.
@@ -133,8 +134,9 @@ impl Pattern {
             .literal_separator(true)
             .case_insensitive(!case_sensitive)
             .build()
-            .map_err(|err| wrong(&err.kind().to_string()))?
-            .compile_matcher();
+            .map_err(|err| wrong(&err.kind().to_string()))?;
+        let glob = GlobSet::new([glob])
+            .map_err(|_| wrong("it is too large, or its groups are nested too deep"))?;
         Ok(Pattern { glob, folder, is_name: !text.contains('/') && !pattern.starts_with('/') })
     }
 

@@ -302,7 +302,10 @@ impl Walk {
         let folder = if there.is_empty() {
             folder
         } else {
-            let Ok(fd) = folder.fd.try_clone() else { return true };
+            let Ok(fd) = folder.fd.try_clone() else {
+                self.closed.fetch_add(1, Memory::Relaxed);
+                return true;
+            };
             let ignores = rules(&fd, &folder.path, &there, folder.ignores.clone());
             let Folder { path, depth, .. } = &**folder;
             with_rules = Arc::new(Folder { fd, path: path.clone(), ignores, depth: *depth });

@@ -5,10 +5,12 @@
 //! `wait` goes on: nothing runs while no call of the model does, so every call of a script belongs to one
 //! of the model's.
 
+mod calls;
 mod cell;
 mod shown;
 mod source;
 
+pub(super) use self::calls::{Asked, Queue};
 pub(super) use self::shown::{picture, value};
 
 use std::collections::BTreeMap;
@@ -32,9 +34,11 @@ const MOST_WAIT: Duration = Duration::from_hours(1);
 /// Paused scripts of a run.
 const MAX_CELLS: usize = 8;
 
-/// Values that scripts stored, and their bytes in all.
+/// Values that scripts stored, the bytes of a key, and those of all keys and values. All of them go to a
+/// script in one line, in which quotes take twice the room and other characters of keys up to six times.
 const MAX_STORED: usize = 256;
-const MAX_STORED_BYTES: usize = 8 << 20;
+const MAX_KEY: usize = 1 << 10;
+const MAX_STORED_BYTES: usize = 4 << 20;
 
 /// The scripts of a run.
 #[derive(Default)]
@@ -60,7 +64,8 @@ impl Scripts {
         let others = stored.iter().filter(|(name, _)| **name != key);
         let (count, bytes) = others
             .fold((0, 0), |(count, bytes), (name, it)| (count + 1, bytes + name.len() + it.len()));
-        if count < MAX_STORED && bytes + key.len() + value.len() <= MAX_STORED_BYTES {
+        let has_room = count < MAX_STORED && bytes + key.len() + value.len() <= MAX_STORED_BYTES;
+        if has_room && key.len() <= MAX_KEY {
             stored.insert(key, value);
         }
     }

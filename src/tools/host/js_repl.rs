@@ -137,6 +137,11 @@ impl Tool for Reset {
         NEEDS
     }
 
+    /// It waits for a cell, which passes the gate itself.
+    fn passes_gate(&self) -> bool {
+        false
+    }
+
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let ResetArgs {} = parse_args("js_repl_reset", args)?;
         *ctx.services.kernel.0.lock().await = State::default();

@@ -129,7 +129,9 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
     let part: String = text.chars().skip(args.offset).take(PART).collect();
     let end = args.offset.saturating_add(part.chars().count());
     let mut lead = format!("{} (status {}", page.url, page.status);
-    if !page.media_type.is_empty() {
+    // What the server says of itself stands outside of the tags, so it is a type or nothing.
+    let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"/+.-".contains(&byte);
+    if (1..=100).contains(&page.media_type.len()) && page.media_type.bytes().all(is_type) {
         let _ = write!(lead, ", {}", page.media_type);
     }
     if let Some(first) = page.redirects.first() {

@@ -41,12 +41,12 @@ impl First {
         First { limit, found: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
-    /// Adds what was found at one path.
+    /// Adds what was found at one path. Several files may be shown with the same one.
     pub(in crate::tools::guest) fn add(&self, path: &str, lines: Vec<String>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let Found { lines: all, count } = &mut *found;
         *count += lines.len();
-        all.insert(Place(path.to_owned()), lines);
+        all.entry(Place(path.to_owned())).or_default().extend(lines);
         while let Some(last) = all.last_entry()
             && *count - last.get().len() > self.limit
         {
@@ -72,5 +72,21 @@ impl First {
         let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let has_more = found.count > self.limit;
         (found.lines.into_values().flatten().take(self.limit).collect(), has_more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_paths_keep_all_their_lines() {
+        let first = First::new(3);
+        for line in ["one", "two"] {
+            first.add("a\u{fffd}", vec![line.to_owned()]);
+        }
+        assert!(!first.is_behind("b"));
+        first.add("b", vec!["three".to_owned()]);
+        assert_eq!(first.finish(), (["one", "two", "three"].map(str::to_owned).to_vec(), false));
     }
 }

@@ -1,33 +1,27 @@
 //! One running script: its process in the sandbox, the calls that it makes, and what it shows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use serde_json::Value;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::DuplexStream;
 use tokio::time::Instant;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::calls::{Asked, Queue};
 use super::shown;
 use crate::guest::client::GuestError;
 use crate::guest::protocol::Exec;
 use crate::guest::script::SCRIPT;
-use crate::guest::script::lines::{Callable, FromScript, Limits, MAX_LINE, Start, ToScript};
+use crate::guest::script::lines::{Callable, Limits, MAX_LINE, Start, ToScript};
 use crate::tools::host::HostCall;
 use crate::tools::host::line_writer::LineWriter;
 use crate::tools::{CommandOutput, Part, ToolError, ToolOutput};
-
-/// Calls of one script that run at the same time, and that wait.
-const MAX_AT_ONCE: usize = 16;
-const MAX_QUEUED: usize = 1024;
-
-/// Bytes of results that the script has not taken; no more calls begin beyond it.
-const MAX_PENDING: usize = 8 << 20;
 
 /// How often it is looked whether more calls can begin.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -46,7 +40,8 @@ pub(super) struct Cell {
     results: LineWriter,
     ended: AbortOnDropHandle<Result<CommandOutput, GuestError>>,
     callables: Arc<Vec<Callable>>,
-    queued: VecDeque<Asked>,
+    queued: Queue,
+    made: usize,
     source: String,
 }
 
@@ -66,11 +61,27 @@ pub(super) enum Outcome {
     Done(Option<String>),
 }
 
-/// A call that a script asks for.
-struct Asked {
-    id: u64,
-    name: String,
-    args: Value,
+/// A line of the script, as the guest writes it, with the arguments of a call as they stand there: they
+/// are measured before they are read.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line<'a> {
+    Call {
+        id: u64,
+        name: String,
+        #[serde(borrow)]
+        args: &'a RawValue,
+    },
+    Text(String),
+    Image(String),
+    Store {
+        key: String,
+        value: String,
+    },
+    Yield,
+    Done {
+        error: Option<String>,
+    },
 }
 
 /// What a script has shown in one turn.
@@ -126,8 +137,8 @@ impl Cell {
             limits: Limits::default(),
         }));
         let lines = FramedRead::new(pipe.stdout, LinesCodec::new_with_max_length(MAX_LINE));
-        let queued = VecDeque::new();
-        Ok(Cell { lines, results, ended: pipe.ended, callables, queued, source })
+        let queued = Queue::default();
+        Ok(Cell { lines, results, ended: pipe.ended, callables, queued, made: 0, source })
     }
 
     /// Works until the script ends, or the model wants to hear and no call of it is on its way.
@@ -143,9 +154,7 @@ impl Cell {
         loop {
             let is_over = yields || done.is_some() || Instant::now() >= turn.deadline;
             while !is_over
-                && calls.len() < MAX_AT_ONCE
-                && self.results.pending() < MAX_PENDING
-                && let Some(asked) = self.queued.pop_front()
+                && let Some(asked) = self.queued.begin(calls.len(), self.results.pending())
             {
                 calls.push(run(turn, asked));
             }
@@ -154,7 +163,8 @@ impl Cell {
             }
             tokio::select! {
                 biased;
-                Some((id, result)) = calls.next(), if !calls.is_empty() => {
+                Some((size, id, result)) = calls.next(), if !calls.is_empty() => {
+                    self.queued.ended(size);
                     self.answer(id, result, &mut changed)?;
                 }
                 line = self.lines.next(), if done.is_none() => match line {
@@ -168,7 +178,7 @@ impl Cell {
                 },
                 () = tokio::time::sleep_until(turn.deadline), if !is_over => {}
                 // A script that has not taken its results yet will.
-                () = tokio::time::sleep(GLANCE), if !is_over && self.may_begin_later(calls.len()) => {}
+                () = tokio::time::sleep(GLANCE), if !is_over && self.queued.is_held_up(calls.len()) => {}
             }
         }
         drop(calls);
@@ -177,11 +187,6 @@ impl Cell {
             None => Outcome::Paused(self),
         };
         Ok((outcome, shown.parts, changed))
-    }
-
-    /// Calls wait for the script to take results.
-    fn may_begin_later(&self, running: usize) -> bool {
-        running < MAX_AT_ONCE && !self.queued.is_empty()
     }
 
     /// Gives a result to the script.
@@ -209,25 +214,35 @@ impl Cell {
 
     /// Acts on a line of the script.
     fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut Shown) -> Said {
-        match serde_json::from_str(line) {
-            Ok(FromScript::Call { id, name, args }) => self.queue(id, name, args),
-            Ok(FromScript::Text(text)) => shown.text(text),
-            Ok(FromScript::Image(url)) => shown.picture(&url),
-            Ok(FromScript::Store { key, value }) => (turn.store)(key, value),
-            Ok(FromScript::Yield) => return Said::Yield,
-            Ok(FromScript::Done { error }) => return Said::Done(error),
+        match serde_json::from_str::<Line<'_>>(line) {
+            Ok(Line::Call { id, name, args }) => {
+                return self.queue(Asked { id, name, args: args.get().to_owned() });
+            }
+            Ok(Line::Text(text)) => shown.text(text),
+            Ok(Line::Image(url)) => shown.picture(&url),
+            Ok(Line::Store { key, value }) => (turn.store)(key, value),
+            Ok(Line::Yield) => return Said::Yield,
+            Ok(Line::Done { error }) => return Said::Done(error),
             Err(_) => return Said::Done(Some("it broke its protocol".to_owned())),
         }
         Said::Nothing
     }
 
-    fn queue(&mut self, id: u64, name: String, args: Value) {
-        let is_there = self.callables.iter().any(|tool| tool.name == name);
-        if is_there && self.queued.len() < MAX_QUEUED {
-            return self.queued.push_back(Asked { id, name, args });
+    /// Lets a call wait for its turn, or says why it cannot be made.
+    fn queue(&mut self, asked: Asked) -> Said {
+        self.made += 1;
+        // The guest counts them too, and refuses the rest by itself.
+        if self.made > Limits::default().calls {
+            return Said::Done(Some("it broke its protocol".to_owned()));
         }
-        let message = if is_there { "too many calls at the same time" } else { "no such tool" };
-        self.results.send(&ToScript::Failed { id, message: message.to_owned() });
+        let id = asked.id;
+        let is_there = self.callables.iter().any(|tool| tool.name == asked.name);
+        let refused =
+            if is_there { self.queued.push(asked).err() } else { Some("no such tool".to_owned()) };
+        if let Some(message) = refused {
+            self.results.send(&ToScript::Failed { id, message });
+        }
+        Said::Nothing
     }
 
     /// Why a script ended without a word.
@@ -283,8 +298,13 @@ enum Said {
     Done(Option<String>),
 }
 
-async fn run(turn: &Turn<'_, '_>, asked: Asked) -> (u64, Result<ToolOutput, ToolError>) {
-    (asked.id, turn.ctx.nested.call(&asked.name, asked.args).await)
+/// Makes a call; its size, its id and its result.
+async fn run(turn: &Turn<'_, '_>, asked: Asked) -> (usize, u64, Result<ToolOutput, ToolError>) {
+    let result = match asked.value() {
+        Ok(args) => turn.ctx.nested.call(&asked.name, args).await,
+        Err(err) => Err(err),
+    };
+    (asked.size(), asked.id, result)
 }
 
 /// The names that stand behind `tools.` in a script.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use crate::guest::client::GuestError;
 use crate::guest::protocol::Exec;
 use crate::guest::script::lines::MAX_LINE;
 use crate::tools::host::HostCall;
-use crate::tools::host::code_mode::{picture, value};
+use crate::tools::host::code_mode::{Asked, Queue, picture, value};
 use crate::tools::host::line_writer::LineWriter;
 use crate::tools::{CommandOutput, Image, ToolError, ToolOutput, truncate};
 
@@ -27,8 +28,17 @@ const MAX_OUTPUT: usize = 2 << 20;
 const MAX_CALLS: usize = 1000;
 const MAX_PICTURES: usize = 16;
 
+/// Calls that one cell may ask for; those beyond [`MAX_CALLS`] are refused, and more end the process.
+const MAX_ASKED: usize = 10_000;
+
+/// How often it is looked whether more calls can begin.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// How long a process that closed its output may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a cell is told whose process had to be ended.
+const GONE: &str = "The process was ended, and the bindings of all cells are gone.";
 
 /// A running kernel.
 pub(super) struct Process {
@@ -41,19 +51,46 @@ pub(super) struct Process {
 
 /// A line of the kernel.
 #[derive(Deserialize)]
-#[serde(tag = "js", rename_all = "snake_case")]
-enum Line {
-    Out { text: String },
-    Image { url: String },
-    Call { id: u64, name: String, args: Option<Value> },
-    Done { value: Option<String>, error: Option<String> },
+struct Line<'a> {
+    #[serde(borrow)]
+    js: Said<'a>,
+}
+
+/// What the kernel says, with the arguments of a call as they stand there: they are measured before they
+/// are read.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said<'a> {
+    Out {
+        text: String,
+    },
+    Image {
+        url: String,
+    },
+    Call {
+        id: u64,
+        name: String,
+        #[serde(borrow)]
+        args: Option<&'a RawValue>,
+    },
+    Done {
+        value: Option<String>,
+        error: Option<String>,
+    },
 }
 
 /// What the process wants.
 enum Heard {
     More,
-    Call { id: u64, name: String, args: Option<Value> },
+    Call(Asked),
     End { success: bool },
+}
+
+/// A call that has ended.
+struct Ended {
+    id: u64,
+    size: usize,
+    result: Result<ToolOutput, ToolError>,
 }
 
 /// What a cell has shown so far.
@@ -72,10 +109,17 @@ impl Shown {
     }
 
     fn line(&mut self, text: &str) {
+        if self.text.len() < MAX_OUTPUT {
+            self.last(text);
+        }
+    }
+
+    /// How the cell ended, which is shown however much was printed.
+    fn last(&mut self, text: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
-        self.print(text);
+        self.text.push_str(&text[..text.floor_char_boundary(MAX_OUTPUT)]);
     }
 
     fn picture(&mut self, url: &str) {
@@ -134,42 +178,71 @@ impl Process {
         self.input.send(&json!({"run": {"id": self.cells, "code": code}}));
         let deadline = Instant::now() + timeout;
         let mut shown = Shown::default();
+        let mut queue = Queue::default();
         let mut calls = FuturesUnordered::new();
-        let mut made = 0;
+        let mut asked_for = 0;
         let success = loop {
+            // The timer alone is not enough: of the lines there may be no end.
+            if Instant::now() >= deadline {
+                shown.last(&took_too_long(timeout));
+                break false;
+            }
+            while let Some(asked) = queue.begin(calls.len(), self.input.pending()) {
+                pass = None;
+                calls.push(call(ctx, asked));
+            }
             tokio::select! {
                 biased;
-                Some((id, result)) = calls.next(), if !calls.is_empty() => {
+                Some(Ended { id, size, result }) = calls.next(), if !calls.is_empty() => {
+                    queue.ended(size);
                     self.answer(id, result, &mut shown.changed)?;
                 }
+                () = tokio::time::sleep_until(deadline) => {}
                 line = self.lines.next() => match self.hear(line, &mut shown).await? {
                     Heard::More => {}
-                    Heard::Call { id, name, args } => {
-                        made += 1;
-                        pass = None;
-                        calls.push(call(ctx, id, name, args, made <= MAX_CALLS));
+                    Heard::Call(_) if asked_for == MAX_ASKED => {
+                        shown.last(&format!("The cell asked for over {MAX_ASKED} calls. {GONE}"));
+                        break false;
+                    }
+                    Heard::Call(asked) => {
+                        asked_for += 1;
+                        self.take(asked, asked_for, &mut queue);
                     }
                     Heard::End { success } => break success,
                 },
-                () = tokio::time::sleep_until(deadline) => {
-                    shown.line(&format!(
-                        "The cell took longer than {} ms. The process was ended, and the bindings of \
-                         all cells are gone.",
-                        timeout.as_millis()
-                    ));
-                    break false;
-                }
+                // A process that has not taken its results yet will.
+                () = tokio::time::sleep(GLANCE), if queue.is_held_up(calls.len()) => {}
             }
         };
+        if !self.alive {
+            // It does nothing more while its calls come to their end.
+            self.ended.abort();
+        }
         drop(pass);
-        // Calls that nobody waited for come to their end all the same.
-        while let Some((_, result)) = calls.next().await {
-            if let Err(broken @ ToolError::Broken(_)) = result {
-                return Err(broken);
+        // Calls that run and that nobody waited for come to their end all the same; others do not begin.
+        let limit = Instant::now() + ctx.limits.command_timeout;
+        while let Ok(Some(ended)) = tokio::time::timeout_at(limit, calls.next()).await {
+            match ended.result {
+                Ok(output) => shown.changed.extend(output.changed),
+                Err(ToolError::Tell(_)) => {}
+                Err(broken @ ToolError::Broken(_)) => return Err(broken),
             }
         }
         drop(calls);
         Ok(shown.output(success))
+    }
+
+    /// Lets a call wait for its turn, or says why it cannot be made.
+    fn take(&self, asked: Asked, asked_for: usize, queue: &mut Queue) {
+        let id = asked.id;
+        let taken = if asked_for > MAX_CALLS {
+            Err(format!("a cell makes at most {MAX_CALLS} calls"))
+        } else {
+            queue.push(asked)
+        };
+        if let Err(why) = taken {
+            self.input.send(&json!({"result": {"id": id, "message": why}}));
+        }
     }
 
     /// Acts on what comes from the process.
@@ -181,22 +254,25 @@ impl Process {
         let line = match line {
             Some(Ok(line)) => line,
             Some(Err(_)) => {
-                shown.line("The process printed a line that is too long, and was ended.");
+                shown.last(&format!("The process printed a line that is too long. {GONE}"));
                 return Ok(Heard::End { success: false });
             }
             None => {
                 let words = self.epitaph().await?;
-                shown.line(&words);
+                shown.last(&words);
                 return Ok(Heard::End { success: false });
             }
         };
-        match serde_json::from_str(&line) {
-            Ok(Line::Out { text }) => shown.print(&text),
-            Ok(Line::Image { url }) => shown.picture(&url),
-            Ok(Line::Call { id, name, args }) => return Ok(Heard::Call { id, name, args }),
-            Ok(Line::Done { value, error }) => {
+        match serde_json::from_str::<Line<'_>>(&line).map(|line| line.js) {
+            Ok(Said::Out { text }) => shown.print(&text),
+            Ok(Said::Image { url }) => shown.picture(&url),
+            Ok(Said::Call { id, name, args }) => {
+                let args = args.map_or("{}", RawValue::get).to_owned();
+                return Ok(Heard::Call(Asked { id, name, args }));
+            }
+            Ok(Said::Done { value, error }) => {
                 let success = error.is_none();
-                shown.line(&error.or(value).unwrap_or_default());
+                shown.last(&error.or(value).unwrap_or_default());
                 self.alive = true;
                 return Ok(Heard::End { success });
             }
@@ -238,27 +314,58 @@ impl Process {
     }
 }
 
+/// What waits for the process, or for somebody who may; and agents, which a cell that is run again would
+/// start again.
+const WAITING: &[&str] = &[
+    "js_repl",
+    "js_repl_reset",
+    "exec",
+    "wait",
+    "wait_agent",
+    "task",
+    "agent",
+    "invoke_agent",
+    "spawn_agent",
+    "send_input",
+    "resume_agent",
+    "close_agent",
+];
+
+/// A name as a call is looked up by it.
+fn plain(name: &str) -> String {
+    name.rsplit(['.', ':', '/']).next().unwrap_or(name).trim().to_ascii_lowercase()
+}
+
 /// Makes a call of a cell.
-async fn call(
-    ctx: &HostCall<'_>,
-    id: u64,
-    name: String,
-    args: Option<Value>,
-    may: bool,
-) -> (u64, Result<ToolOutput, ToolError>) {
-    let own = ["js_repl", "js_repl_reset", "exec", "wait"];
-    let refused = if !may {
-        Some(format!("a cell makes at most {MAX_CALLS} calls"))
-    } else if own.contains(&name.as_str()) {
-        Some(format!("`{name}` cannot be called from a cell"))
-    } else {
-        None
+async fn call(ctx: &HostCall<'_>, asked: Asked) -> Ended {
+    let result = match permitted(&asked) {
+        Ok(args) => ctx.nested.call(&asked.name, args).await,
+        Err(err) => Err(err),
     };
-    if let Some(why) = refused {
-        return (id, Err(ToolError::Tell(why)));
+    Ended { id: asked.id, size: asked.size(), result }
+}
+
+/// The arguments of a call that a cell may make.
+fn permitted(asked: &Asked) -> Result<Value, ToolError> {
+    let args = asked.value()?;
+    let outer = plain(&asked.name);
+    let inner = match args.get("name").and_then(Value::as_str) {
+        Some(name) if outer == "call_tool" => plain(name),
+        // Arguments in another form may name a tool all the same.
+        None if outer == "call_tool" => {
+            return Err(ToolError::tell("`call_tool` takes an object with the `name` of a tool"));
+        }
+        _ => String::new(),
+    };
+    match [outer, inner].iter().find(|name| WAITING.contains(&name.as_str())) {
+        Some(name) => Err(ToolError::Tell(format!("`{name}` cannot be called from a cell"))),
+        None => Ok(args),
     }
-    let args = args.filter(|args| !args.is_null()).unwrap_or_else(|| json!({}));
-    (id, ctx.nested.call(&name, args).await)
+}
+
+/// What a cell is told when its time is up.
+fn took_too_long(timeout: Duration) -> String {
+    format!("The cell took longer than {} ms. {GONE}", timeout.as_millis())
 }
 
 fn failed(err: GuestError) -> ToolError {

@@ -32,7 +32,7 @@
   }
 
   const send = (line) => {
-    let rest = Buffer.from(stringify(line) + '\n');
+    let rest = Buffer.from(stringify({ js: line }) + '\n');
     while (rest.length > 0) {
       try {
         rest = rest.subarray(fs.writeSync(1, rest));
@@ -51,7 +51,7 @@
       text = text.slice(0, room);
     }
     room -= text.length;
-    if (text !== '') send({ js: 'out', text });
+    if (text !== '') send({ out: { text } });
   };
 
   // What a program of the workspace expects of a process, without the streams that the lines need.
@@ -114,11 +114,11 @@
       const id = ++calls;
       return new Promise((resolve, reject) => {
         waiting.set(id, { resolve, reject });
-        send({ js: 'call', id, name: String(name), args });
+        send({ call: { id, name: String(name), args } });
       });
     },
     async emitImage(image) {
-      send({ js: 'image', url: imageUrl(await image) });
+      send({ image: { url: imageUrl(await image) } });
     },
   };
   fixed(globalThis, 'codex', codex);
@@ -270,10 +270,10 @@
   };
 
   const finish = (value, error) => {
-    if (dropped > 0) send({ js: 'out', text: `\n[… ${dropped} more characters were printed …]\n` });
+    if (dropped > 0) send({ out: { text: `\n[… ${dropped} more characters were printed …]\n` } });
     current = 0;
     waiting.clear();
-    send({ js: 'done', value, error });
+    send({ done: { value, error } });
   };
 
   const run = async ({ id, code }) => {
