@@ -161,15 +161,18 @@ fn egress_knows_one_address_of_a_name() {
     let list = |entries: &[&str]| {
         Hosts::parse(&entries.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).map(drop)
     };
-    let why = Err("`git.corp` is in the list at two addresses".to_owned());
+    let why = Err("`git.corp.test` is in the list at two addresses".to_owned());
     for entries in [
-        ["git.corp:8443=10.0.0.5", "git.corp"],
-        ["git.corp=10.0.0.5", "git.corp:22=10.0.0.6"],
-        ["*.corp", "git.corp=10.0.0.5"],
+        ["git.corp.test:8443=10.0.0.5", "git.corp.test"],
+        ["git.corp.test=10.0.0.5", "git.corp.test:22=10.0.0.6"],
+        ["*.corp.test", "git.corp.test=10.0.0.5"],
     ] {
         assert_eq!(list(&entries), why);
     }
-    assert_eq!(list(&["git.corp:8443=10.0.0.5", "git.corp:22=10.0.0.5", "corp.test"]), Ok(()));
+    assert_eq!(
+        list(&["git.corp.test:8443=10.0.0.5", "git.corp.test:22=10.0.0.5", "corp.test"]),
+        Ok(())
+    );
 }
 
 #[test]

@@ -427,11 +427,9 @@ impl<'a> Agent<'a> {
     }
 
     pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
-        let mut spending = match self.member {
-            None => self.purse.spent(),
-            Some(_) => self.state.spending.clone(),
-        };
+        let mut spending = self.state.spending.clone();
         if self.member.is_none() {
+            spending = self.purse.spent();
             let written = journal::read(self.spec.journal.path()).unwrap_or_default();
             spending.tools = metrics::table(written.iter().map(|line| &line.entry));
         }

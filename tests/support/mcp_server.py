@@ -100,7 +100,7 @@ def call(request):
         answer(request, text("\n".join(replies)))
     elif MODE == "ask-flood":
         for number in range(2000):
-            send({"id": number, "method": "ping"})
+            send({"id": number, "method": "roots/list"})
         time.sleep(1000)
     elif MODE == "hang":
         if name == "look":
