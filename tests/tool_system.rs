@@ -313,6 +313,19 @@ fn a_model_with_a_search_of_its_own_gets_that() {
 }
 
 #[test]
+fn the_declarations_name_the_hosts_that_can_be_fetched() {
+    let world = TestWorld::local([]);
+    let config = "network: {allow: [docs.rs]}\ntools: {agents: 2}\n";
+    fs_err::write(world.path("config.yml"), config).unwrap();
+    let args = ["tools", "--model", "gpt-5.5", "--config", "config.yml"];
+    let output = world.run(&args).expect(0);
+    let tools: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+    let fetch = tools.iter().find(|tool| tool["name"] == "web_fetch").unwrap();
+    assert!(fetch["description"].as_str().unwrap().contains("`docs.rs`"), "{fetch}");
+    assert!(output.stderr.contains("sub-agent"), "{}", output.text());
+}
+
+#[test]
 fn what_a_search_of_the_provider_found_is_declared_and_called() {
     let search = json!({
         "type": "tool_search_call", "id": "tsc_1", "call_id": "call_found", "status": "completed",

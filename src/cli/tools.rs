@@ -2,6 +2,7 @@
 //! starts nothing.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde::Deserialize;
@@ -9,11 +10,13 @@ use serde_json::value::RawValue;
 
 use crate::cli::common::{Common, WireName};
 use crate::config::Mode;
+use crate::egress::Egress;
 use crate::error::{Failure, Result};
 use crate::provider::hosted;
 use crate::provider::wire;
 use crate::provider::{Request, ToolChoice};
 use crate::tools::custom;
+use crate::tools::host::web_fetch::WebFetch;
 use crate::tools::need::Present;
 use crate::tools::registry::ToolSet;
 use crate::world;
@@ -71,13 +74,19 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
     }
     let hosted = hosted::declarations(&config.hosted_tools, model.wire)?;
     let tools = ToolSet::for_run(&model, Mode::Execute, &hosted)?;
-    let extras = custom::tools(&config.tools);
+    let mut extras = custom::tools(&config.tools);
+    if let Some(egress) = Egress::new(&config.allow_hosts)? {
+        extras.push(Arc::new(WebFetch::new(egress.hosts())));
+    }
     let tools = tools.offered(&model, &config.tools, &Present::of(&config), extras)?;
     for note in tools.notes() {
         tell(note);
     }
     if !config.mcp.is_empty() {
         tell("what MCP servers offer is known when they run; their tools are not shown here");
+    }
+    if config.tools.agents.is_some_and(|most| most > 0) {
+        tell("who can be started as a sub-agent is known in a run; those tools are not shown here");
     }
     let request = Request {
         model: &model,
