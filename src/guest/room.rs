@@ -3,8 +3,9 @@
 //! it grow beyond its budget. [`super::process`] asks; [`super::serve`] asks before a collection.
 //!
 //! Looking means walking the tree, so it is done seldom enough to cost little (one part in twenty of
-//! the time), and at once when the disk has lost space. A nearly full disk ends commands as well,
-//! wherever their bytes are: files that were deleted while open are in no tree.
+//! the time, by the processor time that a walk takes: waiting for a busy machine is no cost), and at
+//! once when the disk has lost space. A nearly full disk ends commands as well, wherever their bytes
+//! are: files that were deleted while open are in no tree.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::folder::{self, Folder};
 
@@ -20,7 +22,7 @@ use super::folder::{self, Folder};
 const TICK: Duration = Duration::from_millis(100);
 /// Least time between two walks, unless the disk has lost space.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A walk may take one part in this many of the time.
+/// Walks may take one part in this many of the time.
 const SHARE: u32 = 20;
 /// Deepest nesting that is walked; deeper trees count as too large.
 const MAX_DEPTH: usize = 1000;
@@ -70,6 +72,7 @@ struct Used {
 struct Look {
     used: Used,
     at: Instant,
+    /// Processor time.
     took: Duration,
     disk: Disk,
 }
@@ -211,13 +214,14 @@ impl Room {
     }
 
     fn look(&self) -> Look {
-        let at = Instant::now();
+        let began = processor_time();
         let disk = self.disk();
         let mut walk = Walk { used: Used::default(), linked: HashSet::new(), budget: self.budget };
         if let Ok(folder) = Folder::open(&self.workspace) {
             walk.folder(folder.top(), 0);
         }
-        let look = Look { used: walk.used, at: Instant::now(), took: at.elapsed(), disk };
+        let took = processor_time().saturating_sub(began);
+        let look = Look { used: walk.used, at: Instant::now(), took, disk };
         self.lock().last = Some(look);
         look
     }
@@ -255,6 +259,11 @@ impl Room {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What this thread has used so far.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 fn is_old(last: Look) -> bool {
@@ -307,5 +316,36 @@ impl Walk {
                 self.folder(inner.as_fd(), depth + 1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Were waiting a cost, a workspace would go unwatched for as long as the machine is busy.
+    #[test]
+    fn a_walk_that_has_to_wait_costs_no_more_than_one_that_need_not() {
+        let top = tempfile::tempdir().unwrap();
+        for name in 0..3000 {
+            std::fs::write(top.path().join(name.to_string()), "").unwrap();
+        }
+        let budget = Budget { bytes: 1 << 30, files: 10_000 };
+        let room = Room::watch(top.path().to_owned(), budget).unwrap();
+        let is_over = AtomicBool::new(false);
+        let (look, used) = std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            }
+            let began = processor_time();
+            let look = room.look();
+            let used = processor_time().saturating_sub(began);
+            is_over.store(true, Ordering::Relaxed);
+            (look, used)
+        });
+        assert_eq!(look.used.files, 3000);
+        assert!(look.took <= used, "{:?} for a walk that used {used:?}", look.took);
     }
 }
