@@ -26,18 +26,8 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
 }
 
 fn image_spec<'a>(setup: &'a [String], tree: &'a [u8]) -> ImageSpec<'a> {
-    ImageSpec {
-        repository: "acme/app".to_owned(),
-        image: None,
-        setup,
-        setup_hosts: &[],
-        setup_egress: None,
-        setup_timeout: Duration::from_secs(30),
-        root_files: &[],
-        lock_files: &[],
-        tree,
-        run: "r1",
-    }
+    let plain = ImageSpec::plain("acme/app".to_owned(), None, "r1");
+    ImageSpec { setup, setup_timeout: Duration::from_mins(1), tree, ..plain }
 }
 
 /// A state folder outside `/tmp`, as in real life: `/tmp` is private to each sandbox.

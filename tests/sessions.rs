@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use patchwright::guest::client::Client;
 use patchwright::guest::sessions::MAX_SESSIONS;
 use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ContainerLimits, PreparedImage, Sandbox, SandboxSpec};
+use patchwright::sandbox::{ContainerLimits, ImageSpec, PreparedImage, Sandbox, SandboxSpec};
 use patchwright::tools::{CommandOutput, ToolError, ToolOutput};
 use serde_json::{Value, json};
 
@@ -498,19 +498,8 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
 async fn the_local_sandbox_has_terminals() {
     let state = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let sandbox = LocalSandbox::new(state.path().to_owned());
-    let image = patchwright::sandbox::ImageSpec {
-        repository: "acme/app".to_owned(),
-        image: None,
-        setup: &[],
-        setup_hosts: &[],
-        setup_egress: None,
-        setup_timeout: LONG,
-        root_files: &[],
-        lock_files: &[],
-        tree: &[],
-        run: "r1",
-    };
-    let image = sandbox.prepare(&image).await.unwrap();
+    let plain = ImageSpec::plain("acme/app".to_owned(), None, "r1");
+    let image = sandbox.prepare(&plain).await.unwrap();
     let running = sandbox.start(&spec("r1", image)).await.unwrap();
     for program in PROGRAMS {
         check(&running.client, program).await;

@@ -123,18 +123,7 @@ mod tests {
     #[test]
     fn a_setup_belongs_to_one_repository() {
         let key_of = |repository: &str, setup: &[String]| {
-            let spec = ImageSpec {
-                repository: repository.to_owned(),
-                image: None,
-                setup,
-                setup_hosts: &[],
-                setup_egress: None,
-                setup_timeout: std::time::Duration::ZERO,
-                root_files: &[],
-                lock_files: &[],
-                tree: &[],
-                run: "r1",
-            };
+            let spec = ImageSpec { setup, ..ImageSpec::plain(repository.to_owned(), None, "r1") };
             setup_key("sha256:00", &spec)
         };
         let (make, other) = (["make".to_owned()], ["true".to_owned()]);

@@ -60,6 +60,24 @@ pub struct ImageSpec<'a> {
     pub run: &'a str,
 }
 
+impl<'a> ImageSpec<'a> {
+    /// Without any setup: just the image, or what the sandbox is otherwise made of.
+    pub fn plain(repository: String, image: Option<&'a str>, run: &'a str) -> ImageSpec<'a> {
+        ImageSpec {
+            repository,
+            image,
+            setup: &[],
+            setup_hosts: &[],
+            setup_egress: None,
+            setup_timeout: Duration::ZERO,
+            root_files: &[],
+            lock_files: &[],
+            tree: &[],
+            run,
+        }
+    }
+}
+
 /// An image that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedImage {

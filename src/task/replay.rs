@@ -344,18 +344,8 @@ async fn offline_world(
 }
 
 fn image_spec(recording: &Recording) -> ImageSpec<'_> {
-    ImageSpec {
-        repository: recording.repository.display().to_string(),
-        image: Some(&recording.image),
-        setup: &[],
-        setup_hosts: &[],
-        setup_egress: None,
-        setup_timeout: std::time::Duration::ZERO,
-        root_files: &[],
-        lock_files: &[],
-        tree: &[],
-        run: &recording.run,
-    }
+    let repository = recording.repository.display().to_string();
+    ImageSpec::plain(repository, Some(&recording.image), &recording.run)
 }
 
 async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Result<Workspace> {

@@ -153,25 +153,6 @@ impl ToolSet {
         self.told_to_scripts()
     }
 
-    /// Only the tools of these names, for who works on a part: globs of names as the model sees them.
-    #[must_use]
-    pub fn only(mut self, globs: &[String]) -> ToolSet {
-        let globs = set_of(globs);
-        let why = || "it is not among your tools".to_owned();
-        // Scripts are how such a model calls tools, whichever it has.
-        let is_way = |known: &Known| self.scripts.is_some() && known.is_script();
-        let ways: Vec<Arc<Known>> = self.known.iter().filter(|it| is_way(it)).cloned().collect();
-        self.withdraw(&|known| {
-            (!globs.is_match(known.name.as_ref()) && !known.is_script()).then(why)
-        });
-        self.known.retain(|known| !known.is_script());
-        self.known.splice(0..0, ways);
-        self.declarations.retain(|it| globs.is_match(&it.name));
-        self.deferred.retain(|it| globs.is_match(&it.name));
-        self.extras.retain(|it| globs.is_match(it.name()));
-        self.told_to_scripts()
-    }
-
     /// Takes away tools for a reason; of the names that are only understood, those for whose power no
     /// declared tool is left go too.
     fn withdraw(&mut self, reason: &dyn Fn(&Known) -> Option<String>) {

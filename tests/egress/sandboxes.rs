@@ -124,16 +124,12 @@ async fn egress_of_setup_in_docker() {
     )];
     let hosts = [format!("web.test:{}=127.0.0.1", sink.port)];
     let spec_of = |hosts| ImageSpec {
-        repository: "acme/app".to_owned(),
-        image: Some(IMAGE),
         setup: &setup,
         setup_hosts: hosts,
         setup_egress: Some(sink.egress()),
         setup_timeout: std::time::Duration::from_mins(1),
-        root_files: &[],
-        lock_files: &[],
         tree: &[0; 1024],
-        run: &docker.run,
+        ..ImageSpec::plain("acme/app".to_owned(), Some(IMAGE), &docker.run)
     };
     let image = docker.sandbox.prepare(&spec_of(&hosts)).await.unwrap();
     let running = docker.sandbox.start(&spec(&docker.run, &image.reference)).await.unwrap();

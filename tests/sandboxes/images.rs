@@ -19,18 +19,8 @@ fn image_spec<'a>(
     setup: &'a [String],
     tree: &'a [u8],
 ) -> ImageSpec<'a> {
-    ImageSpec {
-        repository: "acme/app".to_owned(),
-        image: Some(image),
-        setup,
-        setup_hosts: &[],
-        setup_egress: None,
-        setup_timeout: Duration::from_mins(1),
-        root_files: &[],
-        lock_files: &[],
-        tree,
-        run,
-    }
+    let plain = ImageSpec::plain("acme/app".to_owned(), Some(image), run);
+    ImageSpec { setup, setup_timeout: Duration::from_mins(1), tree, ..plain }
 }
 
 /// A tar with one file.

@@ -48,6 +48,16 @@ pub struct LocalSandbox {
     isolation: OnceCell<Isolation>,
 }
 
+/// Where a guest is to serve, and what it is held to.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    guest: &'a Path,
+    isolation: Applied,
+    folders: &'a Folders,
+    group: &'a Group,
+    spec: &'a SandboxSpec,
+}
+
 impl LocalSandbox {
     /// Sandboxes live in `base/sandboxes`, the guest in `base/guest`.
     pub fn new(base: PathBuf) -> LocalSandbox {
@@ -71,7 +81,8 @@ impl LocalSandbox {
             if let Some(template) = template {
                 folders.fill(template)?;
             }
-            self.serve(&guest, isolation, &folders, &group, spec).await
+            let place = Place { guest: &guest, isolation, folders: &folders, group: &group, spec };
+            self.serve(&place).await
         };
         match started.await {
             Ok((child, client)) => {
@@ -98,14 +109,8 @@ impl LocalSandbox {
     }
 
     /// The command line of the guest.
-    fn guest_argv(
-        &self,
-        guest: &Path,
-        isolation: Applied,
-        folders: &Folders,
-        group: &Group,
-        spec: &SandboxSpec,
-    ) -> Vec<OsString> {
+    fn guest_argv(&self, place: &Place<'_>) -> Vec<OsString> {
+        let Place { guest, isolation, folders, group, spec } = *place;
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
@@ -142,15 +147,9 @@ impl LocalSandbox {
         argv
     }
 
-    async fn serve(
-        &self,
-        guest: &Path,
-        isolation: Applied,
-        folders: &Folders,
-        group: &Group,
-        spec: &SandboxSpec,
-    ) -> Result<(Child, Client), SandboxError> {
-        let argv = self.guest_argv(guest, isolation, folders, group, spec);
+    async fn serve(&self, place: &Place<'_>) -> Result<(Child, Client), SandboxError> {
+        let argv = self.guest_argv(place);
+        let Place { folders, spec, .. } = *place;
         let log = folders.log()?;
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
         let spawned = Command::new(&argv[0])

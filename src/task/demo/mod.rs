@@ -114,18 +114,7 @@ async fn choose_sandbox(config: &mut Config, env: &Env, ui: Ui) {
 async fn docker_has(image: &str, env: &Env) -> Result<(), String> {
     let docker =
         DockerSandbox::connect(env.var("DOCKER_HOST")).await.map_err(|err| err.to_string())?;
-    let spec = ImageSpec {
-        repository: "demo".to_owned(),
-        image: Some(image),
-        setup: &[],
-        setup_hosts: &[],
-        setup_egress: None,
-        setup_timeout: PATIENCE,
-        root_files: &[],
-        lock_files: &[],
-        tree: &[],
-        run: "demo",
-    };
+    let spec = ImageSpec::plain("demo".to_owned(), Some(image), "demo");
     match tokio::time::timeout(PATIENCE, docker.prepare(&spec)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(err)) => Err(err.to_string()),
