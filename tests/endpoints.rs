@@ -16,13 +16,11 @@ use crate::support::model::{ModelServer, drip, fail_raw, failed, raw_stream};
 #[tokio::test]
 async fn endpoints_a_drip_of_bytes_cannot_outlast_the_turn() {
     let server = ModelServer::start(times(&drip(Duration::from_millis(5)), 5));
-    let provider = provider(&server.url()).with_deadlines(Deadlines {
-        idle: Duration::from_millis(300),
-        turn: Duration::from_millis(400),
-    });
+    let provider = provider(&server.url())
+        .with_deadlines(Deadlines { idle: Duration::from_secs(20), turn: Duration::from_secs(2) });
     let outcome = ask(&provider, &[user("Fix it")], &Mutex::default()).await;
     assert_eq!(word(&outcome), "Unavailable", "{outcome:?}");
-    assert!(outcome.unwrap_err().to_string().contains("not finished within 0.4 s"));
+    assert!(outcome.unwrap_err().to_string().contains("not finished within 2 s"));
     assert_eq!(server.requests().len(), 1);
 }
 

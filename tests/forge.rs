@@ -36,7 +36,7 @@ use crate::support::github::{GitHub, Server, TOKEN};
 fn pace() -> Pace {
     Pace {
         write_gap: Duration::from_secs(1),
-        timeout: Duration::from_millis(1500),
+        timeout: Duration::from_secs(30),
         scale: 0.001,
         ..Pace::default()
     }

@@ -686,7 +686,7 @@ fn provider(url: &str) -> HttpProvider {
     HttpProvider::new(url, Some(SecretString::from("AIza-key")), client().unwrap())
         .unwrap()
         .with_policy(Policy { scale: 0.001, ..Policy::default() })
-        .with_deadlines(Deadlines { idle: Duration::from_secs(5), turn: Duration::from_secs(20) })
+        .with_deadlines(Deadlines { idle: Duration::from_secs(20), turn: Duration::from_secs(40) })
 }
 
 async fn ask(provider: &HttpProvider, history: &[Item]) -> Result<Reply, ProviderError> {

@@ -735,7 +735,7 @@ async fn over_http(
     let mut provider = HttpProvider::new(base, Some(SecretString::from(key)), client().unwrap())
         .unwrap()
         .with_policy(Policy { scale: 0.001, ..Policy::default() })
-        .with_deadlines(Deadlines { idle: Duration::from_secs(5), turn: Duration::from_secs(20) });
+        .with_deadlines(Deadlines { idle: Duration::from_secs(20), turn: Duration::from_secs(40) });
     if let Some(version) = version {
         provider = provider.with_anthropic_version(version).unwrap();
     }

@@ -189,7 +189,7 @@ async fn pipe_lives_while_its_end_is_awaited() {
 #[tokio::test]
 async fn pipe_has_a_time_limit_and_errors() {
     let guest = Guest::start().await;
-    let exec = Exec { timeout_ms: 200, ..sh("echo begun; sleep 1000") };
+    let exec = Exec { timeout_ms: 3_000, ..sh("echo begun; sleep 1000") };
     let Pipe { stdin: _stdin, stdout, ended } = guest.client.pipe(exec).await.unwrap();
     assert_eq!(all(stdout).await, b"begun\n");
     let ended = ended.await.unwrap().unwrap();

@@ -372,8 +372,8 @@ async fn codex_s_commands_go_on_in_sessions() {
             exec("echo out; echo err >&2; exit 3"),
             ("exec_command", json!({"command": ["bash", "-lc", "echo $1 | wc -l"], "timeout": 20})),
             ("functions.exec_command", json!({"cmd": "seq 300", "max_output_tokens": 20})),
-            ("exec_command", json!({"cmd": "echo on; exec cat", "tty": true, "yield_time_ms": 3000})),
-            ("write_stdin", json!({"session_id": 4, "chars": "typed\n", "yield_time_ms": 3000})),
+            ("exec_command", json!({"cmd": "echo on; exec cat", "tty": true, "yield_time_ms": 10000})),
+            ("write_stdin", json!({"session_id": 4, "chars": "typed\n", "yield_time_ms": 10000})),
             ("write_stdin", json!({"session": 4, "input": "\u{4}", "yield_time_ms": 20000})),
             ("write_stdin", json!({"session_id": 4})),
             ("write_stdin", json!({"chars": "x"})),
@@ -428,14 +428,14 @@ async fn codex_s_commands_go_on_in_sessions() {
             298
             299
             300
-            > exec_command {"cmd":"echo on; exec cat","tty":true,"yield_time_ms":3000}
+            > exec_command {"cmd":"echo on; exec cat","tty":true,"yield_time_ms":10000}
             ok: Chunk ID: 5912af
             Wall time: # seconds
             Process running with session ID 4
             Original token count: 1
             Output:
             on
-            > write_stdin {"session_id":4,"chars":"typed\n","yield_time_ms":3000}
+            > write_stdin {"session_id":4,"chars":"typed\n","yield_time_ms":10000}
             ok: Chunk ID: 5912af
             Wall time: # seconds
             Process running with session ID 4
@@ -474,7 +474,8 @@ async fn other_families_have_sessions_too() {
         (Profile::Generic, Wire::Chat),
     ] {
         let desk = Desk::new(profile, wire).await;
-        let args = json!({"cmd": "echo on; read it; exit 4", "stdin": true, "yield_time_ms": 3000});
+        let args =
+            json!({"cmd": "echo on; read it; exit 4", "stdin": true, "yield_time_ms": 10000});
         let typed = json!({"session_id": 1, "chars": "it\n", "yield_time_ms": 20000});
         seen.push_str(&desk.call("exec_command", args).await);
         seen.push_str(&desk.call("write_stdin", typed).await);
@@ -525,7 +526,7 @@ async fn claude_s_shell_stays() {
             bash("A=3; exit 4"),
             bash("echo \"[$A]\""),
             bash("set -e\nfalse\necho not reached"),
-            ("bash", json!({"command": "echo one; sleep 60", "timeout_ms": 300})),
+            ("bash", json!({"command": "echo one; sleep 60", "timeout_ms": 4000})),
             bash("echo fresh"),
             ("bash", json!({})),
             ("bash", json!({"cmd": "echo other spelling", "timeout": 20})),
@@ -599,7 +600,7 @@ async fn claude_s_shell_stays() {
             > bash {"command":"set -e\nfalse\necho not reached"}
             failed: Exit code 1
             The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
-            > bash {"command":"echo one; sleep 60","timeout_ms":300}
+            > bash {"command":"echo one; sleep 60","timeout_ms":4000}
             failed: Exit code 124
             Command timed out after # ms
             one
@@ -981,7 +982,7 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
     let desk = Desk::new(Profile::OpenAiHosted, Wire::Responses).await;
     let shell = native_call(
         "shell",
-        &json!({"commands": ["echo a; exit 2", "sleep 30", "echo never"], "timeout_ms": 1500}),
+        &json!({"commands": ["echo a; exit 2", "sleep 30", "echo never"], "timeout_ms": 5000}),
     );
     let patch = native_call(
         "apply_patch",
@@ -1011,7 +1012,7 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
         body["input"],
         json!([
             {"type": "shell_call", "call_id": "call_0", "status": "completed", "action": {
-                "commands": ["echo a; exit 2", "sleep 30", "echo never"], "timeout_ms": 1500,
+                "commands": ["echo a; exit 2", "sleep 30", "echo never"], "timeout_ms": 5000,
             }},
             {"type": "shell_call_output", "call_id": "call_0", "output": [
                 {"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 2}},

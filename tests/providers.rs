@@ -34,10 +34,15 @@ pub(crate) fn provider(url: &str) -> HttpProvider {
     HttpProvider::new(url, Some(SecretString::from(KEY)), client().unwrap())
         .unwrap()
         .with_policy(Policy { scale: 0.001, ..Policy::default() })
-        .with_deadlines(Deadlines {
-            idle: Duration::from_millis(300),
-            turn: Duration::from_secs(20),
-        })
+        .with_deadlines(Deadlines { idle: Duration::from_secs(20), turn: Duration::from_secs(40) })
+}
+
+/// One that does not wait long for a server that has fallen silent.
+fn impatient(url: &str) -> HttpProvider {
+    provider(url).with_deadlines(Deadlines {
+        idle: Duration::from_millis(300),
+        turn: Duration::from_secs(40),
+    })
 }
 
 pub(crate) fn user(text: &str) -> Item {
@@ -123,6 +128,15 @@ struct Row {
 
 #[tokio::main(flavor = "current_thread")]
 async fn check(row: Row) {
+    check_with(row, provider).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn check_silent(row: Row) {
+    check_with(row, impatient).await;
+}
+
+async fn check_with(row: Row, provider: fn(&str) -> HttpProvider) {
     let asked = row.script.len();
     let server = ModelServer::start(row.script);
     let waits = Mutex::new(Vec::new());
@@ -265,7 +279,14 @@ fn providers_asks_once_when_no_retry_can_help() {
 
 #[test]
 fn providers_sends_again_when_a_stream_breaks() {
-    for turn in [cut(), no_final(), stall(), raw_stream([""; 0]), fail_raw(200, "")] {
+    let rows: [(Turn, fn(Row)); 5] = [
+        (cut(), check),
+        (no_final(), check),
+        (stall(), check_silent),
+        (raw_stream([""; 0]), check),
+        (fail_raw(200, ""), check),
+    ];
+    for (turn, check) in rows {
         let script = then_ok(vec![turn.clone()]);
         check(Row { script, ends: "EndTurn", requests: 2, waits: &[] });
         check(Row { script: times(&turn, 6), ends: "Unavailable", requests: 5, waits: &[] });

@@ -173,7 +173,7 @@ fn a_signal_during_the_checks_of_the_base_leaves_no_sandbox() {
 
 #[test]
 fn a_signal_while_publishing_leaves_the_rest_to_the_next_run() {
-    let slow = Kind::Delay(Duration::from_secs(2));
+    let slow = Kind::Delay(Duration::from_mins(1));
     let world = TestWorld::new(github().fault(Fault::once("POST", "/pulls", slow)), fix());
     let child = world.spawn(&["issue", "acme/app#7"]);
     until(&world, |journal| journal.contains("\"effect\":\"pull_request\""));

@@ -390,7 +390,7 @@ fn who_only_looks_waits_for_a_while_whatever_the_model_says() {
         "tools: {}\n",
         "gpt-5.3-codex",
         vec![
-            call("exec_command", json!({"cmd": "sleep 1; echo over", "yield_time_ms": 250})),
+            call("exec_command", json!({"cmd": "sleep 3; echo over", "yield_time_ms": 250})),
             call("write_stdin", json!({"session_id": 1, "yield_time_ms": 0})),
             say("Done."),
         ],

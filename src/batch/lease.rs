@@ -177,7 +177,7 @@ mod tests {
     use crate::store::{Store, file_url};
 
     const KINDS: &[JobKind] = &[JobKind::Delivery];
-    const LEASE: i64 = 600;
+    const LEASE: i64 = 4_000;
 
     async fn held(folder: &tempfile::TempDir) -> (Store, Held) {
         let store = Store::open(&file_url(&folder.path().join("fleet.db"))).await.unwrap();
@@ -202,7 +202,7 @@ mod tests {
     async fn a_lease_is_renewed_while_it_is_held_and_no_longer() {
         let folder = tempfile::tempdir().unwrap();
         let (store, held) = held(&folder).await;
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
         assert!(!held.lost().is_cancelled());
         assert!(held.check().await.unwrap() > 0);
         assert_eq!(store.claim("others", KINDS, LEASE).await.unwrap(), None);

@@ -19,7 +19,7 @@ const SHARED: usize = 128 << 20;
 /// A refused request may send so much more, which is thrown away: clients that are cut off in the
 /// middle of sending do not read the answer.
 const MOST_DRAINED: usize = 64 << 20;
-const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+const LONGEST_DRAIN: Duration = Duration::from_secs(20);
 
 /// Memory for bodies.
 #[derive(Clone)]

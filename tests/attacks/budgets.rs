@@ -149,12 +149,13 @@ async fn attacks_deleted_files_give_their_space_back_with_the_command() {
     let state = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let sandbox = LocalSandbox::new(state.path().to_owned());
     let running = sandbox.start(&spec("run-1", "", small())).await.unwrap();
-    let hidden = "exec 9> hidden; rm hidden; head -c 50000000 /dev/zero >&9; (sleep 60 &); true";
-    run(&running, hidden).await.unwrap();
-    let left =
-        run(&running, "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 60'")
-            .await
-            .unwrap();
+    // A length of its own, where the sandbox sees the processes of others.
+    let nap = format!("60.{}", std::process::id());
+    let hidden =
+        format!("exec 9> hidden; rm hidden; head -c 50000000 /dev/zero >&9; (sleep {nap} &); true");
+    run(&running, &hidden).await.unwrap();
+    let look = format!("cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep {nap}'");
+    let left = run(&running, &look).await.unwrap();
     assert_eq!(left.output.trim(), "0", "the holder of the space lives on");
     running.stop().await.unwrap();
 }

@@ -36,7 +36,7 @@ async fn forge_waits_for_limits_and_everybody_waits() {
 
 #[tokio::test]
 async fn forge_says_how_long_a_limit_lasts_that_is_too_long_to_wait_for() {
-    let kind = Kind::Primary { reset_in: 3000, window: Duration::from_mins(1) };
+    let kind = Kind::Primary { reset_in: 3030, window: Duration::from_mins(1) };
     let github = github().fault(Fault::once("GET", "issues/1", kind)).start();
     let result = connect(&github).issue(&app(), 1).await;
     expect!["RateLimited: the rate limit lasts until 51 minutes from now"]

@@ -82,10 +82,10 @@ async fn full_folders(place: &Place) {
 }
 
 async fn a_full_workspace(place: &Place) {
-    let printed = place.sh("head -c 1G /dev/zero > big; sleep 5; echo not ended").await;
+    let printed = place.sh("head -c 1G /dev/zero > big; sleep 60; echo not ended").await;
     assert!(printed.starts_with("failed: the command was ended: the workspace holds"), "{printed}");
     assert_eq!(place.sh("rm big; echo deleted").await, "deleted");
-    let printed = place.sh("python3 -c 'import time\nfor i in range(50000): open(str(i), \"w\").close()\ntime.sleep(5)'; echo not ended").await;
+    let printed = place.sh("python3 -c 'import time\nfor i in range(50000): open(str(i), \"w\").close()\ntime.sleep(60)'; echo not ended").await;
     assert!(printed.starts_with("failed: the command was ended: the workspace holds"), "{printed}");
     assert_eq!(place.sh("find . -type f -delete; ls -A | wc -l").await, "0");
     works_again(place).await;

@@ -179,14 +179,17 @@ async fn abandoned_start_leaves_nothing() {
             running.unwrap().stop().await.unwrap();
         }
     }
-    // The removal runs in the background; a call that was cut off on its way is left to the sweep.
-    for _ in 0..50 {
-        if left(&docker).await.0.is_empty() {
+    // The removal runs in the background; a call that was cut off on its way is left to the sweep,
+    // and the engine may still be at it.
+    let mut empty = 0;
+    for _ in 0..200 {
+        docker.sandbox.sweep(Some(&docker.run)).await.unwrap();
+        empty = if left(&docker).await.0.is_empty() { empty + 1 } else { 0 };
+        if empty == 10 {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     }
-    docker.sandbox.sweep(Some(&docker.run)).await.unwrap();
     assert_nothing_left(&docker).await;
 }
 

@@ -209,7 +209,7 @@ fn peak_memory(server: &Serving<'_>) -> u64 {
 #[test]
 fn slow_and_many_connections_end_and_keep_nobody_out() {
     let world = world();
-    let server = Serving::start(&world, &["--no-worker", "--request-timeout", "2s"]);
+    let server = Serving::start(&world, &["--no-worker", "--request-timeout", "10s"]);
     let mut heads: Vec<_> = (0..150).map(|_| http::connect(server.address)).collect();
     for stream in &mut heads {
         stream.write_all(b"POST /webhook HTTP/1.1\r\nHost: here\r\nX-Slow: ").unwrap();
@@ -227,7 +227,7 @@ fn slow_and_many_connections_end_and_keep_nobody_out() {
     assert_eq!(server.deliver(&guid(900), "issues", &payload).status, 202);
     // One byte now and then is no progress.
     let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(1500) {
+    while started.elapsed() < Duration::from_secs(8) {
         for stream in &mut heads {
             drop(stream.write_all(b"x"));
         }

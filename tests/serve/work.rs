@@ -103,11 +103,11 @@ fn what_was_acknowledged_is_done_though_the_process_is_killed() {
     let mut turns = fix();
     turns.insert(0, call("shell_command", json!({"command": "sleep 3"})));
     world.model.replace(turns);
-    let server = Serving::start(&world, &["--room", "1", "--lease", "2s"]);
+    let server = Serving::start(&world, &["--room", "1", "--lease", "8s"]);
     server.until("the model is not asked", || !world.model.requests().is_empty());
     server.stop(9);
     world.model.replace(fix());
-    let server = Serving::start(&world, &["--room", "1", "--lease", "2s"]);
+    let server = Serving::start(&world, &["--room", "1", "--lease", "8s"]);
     server.until("no pull request", || !world.github.pulls().is_empty());
     server.until_idle();
     assert_eq!(server.metric("patchwright_jobs{kind=\"delivery\",state=\"done\"}"), 1.0);

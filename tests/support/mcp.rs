@@ -89,17 +89,22 @@ impl HttpServer {
     #[expect(clippy::disallowed_methods, reason = "starts a server")]
     pub(crate) fn everything() -> Option<HttpServer> {
         let script = everything_script()?;
-        // It takes a port, not a socket: one that was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("/usr/bin/node");
-        command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = HttpServer { child, port };
-        for _ in 0..600 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Some(server);
+        for _ in 0..5 {
+            // It takes a port, not a socket: one that was free a moment ago.
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut command = Command::new("/usr/bin/node");
+            command.arg(&script).arg("streamableHttp").env("PORT", port.to_string());
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut server = HttpServer { child, port };
+            for _ in 0..600 {
+                if server.child.try_wait().unwrap().is_some() {
+                    break;
+                }
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return Some(server);
+                }
+                std::thread::sleep(Duration::from_millis(100));
             }
-            std::thread::sleep(Duration::from_millis(100));
         }
         panic!("server-everything does not listen");
     }

@@ -15,17 +15,21 @@ pub(crate) const PASSWORD: &str = "correct-horse-battery";
 
 /// A running server. Dropping it stops it.
 pub(crate) struct Postgres {
-    port: u16,
-    server: Child,
-    folder: TempDir,
+    process: Process,
+    _folder: TempDir,
     next: AtomicU32,
 }
 
-impl Drop for Postgres {
+struct Process {
+    port: u16,
+    child: Child,
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         // The child is `setpriv`, which has become the server itself.
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -55,7 +59,28 @@ impl Postgres {
 
     /// The address of a database, with any password.
     pub(crate) fn address(&self, name: &str, password: &str) -> String {
+        self.process.address(name, password)
+    }
+}
+
+impl Process {
+    fn address(&self, name: &str, password: &str) -> String {
         format!("postgres://fleet:{password}@127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// Waits until it answers; not when it has ended or is too slow.
+    async fn answers(&mut self) -> bool {
+        for _ in 0..300 {
+            if let Ok(pool) = sqlx::PgPool::connect(&self.address("postgres", PASSWORD)).await {
+                pool.close().await;
+                return true;
+            }
+            if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        false
     }
 }
 
@@ -83,29 +108,37 @@ async fn start() -> Result<Postgres, String> {
     if !made.status.success() {
         return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
     }
+    let log = folder.path().join("log");
+    for _ in 0..5 {
+        let mut process = serve(&programs, user, &data, &log)?;
+        if process.answers().await {
+            return Ok(Postgres { process, _folder: folder, next: AtomicU32::new(0) });
+        }
+    }
+    let log = fs_err::read_to_string(log).unwrap_or_default();
+    Err(format!("the server does not answer: {log}"))
+}
+
+/// Starts it on a port that was free a moment ago: it takes no socket.
+fn serve(
+    programs: &Path,
+    user: Option<(u32, u32)>,
+    data: &Path,
+    log: &Path,
+) -> Result<Process, String> {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let log = fs_err::File::create(folder.path().join("log")).unwrap();
-    let server = as_user(&programs.join("postgres"), user)
+    let child = as_user(&programs.join("postgres"), user)
         .arg("-D")
-        .arg(&data)
+        .arg(data)
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"])
         .arg(port.to_string())
         .args(["-c", "fsync=off", "-c", "max_connections=200"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log.into_file())
+        .stderr(fs_err::File::create(log).unwrap().into_file())
         .spawn()
         .map_err(|err| err.to_string())?;
-    let server = Postgres { port, server, folder, next: AtomicU32::new(0) };
-    for _ in 0..200 {
-        if let Ok(pool) = sqlx::PgPool::connect(&server.address("postgres", PASSWORD)).await {
-            pool.close().await;
-            return Ok(server);
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let log = fs_err::read_to_string(server.folder.path().join("log")).unwrap_or_default();
-    Err(format!("the server does not answer: {log}"))
+    Ok(Process { port, child })
 }
 
 /// Runs as that user, and dies with us however we die.

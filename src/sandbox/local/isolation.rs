@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::Command;
 
@@ -52,6 +53,10 @@ struct Level {
     has_rights: bool,
 }
 
+/// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
+/// because giving up would mean a weaker sandbox.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// The namespaces that this machine allows.
 #[derive(Debug)]
 pub(super) struct Isolation {
@@ -76,7 +81,7 @@ impl Isolation {
                 .stderr(Stdio::null())
                 .kill_on_drop(true)
                 .status();
-            let tried = tokio::time::timeout(std::time::Duration::from_secs(5), tried).await;
+            let tried = tokio::time::timeout(PATIENCE, tried).await;
             if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
                 found.level.get_or_insert(*level);
                 if level.has_rights {
