@@ -275,7 +275,17 @@ fn journal_lines(world: &TestWorld) -> usize {
 
 #[test]
 fn a_campaign_that_was_killed_anywhere_comes_to_the_same_end() {
-    let args = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--concurrency", "1"];
+    let args = [
+        "batch",
+        "run",
+        "campaign.yml",
+        "--model",
+        "gpt-5.3-codex",
+        "--concurrency",
+        "1",
+        "--lease",
+        "8s",
+    ];
     for line in [1, 4, 7, 9, 11, 13, 15, 17, 20, 26] {
         let world = world(2, Vec::new());
         let mut child = world.spawn(&args);

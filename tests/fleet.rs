@@ -122,7 +122,7 @@ fn workers_that_are_killed_or_stand_still_leave_one_pull_request_each() {
     let url = runtime.block_on(server.database());
     let world = world(COUNT, "sleep 1").set("DATABASE_URL", url.as_str());
     queue(&world);
-    let options = ["--lease", "3s", "--room", "2", "--until-idle"];
+    let options = ["--lease", "8s", "--room", "2", "--until-idle"];
     let mut killed = worker(&world, "killed", &options);
     until("work", || world.model.requests().len() >= 2);
     let mut stopped = worker(&world, "stopped", &options);

@@ -26,11 +26,8 @@ use crate::store::model::{
 };
 use crate::store::{Store, StoreResult};
 
-/// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is free
-/// after that.
+/// How long a lease of the worker in this process lasts, in milliseconds, when nothing else is said.
 const LEASE: Millis = 120_000;
-/// The shortest lease, when waits are scaled down for tests: a busy machine must be able to renew it.
-const SHORTEST_LEASE: Millis = 4_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the worker gets to put its runs back when the command is interrupted.
@@ -47,6 +44,9 @@ pub struct Options {
     pub detach: bool,
     /// Runs at once, in place of what the campaign says.
     pub concurrency: Option<NonZeroUsize>,
+    /// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is
+    /// free after that. 120 seconds, unless something else is said.
+    pub lease: Option<Millis>,
     /// Only these repositories.
     pub only: Vec<String>,
     pub shard: Option<Shard>,
@@ -267,7 +267,7 @@ impl Worker {
         let wished = options.concurrency.map(NonZeroUsize::get);
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
-        let lease = pace::scaled_wait(&fleet, LEASE).max(SHORTEST_LEASE);
+        let lease = options.lease.unwrap_or(LEASE);
         let options = WorkerOptions { kinds, room, lease, until_idle: false };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }

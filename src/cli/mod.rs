@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod exec;
 pub mod inputs;
 pub mod issue;
+pub mod lease;
 pub mod live;
 pub mod replay;
 pub mod respond;

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
+use crate::cli::lease::LeaseFlag;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::file::parse_duration;
@@ -20,8 +21,6 @@ use crate::store::model::{JobKind, Millis};
 const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
 const PREVIOUS: &str = "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS";
 const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
-/// The shortest lease that leaves time to renew it.
-const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 
 /// Take webhooks, work them off, show what is going on
 ///
@@ -78,9 +77,8 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_ROOM", value_name = "N")]
     pub room: Option<NonZeroUsize>,
 
-    /// How long a job stays this worker's without a sign of life
-    #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
-    pub lease: Duration,
+    #[command(flatten)]
+    pub lease: LeaseFlag,
 
     /// How long running jobs may go on after SIGTERM; then they are put back into the queue
     #[arg(long, env = "PATCHWRIGHT_DRAIN", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
@@ -95,10 +93,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    if args.lease < SHORTEST_LEASE {
-        return Err(Failure::usage("`--lease` is too short to be renewed")
-            .hint("give at least `2s`; the usual `120s` survives short breaks of the network"));
-    }
+    let lease = args.lease.length()?;
     let secrets = secrets(env)?;
     let repositories = Allowed::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
@@ -120,7 +115,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         catch_up: args.catch_up,
         max_age: args.max_age,
         request_timeout: args.request_timeout,
-        worker: (!args.no_worker).then(|| worker_options(&args)),
+        worker: (!args.no_worker).then(|| worker_options(&args, lease)),
     };
     greet(&args, &options, &listener, ui);
     let store = fleet.store.clone();
@@ -129,11 +124,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     Ok(0)
 }
 
-fn worker_options(args: &Args) -> WorkerOptions {
+fn worker_options(args: &Args, lease: Millis) -> WorkerOptions {
     WorkerOptions {
         kinds: JobKind::ALL.to_vec(),
         room: args.room.unwrap_or_else(worker::room),
-        lease: Millis::try_from(args.lease.as_millis()).unwrap_or(Millis::MAX),
+        lease,
         until_idle: false,
     }
 }

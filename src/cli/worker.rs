@@ -6,14 +6,12 @@ use std::time::Duration;
 use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
+use crate::cli::lease::LeaseFlag;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::file::parse_duration;
-use crate::error::{Failure, Result};
-use crate::store::model::{JobKind, Millis};
-
-/// The shortest lease that leaves time to renew it.
-const SHORTEST: Duration = Duration::from_secs(2);
+use crate::error::Result;
+use crate::store::model::JobKind;
 
 /// Work off jobs of the shared database until told to stop
 ///
@@ -25,9 +23,8 @@ const SHORTEST: Duration = Duration::from_secs(2);
 /// what was running is taken over when its lease has run out.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long a job stays this worker's without a sign of life
-    #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
-    pub lease: Duration,
+    #[command(flatten)]
+    pub lease: LeaseFlag,
 
     /// Agent runs at once [default: by cores and memory]
     #[arg(long, env = "PATCHWRIGHT_ROOM", value_name = "N")]
@@ -47,10 +44,7 @@ pub struct Args {
 
 /// Works until it is told to stop; 0 however that went, the jobs have outcomes of their own.
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    if args.lease < SHORTEST {
-        return Err(Failure::usage("`--lease` is too short to be renewed")
-            .hint("give at least `2s`; the usual `120s` survives short breaks of the network"));
-    }
+    let lease = args.lease.length()?;
     let config = args.common.resolve()?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let fleet = Fleet { drain_time: args.drain, ..fleet };
@@ -64,12 +58,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
              share a PostgreSQL, as in `postgres://USER:PASSWORD@HOST/NAME`"
         ));
     }
-    let options = WorkerOptions {
-        kinds: JobKind::ALL.to_vec(),
-        room,
-        lease: Millis::try_from(args.lease.as_millis()).unwrap_or(Millis::MAX),
-        until_idle: args.until_idle,
-    };
+    let options =
+        WorkerOptions { kinds: JobKind::ALL.to_vec(), room, lease, until_idle: args.until_idle };
     worker::run(&fleet, options).await?;
     fleet.store.close().await;
     Ok(0)

@@ -9,6 +9,7 @@ use crate::batch::campaign::{self, Campaign};
 use crate::batch::drive::{self, Ended, Options, Shard, Watch, Why};
 use crate::batch::fleet::Fleet;
 use crate::cli::common::Common;
+use crate::cli::lease::LeaseFlag;
 use crate::cli::live::Live;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
@@ -85,10 +86,14 @@ pub struct Args {
     pub publish_from: Option<PathBuf>,
 
     #[command(flatten)]
+    pub lease: LeaseFlag,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    let lease = args.lease.length()?;
     let campaign = campaign::load(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
     if let Some(folder) = &args.publish_from {
@@ -98,6 +103,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         hold: args.dry_run || args.hold,
         detach: args.detach,
         concurrency: args.concurrency,
+        lease: Some(lease),
         only: args.only,
         shard: args.shard,
         publish_only: args.publish_from.is_some(),

@@ -1,0 +1,32 @@
+//! `--lease`, which every command that works off jobs has.
+
+use std::time::Duration;
+
+use crate::config::file::parse_duration;
+use crate::error::{Failure, Result};
+use crate::store::model::Millis;
+
+/// The shortest lease that leaves time to renew it.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+#[derive(Debug, clap::Args)]
+pub struct LeaseFlag {
+    /// How long a job stays this worker's without a sign of life
+    #[arg(long, env = "PATCHWRIGHT_LEASE", value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
+    pub lease: Duration,
+}
+
+impl LeaseFlag {
+    /// Its length.
+    ///
+    /// # Errors
+    /// When it is too short to be renewed.
+    pub fn length(&self) -> Result<Millis> {
+        if self.lease < SHORTEST {
+            return Err(Failure::usage("`--lease` is too short to be renewed").hint(
+                "give at least `2s`; the usual `120s` survives short breaks of the network",
+            ));
+        }
+        Ok(Millis::try_from(self.lease.as_millis()).unwrap_or(Millis::MAX))
+    }
+}
