@@ -137,7 +137,7 @@ fn workers_that_are_killed_or_stand_still_leave_one_pull_request_each() {
         let (_, jobs) = stored(&url);
         !jobs.contains_key(&(JobKind::Target, "queued".to_owned()))
     });
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(10));
     signal(&stopped, rustix::process::Signal::CONT);
     assert_eq!(ends(&world, "third", &mut third), Some(0), "{}", log(&world, "third"));
     assert_eq!(ends(&world, "stopped", &mut stopped), Some(0), "{}", log(&world, "stopped"));
