@@ -26,7 +26,7 @@ use super::server::Server;
 use super::world::World;
 
 /// GitHub does not wait longer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whose hook it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
