@@ -18,7 +18,7 @@ use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{pace, refresh, target, track, window};
+use super::{refresh, target, track, window};
 use crate::error::{Failure, Result};
 use crate::report::campaign::Waiting;
 use crate::store::model::{
