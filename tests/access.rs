@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use patchwright::event::access::{self, AccessConfig};
+use patchwright::forge::github::GitHubForge;
 use patchwright::forge::{Account, RepositoryId, Role};
 use serde_json::json;
 
-use crate::support::github::{Fault, GitHub, Kind};
+use crate::support::github::{Fault, GitHub, Kind, Server};
 
 fn config() -> AccessConfig {
     AccessConfig { allow_bots: vec!["renovate[bot]".to_owned()], ..AccessConfig::default() }
@@ -39,11 +40,21 @@ fn github() -> GitHub {
 async fn check(github: GitHub, config: &AccessConfig, accounts: &[(&str, bool)], expected: Expect) {
     let github = github.start();
     let forge = crate::forge::connect(&github);
+    check_at(&github, &forge, config, accounts, expected).await;
+}
+
+async fn check_at(
+    github: &Server,
+    forge: &GitHubForge,
+    config: &AccessConfig,
+    accounts: &[(&str, bool)],
+    expected: Expect,
+) {
     let repository = RepositoryId { owner: "acme".to_owned(), name: "app".to_owned() };
     let mut said = String::new();
     for (login, is_bot) in accounts {
         let actor = Account { login: (*login).to_owned(), is_bot: *is_bot };
-        let verdict = access::check(&forge, &repository, &actor, config).await;
+        let verdict = access::check(forge, &repository, &actor, config).await;
         let verdict = match verdict {
             Ok(granted) => format!("granted {:?}", granted.role),
             Err(denied) => format!("denied: {}", denied.0),
@@ -182,8 +193,11 @@ async fn access_is_denied_when_the_question_fails() {
         "#]],
     ];
     for (kind, expected) in faults.into_iter().zip(expected) {
+        let patience = Duration::from_secs(if matches!(kind, Kind::Delay(_)) { 1 } else { 30 });
         let fault = Fault { method: "GET", path: "/permission", times: 9, kind };
-        check(github().fault(fault), &config(), &[("will", false)], expected).await;
+        let github = github().fault(fault).start();
+        let forge = crate::forge::connect_within(&github, patience);
+        check_at(&github, &forge, &config(), &[("will", false)], expected).await;
     }
 }
 

@@ -52,10 +52,9 @@ pub(crate) fn connect(github: &Server) -> GitHubForge {
     connect_to(github, &github.api_url())
 }
 
-/// For answers that the test server needs long for.
-fn connect_patiently(github: &Server) -> GitHubForge {
-    let pace = Pace { timeout: Duration::from_mins(2), ..pace() };
-    connect_at(github, &github.api_url(), pace)
+/// Waits so long for an answer.
+pub(crate) fn connect_within(github: &Server, timeout: Duration) -> GitHubForge {
+    connect_at(github, &github.api_url(), Pace { timeout, ..pace() })
 }
 
 pub(crate) fn connect_to(github: &Server, api_url: &str) -> GitHubForge {

@@ -4,7 +4,7 @@ use patchwright::forge::{Forge, ForgeError};
 use serde_json::{Value, json};
 
 use super::reviews::with_pull;
-use super::{app, connect, connect_patiently, said};
+use super::{app, connect, connect_within, said};
 use crate::support::github::{Fault, Kind};
 
 const WHEN: &str = "2026-01-01T00:00:00Z";
@@ -194,7 +194,7 @@ async fn forge_reads_more_threads_and_comments_than_a_page_holds() {
     let replies: Vec<u64> =
         (0..129).map(|number| github.reply("bob", long, &format!("reply {number}"))).collect();
     github.resolve("bob", roots[3]);
-    let forge = connect_patiently(&github);
+    let forge = connect_within(&github, std::time::Duration::from_mins(2));
     let threads = forge.threads(&app(), 2).await.unwrap();
     let found: Vec<u64> = threads.iter().map(|thread| thread.comments[0].id).collect();
     assert_eq!(found, roots);
