@@ -23,7 +23,7 @@ pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput, fault, offer, truncate};
+use super::{Effect, ToolError, ToolOutput, fault, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
@@ -225,12 +225,9 @@ impl<'a> Dispatch<'a> {
 
     pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
         let Means { client, journal, services, .. } = self.means;
-        let in_place_of = if services.config.hooks.is_empty() {
-            Vec::new()
-        } else {
-            self.means.tools.in_place_of(tool)
-        };
-        let hooks = &services.config.hooks;
+        let hooks = &services.rules().hooks;
+        let in_place_of =
+            if hooks.is_empty() { Vec::new() } else { self.means.tools.in_place_of(tool) };
         Subject { client, journal, hooks, tool: &tool.name, in_place_of, id: &call.id }
     }
 
@@ -376,10 +373,9 @@ impl<'a> Dispatch<'a> {
     /// Most tokens of an output of a tool.
     fn tokens(&self, tool: &Known) -> u64 {
         let Means { model, services, .. } = self.means;
-        let untruncated = &services.config.untruncated;
         // A list of tools is bounded where it is made, and useless when it is cut.
-        let is_whole = tool.tool == "tool_search"
-            || (!untruncated.is_empty() && offer::set_of(untruncated).is_match(tool.name.as_ref()));
+        let is_whole =
+            tool.tool == "tool_search" || services.rules().untruncated.hold_for(&tool.name);
         if is_whole { UNTRUNCATED } else { model.output_tokens }
     }
 

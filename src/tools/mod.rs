@@ -47,6 +47,8 @@ pub mod registry;
 #[cfg(feature = "host")]
 pub mod review;
 #[cfg(feature = "host")]
+pub mod rules;
+#[cfg(feature = "host")]
 pub mod schema;
 #[cfg(feature = "host")]
 pub mod scripted;

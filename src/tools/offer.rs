@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
 
 use super::extra::Extra;
@@ -13,6 +12,7 @@ use super::face::{self, Face, Power};
 use super::need::{Need, Present};
 use super::profile::{self, Profile, Setting, Shape};
 use super::registry::{Known, Place, ToolSet};
+use super::rules::Names;
 use super::{Effect, dispatch, schema};
 use crate::config::Mode;
 use crate::config::tools::Tools;
@@ -91,8 +91,8 @@ impl ToolSet {
         extras: Vec<Arc<dyn Extra>>,
     ) -> Result<ToolSet> {
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
-        let disabled = set_of(&config.disabled);
-        let extras = extras.into_iter().filter(|it| !disabled.is_match(it.name())).collect();
+        let disabled = Names::of(&config.disabled);
+        let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
         let search = Search { above, form: SearchForm::of(model) };
         let tools = self.equipped(model, present)?.with_extras(extras, search)?;
         Ok(tools.without(&config.disabled))
@@ -137,19 +137,19 @@ impl ToolSet {
         if globs.is_empty() {
             return self;
         }
-        let globs = set_of(globs);
+        let names = Names::of(globs);
         let why = || "it is switched off".to_owned();
         // A tool may be understood under several names.
         let gone: BTreeSet<String> = self
             .known
             .iter()
-            .filter(|known| is_about(&globs, known.name.as_ref()))
+            .filter(|known| names.hold_for(&known.name))
             .map(|known| known.tool.to_string())
             .collect();
         self.withdraw(&|known| gone.contains(known.tool.as_ref()).then(why));
-        self.declarations.retain(|it| !globs.is_match(&it.name));
-        self.deferred.retain(|it| !globs.is_match(&it.name));
-        self.extras.retain(|it| !globs.is_match(it.name()));
+        self.declarations.retain(|it| !names.has(&it.name));
+        self.deferred.retain(|it| !names.has(&it.name));
+        self.extras.retain(|it| !names.has(it.name()));
         self.told_to_scripts()
     }
 
@@ -342,20 +342,4 @@ fn declaration(extra: &dyn Extra) -> ToolDeclaration {
         description: extra.description().to_owned(),
         form: ToolForm::Function { schema: schema::declared(extra.schema()), strict: false },
     }
-}
-
-/// A rule with these globs holds for a tool of this name. Commands have many names, and each family has
-/// its own: a rule about one of them is a rule about all, and about what is typed into a running one.
-pub fn is_about(globs: &GlobSet, name: &str) -> bool {
-    let runs = || name == "write_stdin" || face::shells().any(|shell| shell == name);
-    globs.is_match(name) || (runs() && face::shells().any(|shell| globs.is_match(shell)))
-}
-
-/// Globs of tool names. Those that are no globs match nothing: configuration is checked when it is read.
-pub fn set_of(globs: &[String]) -> GlobSet {
-    let mut builder = GlobSetBuilder::new();
-    for glob in globs.iter().filter_map(|glob| Glob::new(glob).ok()) {
-        builder.add(glob);
-    }
-    builder.build().unwrap_or_default()
 }
