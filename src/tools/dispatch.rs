@@ -15,6 +15,7 @@ use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use super::arguments::{self, Refusal};
 pub use super::fault::Fault;
 use super::format::{self, Style};
+use super::guest::shell::DEFAULT_TIMEOUT_MS;
 use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
@@ -27,7 +28,7 @@ use super::{Effect, ToolError, ToolOutput, fault, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
-use crate::guest::client::Client;
+use crate::guest::client::{Client, GRACE};
 use crate::guest::protocol::MAX_OUTPUT_CAP;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Content, ToolCall};
@@ -41,13 +42,8 @@ pub const MAX_ARGUMENTS: usize = 1 << 20;
 pub const MAX_CALLS: usize = 64;
 /// Longest name of a tool.
 const MAX_NAME: usize = 64;
-/// How long a command may take when the model does not say: long enough for most test suites, short
-/// enough to notice a command that waits for something.
-const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// Tokens of an output that is not shortened: more than the sandbox lets out.
 const UNTRUNCATED: u64 = MAX_OUTPUT_CAP as u64;
-/// How much later than the guest the host gives up on a command: the guest needs time to end it.
-const GRACE: Duration = Duration::from_secs(15);
 
 /// Why the run cannot go on.
 #[derive(Debug)]

@@ -15,8 +15,9 @@ use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
 
-/// When the model does not say.
-pub(super) const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+/// How long a command may take when the model does not say, in milliseconds: long enough for most test
+/// suites, short enough to notice a command that waits for something.
+pub const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 
 /// The longest that one command may run.
 pub(super) const MAX_TIMEOUT_MS: u64 = 3_600_000;
