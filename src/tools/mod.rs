@@ -1,8 +1,8 @@
 //! What the model can call.
 //!
 //! A tool is defined once, by what it does. *Guest tools* ([`guest`]) work on files and processes and
-//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and never touch the
-//! workspace. A [`profile`] says under which name and in which wire form a model family gets a tool;
+//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and reach the workspace only
+//! through commands in the sandbox. A [`profile`] says under which name and in which wire form a model family gets a tool;
 //! [`dispatch`] runs calls.
 
 #[cfg(feature = "host")]

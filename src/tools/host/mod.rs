@@ -1,4 +1,5 @@
-//! Tools that run beside the agent and never touch the workspace.
+//! Tools that run beside the agent, in our own process. None opens a file of the workspace itself: what one
+//! does there (a check, a script, a command of the operator) is a command in the sandbox.
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
