@@ -24,7 +24,7 @@ pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput, fault, truncate};
+use super::{Effect, ToolError, ToolOutput, face, fault, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
@@ -241,7 +241,7 @@ impl<'a> Dispatch<'a> {
         let tool = self.find(&call.name).map_err(|refusal| (None, refusal))?;
         let shown =
             arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
-        if tool.tool != "call_tool" {
+        if !tool.is_wrapper() {
             return Ok(Asked { tool, shown });
         }
         let refused = |err: ToolError| {
@@ -249,7 +249,7 @@ impl<'a> Dispatch<'a> {
         };
         let (name, inner) = tool_search::unwrapped(shown).map_err(refused)?;
         let tool = self.find(&name).map_err(|refusal| (None, refusal))?;
-        if tool.tool == "call_tool" {
+        if tool.is_wrapper() {
             return Err(refused(ToolError::tell("`call_tool` cannot call itself")));
         }
         let shown = arguments::checked(tool, inner).map_err(|refusal| (Some(tool), refusal))?;
@@ -274,7 +274,7 @@ impl<'a> Dispatch<'a> {
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
         self.means.progress.happened(Happening::CallStarted { call });
         // Under the name that runs, where the call names it inside.
-        let is_wrapped = self.find(&call.name).is_ok_and(|outer| outer.tool == "call_tool");
+        let is_wrapped = self.find(&call.name).is_ok_and(Known::is_wrapper);
         let name =
             if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
         let arguments = start.is_changed.then(|| start.arguments.clone());
@@ -328,7 +328,7 @@ impl<'a> Dispatch<'a> {
 
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
-        if matches!(tool.tool.as_ref(), "exec_command" | "write_stdin") {
+        if tool.is_session() {
             // How long they wait is theirs to say; the command goes on.
             bound(&mut args, limit);
         } else if tool.is_shell() {
@@ -371,7 +371,7 @@ impl<'a> Dispatch<'a> {
         let Means { model, services, .. } = self.means;
         // A list of tools is bounded where it is made, and useless when it is cut.
         let is_whole =
-            tool.tool == "tool_search" || services.rules().untruncated.hold_for(&tool.name);
+            tool.is_ours(&face::TOOL_SEARCH) || services.rules().untruncated.hold_for(&tool.name);
         if is_whole { UNTRUNCATED } else { model.output_tokens }
     }
 

@@ -71,6 +71,21 @@ pub enum Effect {
     Writes,
 }
 
+/// What a tool can do to the world. A profile that has a power understands every name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// Run commands.
+    Run,
+    /// Change files.
+    Edit,
+    /// Read, list and search files.
+    Read,
+    /// Look at pictures.
+    See,
+    /// Keep the plan.
+    Plan,
+}
+
 /// What a tool answers, before truncation for the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {

@@ -29,7 +29,7 @@ impl Names {
     /// has its own: a rule about one of them is a rule about all, and about what is typed into a running
     /// one.
     pub fn hold_for(&self, name: &str) -> bool {
-        let runs = || name == "write_stdin" || face::shells().any(|shell| shell == name);
+        let runs = || name == face::WRITE_STDIN.name || face::shells().any(|shell| shell == name);
         self.has(name) || (runs() && face::shells().any(|shell| self.has(shell)))
     }
 }
