@@ -54,8 +54,8 @@ const fn also(name: &'static str, tool: &'static str) -> Face {
 }
 
 /// Code as free text, under a grammar and a description of the tool's name.
-const fn code(grammar: &'static str, description: &'static str) -> Option<FreeText> {
-    Some(FreeText { grammar, description, argument: "code" })
+const fn code(grammar: &'static str, description: &'static str) -> FreeText {
+    FreeText { grammar, description, argument: "code" }
 }
 
 const LINES: &[(&str, &str)] = &[("output", "lines")];
@@ -97,11 +97,14 @@ pub static CALL_TOOL: Face = own("call_tool");
 pub static FINDING: &[&Face] = &[&TOOL_SEARCH, &CALL_TOOL];
 
 /// Scripts that call the other tools, and waiting for those that go on.
-pub static EXEC: Face =
-    Face { description: "exec", free: code("exec.lark", "exec"), ..also("exec", "code_mode") };
+pub static EXEC: Face = Face {
+    description: "exec",
+    free: Some(code("exec.lark", "exec")),
+    ..also("exec", "code_mode")
+};
 pub static EXEC_WAIT: Face = Face { description: "exec_wait", ..also("wait", "code_mode_wait") };
 
-pub static JS_REPL: Face = Face { free: code("js_repl.lark", "js_repl"), ..own("js_repl") };
+pub static JS_REPL: Face = Face { free: Some(code("js_repl.lark", "js_repl")), ..own("js_repl") };
 pub static JS_REPL_RESET: Face = own("js_repl_reset");
 
 pub static REPORT_FINDING: Face = own("report_finding");
