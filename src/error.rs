@@ -155,3 +155,38 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// An error with its causes in one line, without those that it says itself already.
+pub fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Link(&'static str, #[source] Option<Box<Link>>);
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let link = |text, cause: Option<Link>| Link(text, cause.map(Box::new));
+        let last = || link("connection refused", None);
+        assert_eq!(chain(&last()), "connection refused");
+        let said = link("cannot connect: connection refused", Some(last()));
+        assert_eq!(chain(&said), "cannot connect: connection refused");
+        let whole = link("no answer", Some(link("cannot connect", Some(last()))));
+        assert_eq!(chain(&whole), "no answer: cannot connect: connection refused");
+    }
+}

@@ -8,7 +8,6 @@ mod run;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use patchwright::agent::journal::Journal;
 use patchwright::clock::Clock;
@@ -19,7 +18,6 @@ use patchwright::guest::client::Client;
 use patchwright::mcp::headers::Headers;
 use patchwright::mcp::{self, Opened, Outside};
 use patchwright::provider::ToolDeclaration;
-use patchwright::task::Limits;
 use patchwright::task::plan::Plan;
 use patchwright::tools::extra::Extra;
 use patchwright::tools::host::{HostCall, Nested};
@@ -27,6 +25,8 @@ use patchwright::tools::progress::Happening;
 use patchwright::tools::services::Services;
 use patchwright::tools::{ToolError, ToolOutput};
 use serde_json::Value;
+
+use crate::support::bench::limits;
 
 /// Starts servers for a guest; HTTP reaches everything.
 async fn open(client: &Client, servers: &BTreeMap<String, McpServer>) -> Result<Opened> {
@@ -81,14 +81,6 @@ async fn call(
     let redact = std::sync::Arc::new(|text: &str| text.to_owned());
     let clock = Clock::new(&Env::default()).unwrap();
     let journal = Journal::create(folder.path(), clock, redact).unwrap();
-    let limits = Limits {
-        max_turns: 10,
-        max_tokens: 1,
-        max_cost_usd: 1.0,
-        timeout: Duration::from_mins(1),
-        command_timeout: Duration::from_mins(1),
-        verify_rounds: 0,
-    };
     let (plan, findings) = (Mutex::new(Plan::default()), Mutex::new(Vec::new()));
     let context = HostCall {
         plan: &plan,
@@ -96,7 +88,7 @@ async fn call(
         journal: &journal,
         progress: &|_: Happening<'_>| {},
         client,
-        limits: &limits,
+        limits: &limits(),
         review: None,
         services: &Services::default(),
         nested: &Alone,

@@ -3,38 +3,35 @@
 #![expect(clippy::too_many_lines, reason = "tables of calls and what comes back")]
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::os::unix::fs::symlink;
-use std::sync::Mutex;
-use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use fs_err as fs;
-use patchwright::agent::Happening;
-use patchwright::agent::journal::{Entry, Journal};
 use patchwright::config::Mode;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
-use patchwright::task::Limits;
-use patchwright::task::plan::Plan;
-use patchwright::tools::dispatch::{Dispatch, Means};
+use patchwright::tools::dispatch::Dispatch;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use serde_json::{Value, json};
 
-use crate::support::bench::{clock, no_redaction};
-use crate::support::guest::Guest;
+use crate::support::tool_desk::ToolDesk;
 use crate::support::transcript::without_times;
 
-/// A guest with a small workspace, and one model to call its tools.
+/// A desk with a small workspace.
 struct Desk {
-    guest: Guest,
-    model: Model,
-    tools: ToolSet,
-    journal: Journal,
-    limits: Limits,
-    plan: Mutex<Plan>,
+    desk: ToolDesk,
+}
+
+impl Deref for Desk {
+    type Target = ToolDesk;
+
+    fn deref(&self) -> &ToolDesk {
+        &self.desk
+    }
 }
 
 const FILES: &[(&str, &str)] = &[
@@ -58,50 +55,19 @@ impl Desk {
     }
 
     async fn with(model: Model) -> Desk {
-        let guest = Guest::start().await;
-        for (name, content) in FILES {
-            let path = guest.workspace().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        fs::write(guest.folder.path().join("secret"), "secret\n").unwrap();
-        symlink("../../secret", guest.workspace().join("src/leak")).unwrap();
-        symlink("..", guest.workspace().join("up")).unwrap();
-        let run = guest.folder.path().join("run");
-        let journal = Journal::create(&run, clock(), no_redaction()).unwrap();
-        let limits = Limits {
-            max_turns: 50,
-            max_tokens: 10_000_000,
-            max_cost_usd: 100.0,
-            timeout: Duration::from_mins(10),
-            command_timeout: Duration::from_mins(1),
-            verify_rounds: 0,
-        };
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
-        Desk { guest, model, tools, journal, limits, plan: Mutex::default() }
-    }
-
-    async fn dispatched<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = Means {
-            client: &self.guest.client,
-            tools: &self.tools,
-            model: &self.model,
-            limits: &self.limits,
-            journal: &self.journal,
-            clock: clock(),
-            progress: &|_: Happening<'_>| {},
-            services: &Services::default(),
-        };
-        work(&Dispatch::new(means, &self.plan, &std::sync::Mutex::default())).await
+        let desk = ToolDesk::with(model, tools, Services::default()).await;
+        for (name, content) in FILES {
+            desk.write(name, content);
+        }
+        fs::write(desk.guest.folder.path().join("secret"), "secret\n").unwrap();
+        symlink("../../secret", desk.guest.workspace().join("src/leak")).unwrap();
+        symlink("..", desk.guest.workspace().join("up")).unwrap();
+        Desk { desk }
     }
 
     async fn output(&self, call: &ToolCall) -> CallOutput {
-        let calls = [(0, call.clone())];
-        let done = self.dispatched(async |it: &Dispatch<'_>| it.run_all(1, &calls).await).await;
-        match done.unwrap().remove(0).entry {
-            Entry::CallEnded { output, .. } => output,
-            other => panic!("{other:?}"),
-        }
+        self.run_all(vec![call.clone()]).await.remove(0)
     }
 
     /// `ok` or `failed`, and the text.
@@ -134,10 +100,6 @@ impl Desk {
             seen.push_str(&format!("> {name} {args}\n{}", self.call(name, args.clone()).await));
         }
         expected.assert_eq(&seen);
-    }
-
-    fn file(&self, name: &str) -> String {
-        fs::read_to_string(self.guest.workspace().join(name)).unwrap()
     }
 }
 

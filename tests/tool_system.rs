@@ -487,6 +487,21 @@ fn a_tool_can_be_left_whole() {
     assert_eq!(text.lines().filter(|line| line.parse::<u32>().is_ok()).count(), 100_000);
 }
 
+/// Who names one of the names for commands means all of them, as in `disabled` and `hooks`.
+#[test]
+fn what_is_left_whole_is_named_as_what_is_switched_off() {
+    let config = "tools:\n  untruncated: [shell]\n";
+    let command = "seq 1 100000";
+    let session = call("exec_command", json!({"cmd": command, "yield_time_ms": 30_000}));
+    let turns = vec![session.and(call("shell_command", json!({"command": command}))), say("Done.")];
+    let world = ran(config, "gpt-5.3-codex", turns);
+    for number in 0..2 {
+        let text = answer(&world, number);
+        let lines = text.lines().filter(|line| line.parse::<u32>().is_ok()).count();
+        assert_eq!(lines, 100_000, "the output of call {number}");
+    }
+}
+
 #[test]
 fn patchwright_tools_shows_what_a_configuration_adds() {
     let world = TestWorld::local([]);

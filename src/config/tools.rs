@@ -19,7 +19,8 @@ use serde_json::Value;
 pub struct Tools {
     /// Tools that are neither declared nor run, by the name that the model sees; globs.
     pub disabled: Vec<String>,
-    /// Tools whose outputs are not shortened for the model (the sandbox's own bound stays); globs.
+    /// Tools whose outputs are not shortened for the model (the sandbox's own bound stays); globs. A name
+    /// for commands stands for all of them, as in `disabled`.
     pub untruncated: Vec<String>,
     /// With more tools from servers and configuration than this, they are found with `tool_search`
     /// instead of being declared. 30 when absent.

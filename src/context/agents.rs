@@ -13,8 +13,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::hidden;
-use super::skills::{is_name, one_line, shown, split};
+use super::skills::{is_name, one_line, shown};
+use super::{front_matter, hidden};
 use crate::error::Result;
 use crate::prompt;
 
@@ -25,8 +25,6 @@ pub const FOLDERS: [&str; 3] = [".github/agents/", ".agents/agents/", ".claude/a
 const MAX_FILES: usize = 50;
 /// Bytes of one file; more is not an agent.
 const MAX_FILE: usize = 64 << 10;
-/// Bytes of the front matter.
-const MAX_FRONT: usize = 16 << 10;
 /// Bytes of the text that the agent is given.
 const MAX_BODY: usize = 16 << 10;
 /// Characters of a name, and of a description in the list.
@@ -183,20 +181,10 @@ impl AgentFile {
 
 /// Reads one file; the error says why it is not an agent.
 fn file(path: &str, bytes: &[u8]) -> Result<AgentFile, &'static str> {
-    if shown(path) != path {
-        return Err("its path is too long or has characters that cannot be shown");
-    }
     if bytes.len() > MAX_FILE {
         return Err("it is larger than 64 KB");
     }
-    let text = hidden::invisible(&String::from_utf8_lossy(bytes)).text;
-    let rest = text.strip_prefix("---\n").ok_or("it does not begin with front matter")?;
-    let (front, body) = split(rest).ok_or("its front matter does not end")?;
-    if front.len() > MAX_FRONT {
-        return Err("its front matter is larger than 16 KB");
-    }
-    let front: FrontMatter =
-        serde_saphyr::from_str(front).map_err(|_| "its front matter is not valid")?;
+    let (front, body): (FrontMatter, String) = front_matter::read(path, bytes)?;
     if front.disable_model_invocation == Some(true) {
         return Err("it says that no model starts it");
     }

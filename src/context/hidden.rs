@@ -5,6 +5,8 @@
 //! shows it: comments, hidden elements, attributes, alternative texts and link titles as well. Code
 //! stays as it is apart from invisible characters. Where in doubt, text is taken out. This is no
 //! defence by itself: what is visible can lie as well.
+//!
+//! [`is_invisible`] is for everybody who shows, stores or sends one line of somebody's text.
 
 use std::collections::BTreeMap;
 
@@ -55,6 +57,13 @@ pub fn invisible(text: &str) -> Cleaned {
         before = c;
     }
     Cleaned { text: out, removed }
+}
+
+/// It shows nothing, or changes how its neighbours are read: no name, message or line needs it. Control
+/// characters are not meant, because callers differ in which of those they keep; nor are the variation
+/// selectors of emoji (U+FE00 to U+FE0F), which stand in names and messages that mean no harm.
+pub fn is_invisible(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{fe00}'..='\u{fe0f}') && kind(c).is_some()
 }
 
 /// Why a character cannot be seen; `None` when it can.
@@ -137,4 +146,55 @@ pub fn describe(counts: &Counts) -> String {
     let parts: Vec<String> =
         counts.iter().map(|(kind, count)| format!("{count} {kind}{}", plural(*count))).collect();
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{invisible, is_invisible};
+
+    #[test]
+    fn what_nobody_sees_is_known_by_its_character() {
+        for (c, hides) in [
+            ('a', false),
+            ('é', false),
+            ('語', false),
+            (' ', false),
+            ('\u{a0}', false),
+            ('\u{301}', false),
+            ('👍', false),
+            ('\n', false),
+            ('\u{1b}', false),
+            ('\u{fe0f}', false),
+            ('\u{ad}', true),
+            ('\u{34f}', true),
+            ('\u{61c}', true),
+            ('\u{115f}', true),
+            ('\u{180e}', true),
+            ('\u{200b}', true),
+            ('\u{200d}', true),
+            ('\u{200e}', true),
+            ('\u{2010}', false),
+            ('\u{2028}', true),
+            ('\u{202a}', true),
+            ('\u{202e}', true),
+            ('\u{202f}', false),
+            ('\u{205f}', false),
+            ('\u{2060}', true),
+            ('\u{2066}', true),
+            ('\u{206f}', true),
+            ('\u{2070}', false),
+            ('\u{3164}', true),
+            ('\u{feff}', true),
+            ('\u{ffa0}', true),
+            ('\u{fffd}', false),
+            ('\u{1d173}', true),
+            ('\u{e0001}', true),
+            ('\u{e0041}', true),
+            ('\u{e0100}', true),
+        ] {
+            assert_eq!(is_invisible(c), hides, "U+{:04X}", u32::from(c));
+            // What a model reads has none of them either.
+            assert!(!hides || invisible(&c.to_string()).text.is_empty(), "U+{:04X}", u32::from(c));
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub mod log;
 pub mod skills;
 pub mod thread;
 
+mod front_matter;
 mod lines;
 mod markup;
 mod tags;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::hidden;
+use super::{front_matter, hidden};
 use crate::error::Result;
 use crate::prompt;
 
@@ -23,8 +23,6 @@ const FILE: &str = "/SKILL.md";
 const MAX_FILES: usize = 200;
 /// Bytes of one file; more is not a skill.
 const MAX_FILE: usize = 256 << 10;
-/// Bytes of the front matter.
-const MAX_FRONT: usize = 16 << 10;
 /// Characters of a name and of a description, as the format has them.
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
@@ -117,20 +115,10 @@ fn files<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
 
 /// Reads one file; the error says why it is not a skill.
 fn skill(path: &str, bytes: &[u8]) -> Result<Skill, &'static str> {
-    if shown(path) != path {
-        return Err("its path is too long or has characters that cannot be shown");
-    }
     if bytes.len() > MAX_FILE {
         return Err("it is larger than 256 KB");
     }
-    let text = hidden::invisible(&String::from_utf8_lossy(bytes)).text;
-    let rest = text.strip_prefix("---\n").ok_or("it does not begin with front matter")?;
-    let (front, body) = split(rest).ok_or("its front matter does not end")?;
-    if front.len() > MAX_FRONT {
-        return Err("its front matter is larger than 16 KB");
-    }
-    let front: FrontMatter =
-        serde_saphyr::from_str(front).map_err(|_| "its front matter is not valid")?;
+    let (front, body): (FrontMatter, String) = front_matter::read(path, bytes)?;
     let name = front
         .name
         .filter(|name| is_name(name))
@@ -140,18 +128,6 @@ fn skill(path: &str, bytes: &[u8]) -> Result<Skill, &'static str> {
         return Err("its `description` is missing");
     }
     Ok(Skill { name, description, path: path.to_owned(), body: body.trim().to_owned() })
-}
-
-/// The text before and after the line that ends the front matter.
-pub(super) fn split(text: &str) -> Option<(&str, &str)> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((text.get(..at)?, text.get(at + line.len()..)?));
-        }
-        at += line.len();
-    }
-    None
 }
 
 impl Skills {

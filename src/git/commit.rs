@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use git2::{Signature, Time};
 
 use super::repo::Repo;
-use super::{GitError, Oid, is_invisible};
+use super::{GitError, Oid};
+use crate::context::hidden::is_invisible;
 
 /// Longest message, in characters.
 const MAX_MESSAGE: usize = 64_000;

@@ -15,6 +15,7 @@ use url::Url;
 
 use super::transport::Limits;
 use super::{GitError, printable};
+use crate::error::chain;
 
 /// GitHub decides by this whether a URL without `.git` is meant for git.
 const AGENT: &str = concat!("git/2.0 (patchwright/", env!("CARGO_PKG_VERSION"), ")");
@@ -81,7 +82,9 @@ impl Session {
         let wait = left.min(self.limits.idle);
         match self.runtime.block_on(async { tokio::time::timeout(wait, step).await }) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(GitError::Transport(describe(error))),
+            Ok(Err(error)) => {
+                Err(GitError::Transport(printable(&chain(&error.without_url()), 500)))
+            }
             Err(_) => Err(GitError::Transport(format!(
                 "`{}` did not answer within {} s",
                 host(&self.base()),
@@ -224,18 +227,6 @@ fn host(url: &Url) -> &str {
 
 fn elsewhere(base: &Url) -> GitError {
     GitError::Unacceptable(format!("`{base}` redirects to another place, which is not followed"))
-}
-
-/// The error with its causes, without the URL's query.
-fn describe(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    printable(&text, 500)
 }
 
 pub(super) struct Subtransport {

@@ -29,6 +29,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::hidden::is_invisible;
+
 /// A git object id (SHA-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -179,10 +181,4 @@ pub(crate) fn shown(path: &str) -> String {
         }
     }
     out
-}
-
-/// Characters that reorder or hide text without being control characters.
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

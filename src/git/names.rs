@@ -3,7 +3,7 @@
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-use super::is_invisible;
+use crate::context::hidden::is_invisible;
 
 /// Longest path, in bytes.
 pub(super) const MAX_PATH: usize = 4096;

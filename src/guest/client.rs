@@ -25,8 +25,9 @@ use crate::tools::{CommandOutput, ToolError, ToolOutput};
 /// How long the guest may take to answer what needs no work.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// How long it may take beyond the time limit of a command: it kills and collects in that time.
-const GRACE: Duration = Duration::from_secs(15);
+/// How long the guest may take beyond the time limit of a command: it kills and collects in that time. Who
+/// waits for one gives up that much later than the guest.
+pub const GRACE: Duration = Duration::from_secs(15);
 
 /// How long an upload may make no progress, and how long its end may take.
 const STALL: Duration = Duration::from_mins(2);

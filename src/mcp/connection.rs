@@ -24,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Handler, Watch};
 use super::text;
+use crate::error::chain;
 use crate::guest::client::{Client, GuestError};
 use crate::guest::protocol::Exec;
 use crate::tools::CommandOutput;
@@ -247,18 +248,4 @@ fn tail(output: &str) -> String {
     let output = output.trim_end();
     let start = output.ceil_char_boundary(output.len().saturating_sub(MAX_STDERR));
     text::bounded(&output[start..], MAX_STDERR)
-}
-
-/// An error with its causes, without repetitions.
-pub(super) fn chain(err: &dyn std::error::Error) -> String {
-    let mut words = err.to_string();
-    let mut source = err.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        source = cause.source();
-    }
-    words
 }

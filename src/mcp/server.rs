@@ -14,8 +14,9 @@ use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::connection::{Connection, Trouble, Way, chain};
+use super::connection::{Connection, Trouble, Way};
 use super::text;
+use crate::error::chain;
 use crate::tools::ToolError;
 
 /// How often a server that has ended is started again in a run.

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::guest::paths::is_dot_git;
+
 /// A tree of files. Paths are relative to its root, `/` between segments, without `.`, `..` and
 /// empty segments; the root itself is the empty path.
 pub trait Tree {
@@ -122,17 +124,6 @@ pub fn textual(path: &str) -> Option<String> {
 }
 
 /// Whether git, on any system that people clone to, would take a segment of this path for `.git`.
-///
-/// Covers case, the code points that HFS+ ignores, and what NTFS drops or aliases (`git~1`, trailing
-/// dots and blanks, alternate streams, backslashes).
 pub fn is_in_git_dir(path: &str) -> bool {
-    path.split(['/', '\\']).any(|segment| {
-        let visible: String = segment.chars().filter(|c| !is_ignored_by_hfs(*c)).collect();
-        let name = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-        name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case("git~1")
-    })
-}
-
-fn is_ignored_by_hfs(c: char) -> bool {
-    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+    path.split('/').any(is_dot_git)
 }

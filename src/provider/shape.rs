@@ -1,5 +1,5 @@
 //! What several wires do alike with a conversation: names and ids that an API takes back, free text as
-//! arguments, calls that came twice, and how deep a received value may be.
+//! arguments, calls that came twice, how deep a received value may be, and counted tokens.
 //!
 //! Called by the wires' encoders and decoders alone. Pure.
 
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::item::{Item, ToolCall};
+use super::item::{Item, ToolCall, Usage};
 use super::wire::fault::{Fault, FaultKind};
 
 /// How deep a value may be nested that goes into the journal and back to the provider. What reads
@@ -33,6 +33,38 @@ pub(super) fn free_text_schema() -> Value {
         "type": "object", "properties": {"input": input}, "required": ["input"],
         "additionalProperties": false,
     })
+}
+
+/// Tokens as a server counts them, where what was cached and what was thought are parts of the wholes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) input: Option<u64>,
+    /// Of `input`.
+    pub(super) cached: u64,
+    /// Of `input`.
+    pub(super) written: u64,
+    pub(super) output: Option<u64>,
+    /// Of `output`.
+    pub(super) reasoning: u64,
+}
+
+impl Counts {
+    /// No part is more than its whole; where the server says so, or says nothing, it is an estimate.
+    pub(super) fn usage(self) -> Usage {
+        let Counts { cached, written, reasoning, .. } = self;
+        let (input, output) = (self.input.unwrap_or_default(), self.output.unwrap_or_default());
+        Usage {
+            input,
+            cached_input: cached.min(input),
+            cache_write: written.min(input.saturating_sub(cached)),
+            output,
+            reasoning: reasoning.min(output),
+            estimated: self.input.is_none()
+                || self.output.is_none()
+                || cached > input
+                || reasoning > output,
+        }
+    }
 }
 
 /// Ids that are taken, and new ones made from ids that may be.

@@ -5,6 +5,8 @@
 //! span) and [`fence`] (a code block). [`super::markdown`] has the fourth: a whole passage whose own
 //! formatting is kept.
 
+use crate::context::hidden::is_invisible;
+
 /// Removes terminal escape sequences: CSI, OSC, DCS and the rest, 7-bit and 8-bit.
 pub fn without_ansi(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -68,15 +70,11 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Cannot be seen, or changes how its neighbours are seen.
+/// Cannot be seen, or changes how its neighbours are seen. What joins letters and emoji stays: people's
+/// languages need it.
 pub fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
+    let joins = matches!(c, '\u{200c}' | '\u{200d}');
+    c.is_control() || (!joins && is_invisible(c))
 }
 
 /// One line of plain text: visible, white space folded, at most 300 characters.

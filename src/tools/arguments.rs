@@ -55,11 +55,7 @@ pub fn own(tool: &Known, args: Value) -> Value {
 
 /// The argument of a tool whose calls can be one free text.
 fn text_argument(tool: &Known) -> Option<&'static str> {
-    match tool.tool.as_ref() {
-        "apply_patch" => Some("input"),
-        "code_mode" | "js_repl" => Some("code"),
-        _ => None,
-    }
+    Some(tool.face?.free.as_ref()?.argument)
 }
 
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {

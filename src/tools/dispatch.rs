@@ -15,6 +15,7 @@ use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use super::arguments::{self, Refusal};
 pub use super::fault::Fault;
 use super::format::{self, Style};
+use super::guest::shell::DEFAULT_TIMEOUT_MS;
 use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
@@ -23,11 +24,11 @@ pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput, fault, offer, truncate};
+use super::{Effect, ToolError, ToolOutput, face, fault, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
-use crate::guest::client::Client;
+use crate::guest::client::{Client, GRACE};
 use crate::guest::protocol::MAX_OUTPUT_CAP;
 use crate::provider::catalogue::Model;
 use crate::provider::item::{CallOutput, Content, ToolCall};
@@ -41,13 +42,8 @@ pub const MAX_ARGUMENTS: usize = 1 << 20;
 pub const MAX_CALLS: usize = 64;
 /// Longest name of a tool.
 const MAX_NAME: usize = 64;
-/// How long a command may take when the model does not say: long enough for most test suites, short
-/// enough to notice a command that waits for something.
-const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// Tokens of an output that is not shortened: more than the sandbox lets out.
 const UNTRUNCATED: u64 = MAX_OUTPUT_CAP as u64;
-/// How much later than the guest the host gives up on a command: the guest needs time to end it.
-const GRACE: Duration = Duration::from_secs(15);
 
 /// Why the run cannot go on.
 #[derive(Debug)]
@@ -225,12 +221,9 @@ impl<'a> Dispatch<'a> {
 
     pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
         let Means { client, journal, services, .. } = self.means;
-        let in_place_of = if services.config.hooks.is_empty() {
-            Vec::new()
-        } else {
-            self.means.tools.in_place_of(tool)
-        };
-        let hooks = &services.config.hooks;
+        let hooks = &services.rules().hooks;
+        let in_place_of =
+            if hooks.is_empty() { Vec::new() } else { self.means.tools.in_place_of(tool) };
         Subject { client, journal, hooks, tool: &tool.name, in_place_of, id: &call.id }
     }
 
@@ -248,7 +241,7 @@ impl<'a> Dispatch<'a> {
         let tool = self.find(&call.name).map_err(|refusal| (None, refusal))?;
         let shown =
             arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
-        if tool.tool != "call_tool" {
+        if !tool.is_wrapper() {
             return Ok(Asked { tool, shown });
         }
         let refused = |err: ToolError| {
@@ -256,7 +249,7 @@ impl<'a> Dispatch<'a> {
         };
         let (name, inner) = tool_search::unwrapped(shown).map_err(refused)?;
         let tool = self.find(&name).map_err(|refusal| (None, refusal))?;
-        if tool.tool == "call_tool" {
+        if tool.is_wrapper() {
             return Err(refused(ToolError::tell("`call_tool` cannot call itself")));
         }
         let shown = arguments::checked(tool, inner).map_err(|refusal| (Some(tool), refusal))?;
@@ -281,7 +274,7 @@ impl<'a> Dispatch<'a> {
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
         self.means.progress.happened(Happening::CallStarted { call });
         // Under the name that runs, where the call names it inside.
-        let is_wrapped = self.find(&call.name).is_ok_and(|outer| outer.tool == "call_tool");
+        let is_wrapped = self.find(&call.name).is_ok_and(Known::is_wrapper);
         let name =
             if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
         let arguments = start.is_changed.then(|| start.arguments.clone());
@@ -335,7 +328,7 @@ impl<'a> Dispatch<'a> {
 
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
-        if matches!(tool.tool.as_ref(), "exec_command" | "write_stdin") {
+        if tool.is_session() {
             // How long they wait is theirs to say; the command goes on.
             bound(&mut args, limit);
         } else if tool.is_shell() {
@@ -376,10 +369,9 @@ impl<'a> Dispatch<'a> {
     /// Most tokens of an output of a tool.
     fn tokens(&self, tool: &Known) -> u64 {
         let Means { model, services, .. } = self.means;
-        let untruncated = &services.config.untruncated;
         // A list of tools is bounded where it is made, and useless when it is cut.
-        let is_whole = tool.tool == "tool_search"
-            || (!untruncated.is_empty() && offer::set_of(untruncated).is_match(tool.name.as_ref()));
+        let is_whole =
+            tool.is_ours(&face::TOOL_SEARCH) || services.rules().untruncated.hold_for(&tool.name);
         if is_whole { UNTRUNCATED } else { model.output_tokens }
     }
 

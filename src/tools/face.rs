@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{guest, host, schema};
+use super::{Power, guest, host, schema};
 use crate::error::{Failure, Result};
 
 /// A tool as one family sees it.
@@ -25,25 +25,23 @@ pub struct Face {
     pub items: &'static [(&'static str, &'static str)],
     /// Arguments that are always given: the tool's own name, and the value.
     pub preset: &'static [(&'static str, &'static str)],
+    /// `None` for a tool that takes no free text.
+    pub free: Option<FreeText>,
 }
 
-/// What a tool can do to the world. A profile that has a power understands every name for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
-    /// Run commands.
-    Run,
-    /// Change files.
-    Edit,
-    /// Read, list and search files.
-    Read,
-    /// Look at pictures.
-    See,
-    /// Keep the plan.
-    Plan,
+/// How a tool is declared where the wire has free text instead of JSON.
+#[derive(Debug)]
+pub struct FreeText {
+    /// The grammar of the text, a file in `prompts/`.
+    pub grammar: &'static str,
+    /// The description, a file in `prompts/tools/`.
+    pub description: &'static str,
+    /// The tool's own argument that the text is.
+    pub argument: &'static str,
 }
 
 const PLAIN: Face =
-    Face { name: "", tool: "", description: "", args: &[], items: &[], preset: &[] };
+    Face { name: "", tool: "", description: "", args: &[], items: &[], preset: &[], free: None };
 
 /// A tool under its own name.
 const fn own(tool: &'static str) -> Face {
@@ -53,6 +51,11 @@ const fn own(tool: &'static str) -> Face {
 /// Another name for a tool, with the tool's own arguments.
 const fn also(name: &'static str, tool: &'static str) -> Face {
     Face { name, tool, description: tool, ..PLAIN }
+}
+
+/// Code as free text, under a grammar and a description of the tool's name.
+const fn code(grammar: &'static str, description: &'static str) -> FreeText {
+    FreeText { grammar, description, argument: "code" }
 }
 
 const LINES: &[(&str, &str)] = &[("output", "lines")];
@@ -73,7 +76,15 @@ pub static WRITE_STDIN: Face = own("write_stdin");
 pub static SHELL: Face = Face { description: "shell_command", ..own("shell") };
 pub static LOCAL_SHELL: Face =
     Face { description: "shell_command", ..also("local_shell", "shell") };
-pub static APPLY_PATCH: Face = Face { description: "apply_patch_function", ..own("apply_patch") };
+pub static APPLY_PATCH: Face = Face {
+    description: "apply_patch_function",
+    free: Some(FreeText {
+        grammar: "apply_patch.lark",
+        description: "apply_patch",
+        argument: "input",
+    }),
+    ..own("apply_patch")
+};
 pub static UPDATE_PLAN: Face = own("update_plan");
 pub static READ_FILE: Face = own("read_file");
 pub static LIST_DIR: Face = own("list_dir");
@@ -83,12 +94,17 @@ pub static VIEW_IMAGE: Face = own("view_image");
 /// Declared where a run has more tools of servers and configuration than are declared.
 pub static TOOL_SEARCH: Face = own("tool_search");
 pub static CALL_TOOL: Face = own("call_tool");
+pub static FINDING: &[&Face] = &[&TOOL_SEARCH, &CALL_TOOL];
 
 /// Scripts that call the other tools, and waiting for those that go on.
-pub static EXEC: Face = Face { description: "exec", ..also("exec", "code_mode") };
+pub static EXEC: Face = Face {
+    description: "exec",
+    free: Some(code("exec.lark", "exec")),
+    ..also("exec", "code_mode")
+};
 pub static EXEC_WAIT: Face = Face { description: "exec_wait", ..also("wait", "code_mode_wait") };
 
-pub static JS_REPL: Face = own("js_repl");
+pub static JS_REPL: Face = Face { free: Some(code("js_repl.lark", "js_repl")), ..own("js_repl") };
 pub static JS_REPL_RESET: Face = own("js_repl_reset");
 
 pub static REPORT_FINDING: Face = own("report_finding");
@@ -266,34 +282,27 @@ pub static UNDERSTOOD: &[&Face] = &[
     },
 ];
 
-/// The powers that a tool gives to the profile that declares it; the first one is what it needs.
+/// The powers that a tool of ours gives to the profile that declares it; the first one is what it needs.
 pub fn powers(tool: &str) -> &'static [Power] {
-    match tool {
-        "shell_command" | "shell" | "bash" | "hosted_shell" | "exec_command" | "write_stdin"
-        | "code_mode" | "code_mode_wait" => &[Power::Run],
-        "apply_patch" | "hosted_patch" | "replace" | "write_file" | "text_edit" => &[Power::Edit],
-        "text_editor" => &[Power::Edit, Power::Read, Power::See],
-        "read_file" | "read_many_files" => &[Power::Read, Power::See],
-        "view_image" => &[Power::See],
-        "update_plan" => &[Power::Plan],
-        "report_finding" | "read_diff" | "run_check" | "tool_search" | "call_tool" | "js_repl"
-        | "js_repl_reset" | "spawn_agent" | "send_input" | "resume_agent" | "wait"
-        | "close_agent" | "task" => &[],
-        _ => &[Power::Read],
-    }
+    let guest = guest::find(tool).map(|tool| tool.powers);
+    guest.or_else(|| host::find(tool).map(host::Tool::powers)).unwrap_or_default()
 }
 
-/// Names under which models run commands.
+/// Names under which models run commands; typing into one that runs is not among them.
 pub fn shells() -> impl Iterator<Item = &'static str> {
-    let runs = |tool: &str| {
-        matches!(tool, "shell" | "shell_command" | "exec_command" | "bash" | "hosted_shell")
-    };
-    UNDERSTOOD.iter().filter(move |face| runs(face.tool)).map(|face| face.name)
+    let runs =
+        |face: &&&Face| powers(face.tool).contains(&Power::Run) && face.tool != WRITE_STDIN.tool;
+    UNDERSTOOD.iter().filter(runs).map(|face| face.name)
 }
 
-/// The tool shows the contents of files and can do nothing else.
-pub fn shows_files(tool: &str) -> bool {
-    matches!(tool, "read_file" | "read_many_files")
+/// The tool opens files, pictures too; one that only lists and searches has no eye for those.
+pub fn opens_files(powers: &[Power]) -> bool {
+    powers.contains(&Power::Read) && powers.contains(&Power::See)
+}
+
+/// The tool can look at files and do nothing else.
+pub fn only_reads(powers: &[Power]) -> bool {
+    !powers.is_empty() && powers.iter().all(|power| matches!(power, Power::Read | Power::See))
 }
 
 impl Face {

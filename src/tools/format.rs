@@ -41,7 +41,7 @@ impl Style<'_> {
             }
             return (self.redact)(&text);
         };
-        let is_session = matches!(tool.tool.as_ref(), "exec_command" | "write_stdin");
+        let is_session = tool.is_session();
         let tokens = if is_session { self.tokens.min(asked(call)) } else { self.tokens };
         let mut text = match self.profile {
             Profile::Claude => claude(command, tokens),

@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ToolError, ToolOutput, offer, piped, truncate};
+use super::rules::HookRule;
+use super::{ToolError, ToolOutput, piped, truncate};
 use crate::agent::journal::Journal;
 use crate::config::tools::{Hook, When};
 use crate::guest::client::Client;
@@ -32,7 +33,7 @@ pub struct Subject<'a> {
     pub client: &'a Client,
     /// Takes secrets out of what they are shown.
     pub journal: &'a Journal,
-    pub hooks: &'a [Hook],
+    pub hooks: &'a [HookRule],
     /// The tool as the model sees it.
     pub tool: &'a str,
     /// When it is not declared: the declared tools in whose place it stands.
@@ -71,11 +72,10 @@ impl<'a> Subject<'a> {
     fn about(&self, when: &'static [When]) -> impl Iterator<Item = &'a Hook> + use<'a> {
         let names: Vec<&'a str> =
             std::iter::once(self.tool).chain(self.in_place_of.iter().copied()).collect();
-        self.hooks.iter().filter(move |hook| {
-            let globs = offer::set_of(&hook.tools);
-            when.contains(&hook.when)
-                && (hook.tools.is_empty() || names.iter().any(|name| offer::is_about(&globs, name)))
-        })
+        self.hooks
+            .iter()
+            .filter(move |rule| when.contains(&rule.hook.when) && rule.is_about(&names))
+            .map(|rule| &rule.hook)
     }
 
     /// Runs the hooks before a call, each with the arguments as the one before it left them.

@@ -1,8 +1,8 @@
 //! What the model can call.
 //!
 //! A tool is defined once, by what it does. *Guest tools* ([`guest`]) work on files and processes and
-//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and never touch the
-//! workspace. A [`profile`] says under which name and in which wire form a model family gets a tool;
+//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and reach the workspace only
+//! through commands in the sandbox. A [`profile`] says under which name and in which wire form a model family gets a tool;
 //! [`dispatch`] runs calls.
 
 #[cfg(feature = "host")]
@@ -47,6 +47,8 @@ pub mod registry;
 #[cfg(feature = "host")]
 pub mod review;
 #[cfg(feature = "host")]
+pub mod rules;
+#[cfg(feature = "host")]
 pub mod schema;
 #[cfg(feature = "host")]
 pub mod scripted;
@@ -67,6 +69,21 @@ use serde::{Deserialize, Serialize};
 pub enum Effect {
     Reads,
     Writes,
+}
+
+/// What a tool can do to the world. A profile that has a power understands every name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// Run commands.
+    Run,
+    /// Change files.
+    Edit,
+    /// Read, list and search files.
+    Read,
+    /// Look at pictures.
+    See,
+    /// Keep the plan.
+    Plan,
 }
 
 /// What a tool answers, before truncation for the model.

@@ -2,7 +2,8 @@
 //! agent programs; what they stand for is looked up like the name of a call, so a name never gives more than
 //! the tools that there are.
 
-use super::face::{self, Power};
+use super::Power;
+use super::face;
 use super::registry::{Known, ToolSet};
 
 /// Words for several tools, in other programs' agent files.
@@ -47,27 +48,16 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
 
 /// The tools that show and search files and can do nothing else.
 pub fn reading(all: &ToolSet) -> ToolSet {
-    let names: Vec<&str> =
-        all.declared().map(|known| known.tool.as_ref()).filter(|tool| is_reader(tool)).collect();
+    let readers = all.declared().filter(|known| face::only_reads(known.powers()));
+    let names: Vec<&str> = readers.map(|known| known.tool.as_ref()).collect();
     all.keeping(|known| names.contains(&known.tool.as_ref()))
 }
 
 /// Somebody with these tools can read a file, in whatever way.
 pub fn can_read(tools: &ToolSet) -> bool {
-    let reads = |known: &Known| {
-        let powers = face::powers(&known.tool);
-        face::shows_files(&known.tool)
-            || powers.contains(&Power::Run)
-            || known.tool == "text_editor"
-    };
+    let reads =
+        |known: &Known| face::opens_files(known.powers()) || known.powers().contains(&Power::Run);
     tools.declared().any(reads)
-}
-
-fn is_reader(tool: &str) -> bool {
-    matches!(
-        tool,
-        "read_file" | "read_many_files" | "list_dir" | "grep_files" | "glob" | "view_image"
-    )
 }
 
 /// The tools that a name stands for: the one of that name, or those that can do what it does.
@@ -102,11 +92,7 @@ fn like<'a>(declared: &[&'a Known], tool: &str) -> Vec<&'a str> {
         return vec![exact];
     }
     let Some(power) = face::powers(tool).first() else { return Vec::new() };
-    if tool == "web_fetch" {
-        return Vec::new();
-    }
-    let known = declared.iter().filter(|known| known.face.is_some());
-    let same = known.filter(|known| face::powers(&known.tool).first() == Some(power));
+    let same = declared.iter().filter(|known| known.powers().first() == Some(power));
     same.map(|known| known.tool.as_ref()).collect()
 }
 
@@ -129,4 +115,42 @@ fn from_server<'a>(declared: &[&'a Known], name: &str) -> Option<Vec<&'a str>> {
     };
     let own = declared.iter().map(|known| known.tool.as_ref());
     Some(own.filter(|tool| fits(tool)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{narrowed, reading};
+    use crate::config::Mode;
+    use crate::provider::catalogue::Catalogue;
+    use crate::tools::registry::ToolSet;
+
+    fn all() -> ToolSet {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        ToolSet::for_run(&model, Mode::Execute, &[]).unwrap()
+    }
+
+    fn names(tools: &ToolSet) -> Vec<&str> {
+        tools.declared().map(|known| known.name.as_ref()).collect()
+    }
+
+    #[test]
+    fn what_stands_for_nothing_else_brings_no_other_tools() {
+        let all = all();
+        for name in ["computer", "mcp_approval_request"] {
+            let (tools, unknown) = narrowed(&all, &[name.to_owned()]);
+            assert!(names(&tools).is_empty(), "{name}: {:?}", names(&tools));
+            assert_eq!(unknown, [name]);
+        }
+        let (tools, unknown) = narrowed(&all, &["glob".to_owned()]);
+        assert_eq!(names(&tools), ["read_file", "list_dir", "grep_files"]);
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn readers_look_at_files_and_do_nothing_else() {
+        assert_eq!(names(&reading(&all())), ["read_file", "list_dir", "grep_files", "view_image"]);
+    }
 }

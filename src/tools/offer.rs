@@ -5,15 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
 
 use super::extra::Extra;
-use super::face::{self, Face, Power};
+use super::face::{self, Face};
 use super::need::{Need, Present};
 use super::profile::{self, Profile, Setting, Shape};
 use super::registry::{Known, Place, ToolSet};
-use super::{Effect, dispatch, schema};
+use super::rules::Names;
+use super::{Effect, Power, dispatch, schema};
 use crate::config::Mode;
 use crate::config::tools::Tools;
 use crate::error::Result;
@@ -91,8 +91,8 @@ impl ToolSet {
         extras: Vec<Arc<dyn Extra>>,
     ) -> Result<ToolSet> {
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
-        let disabled = set_of(&config.disabled);
-        let extras = extras.into_iter().filter(|it| !disabled.is_match(it.name())).collect();
+        let disabled = Names::of(&config.disabled);
+        let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
         let search = Search { above, form: SearchForm::of(model) };
         let tools = self.equipped(model, present)?.with_extras(extras, search)?;
         Ok(tools.without(&config.disabled))
@@ -137,19 +137,19 @@ impl ToolSet {
         if globs.is_empty() {
             return self;
         }
-        let globs = set_of(globs);
+        let names = Names::of(globs);
         let why = || "it is switched off".to_owned();
         // A tool may be understood under several names.
         let gone: BTreeSet<String> = self
             .known
             .iter()
-            .filter(|known| is_about(&globs, known.name.as_ref()))
+            .filter(|known| names.hold_for(&known.name))
             .map(|known| known.tool.to_string())
             .collect();
         self.withdraw(&|known| gone.contains(known.tool.as_ref()).then(why));
-        self.declarations.retain(|it| !globs.is_match(&it.name));
-        self.deferred.retain(|it| !globs.is_match(&it.name));
-        self.extras.retain(|it| !globs.is_match(it.name()));
+        self.declarations.retain(|it| !names.has(&it.name));
+        self.deferred.retain(|it| !names.has(&it.name));
+        self.extras.retain(|it| !names.has(it.name()));
         self.told_to_scripts()
     }
 
@@ -179,13 +179,13 @@ impl ToolSet {
                 .known
                 .iter()
                 .filter(|it| declared(self, it))
-                .flat_map(|it| face::powers(&it.tool))
+                .flat_map(|it| it.powers())
                 .copied()
                 .collect();
             let kept: Vec<Arc<Known>> = std::mem::take(&mut self.known);
             let has_power = |it: &Known| {
                 face::DECLINED.iter().any(|face| face.name == it.name)
-                    || face::powers(&it.tool).first().is_none_or(|power| powers.contains(power))
+                    || it.powers().first().is_none_or(|power| powers.contains(power))
             };
             self.known =
                 kept.into_iter().filter(|it| declared(self, it) || has_power(it)).collect();
@@ -217,16 +217,16 @@ impl ToolSet {
             if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
                 continue;
             }
-            let mut taken = self.declarations.iter().flat_map(|it| {
+            let taken = self.declarations.iter().flat_map(|it| {
                 let native = match &it.form {
                     ToolForm::Native { value } => value.get("name").and_then(Value::as_str),
                     _ => None,
                 };
                 [Some(it.name.as_str()), native].into_iter().flatten()
             });
-            let is_taken = taken
-                .any(|it| it == name || matches!(name, "tool_search" | "call_tool"))
-                || self.extras.iter().any(|it| it.name() == name);
+            let is_taken =
+                taken.chain(face::FINDING.iter().map(|face| face.name)).any(|it| it == name)
+                    || self.extras.iter().any(|it| it.name() == name);
             if is_taken || !is_name(name) {
                 let (name, origin) =
                     (dispatch::printable(name), dispatch::printable(extra.origin()));
@@ -252,14 +252,14 @@ impl ToolSet {
     fn searchable(mut self, form: SearchForm) -> Result<ToolSet> {
         let faces: &[&'static Face] = match form {
             SearchForm::Native => &[&face::TOOL_SEARCH],
-            SearchForm::Wrapped => &[&face::TOOL_SEARCH, &face::CALL_TOOL],
+            SearchForm::Wrapped => face::FINDING,
         };
         let setting = Setting::plain(Wire::Chat);
         for face in faces.iter().copied() {
             self.known.push(Arc::new(Known::new(face)?));
             let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
             for declaration in &mut declared {
-                if face.tool == "tool_search" {
+                if face.tool == face::TOOL_SEARCH.tool {
                     declaration.description.push_str(&self.sources());
                     if form == SearchForm::Native {
                         make_native(declaration);
@@ -293,9 +293,7 @@ impl ToolSet {
             self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
             self.extras.push(Arc::clone(extra));
         }
-        let faces = [&face::TOOL_SEARCH, &face::CALL_TOOL]
-            .into_iter()
-            .chain(face::OPTIONAL.iter().copied());
+        let faces = face::FINDING.iter().chain(face::OPTIONAL).copied();
         for known in faces.filter_map(|face| Known::new(face).ok()) {
             if !self.known.iter().any(|other| other.name == known.name) {
                 self.known.push(Arc::new(known));
@@ -344,18 +342,35 @@ fn declaration(extra: &dyn Extra) -> ToolDeclaration {
     }
 }
 
-/// A rule with these globs holds for a tool of this name. Commands have many names, and each family has
-/// its own: a rule about one of them is a rule about all, and about what is typed into a running one.
-pub fn is_about(globs: &GlobSet, name: &str) -> bool {
-    let runs = || name == "write_stdin" || face::shells().any(|shell| shell == name);
-    globs.is_match(name) || (runs() && face::shells().any(|shell| globs.is_match(shell)))
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
 
-/// Globs of tool names. Those that are no globs match nothing: configuration is checked when it is read.
-pub fn set_of(globs: &[String]) -> GlobSet {
-    let mut builder = GlobSetBuilder::new();
-    for glob in globs.iter().filter_map(|glob| Glob::new(glob).ok()) {
-        builder.add(glob);
+    use super::{Present, ToolSet, Tools};
+    use crate::config::Mode;
+    use crate::provider::catalogue::Catalogue;
+    use crate::tools::custom;
+
+    /// A tool of the configuration stands for nothing but itself: it does not keep names alive whose
+    /// power was switched off, or take them for its own.
+    #[test]
+    fn what_only_a_run_has_gives_no_power() {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        let offered = |config: &str| {
+            let config: Tools = serde_json::from_str(config).unwrap();
+            let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+            let extras = custom::tools(&config);
+            tools.offered(&model, &config, &Present::default(), extras).unwrap()
+        };
+        let peek =
+            r#""custom": {"peek": {"description": "Peeks.", "command": "true", "reads": true}}"#;
+        let tools = offered(&format!("{{{peek}}}"));
+        assert!(tools.find("peek").is_ok() && tools.find("glob").is_ok());
+        let glob = tools.find("glob").unwrap();
+        assert_eq!(tools.in_place_of(glob), ["read_file", "list_dir", "grep_files"]);
+        let readers = r#""disabled": ["read_file", "list_dir", "grep_files"]"#;
+        let tools = offered(&format!("{{{readers}, {peek}}}"));
+        assert!(tools.find("peek").is_ok() && tools.find("glob").is_err());
     }
-    builder.build().unwrap_or_default()
 }

@@ -7,11 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{CommandOutput, ToolError};
-use crate::guest::client::{Client, GuestError};
+use crate::guest::client::{Client, GRACE, GuestError};
 use crate::guest::protocol::Exec;
-
-/// How much later than the guest the host gives up.
-const GRACE: Duration = Duration::from_secs(15);
 
 /// A command and what surrounds it.
 pub struct Spec<'a> {

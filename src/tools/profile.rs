@@ -7,8 +7,8 @@
 
 use serde_json::{Value, json};
 
-use super::face::{self, Face, Power};
-use super::schema;
+use super::face::{self, Face};
+use super::{Power, schema};
 use crate::error::{Failure, Result};
 use crate::prompt;
 use crate::provider::catalogue::{Model, ToolMode};
@@ -283,22 +283,9 @@ pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDe
     all.collect()
 }
 
-/// The grammar of a tool that takes free text.
-fn grammar(face: &Face) -> &'static str {
-    match face.tool {
-        "code_mode" => "exec.lark",
-        "js_repl" => "js_repl.lark",
-        _ => "apply_patch.lark",
-    }
-}
-
 /// The shape of an optional tool: free text where the wire has it and the tool takes it.
 pub fn optional_shape(face: &Face, wire: Wire) -> Shape {
-    if face.tool == "js_repl" && wire == Wire::Responses {
-        Shape::Freeform
-    } else {
-        Shape::Function
-    }
+    if face.free.is_some() && wire == Wire::Responses { Shape::Freeform } else { Shape::Function }
 }
 
 fn declaration(
@@ -307,13 +294,14 @@ fn declaration(
     strict: bool,
     shows_pictures: bool,
 ) -> Result<ToolDeclaration> {
-    let file = match shape {
-        Shape::Freeform if face.tool == "apply_patch" => face.tool,
-        Shape::Freeform | Shape::Function | Shape::Native(_) => face.description,
-    };
+    let mut file = face.description;
     let form = match shape {
         Shape::Freeform => {
-            let definition = prompt::text(grammar(face))?.to_owned();
+            let takes_none =
+                || Failure::internal(format!("the tool `{}` takes no free text", face.name));
+            let free = face.free.as_ref().ok_or_else(takes_none)?;
+            file = free.description;
+            let definition = prompt::text(free.grammar)?.to_owned();
             ToolForm::Freeform { syntax: "lark".to_owned(), definition }
         }
         Shape::Function => {

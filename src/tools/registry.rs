@@ -8,12 +8,12 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::extra::Extra;
-use super::face::{self, Face, Power};
+use super::face::{self, Face};
 use super::guest;
 use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
-use super::scripted::Scripts;
-use super::{Effect, ToolError};
+use super::scripted::Declared;
+use super::{Effect, Power, ToolError};
 use crate::config::Mode;
 use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
@@ -41,7 +41,7 @@ pub struct ToolSet {
     /// Names that cannot be called in this run, and why.
     pub(super) withdrawn: Vec<(String, String)>,
     /// How the tools are declared to a model that calls them from scripts.
-    pub(super) scripts: Option<Scripts>,
+    pub(super) scripts: Option<Declared>,
     /// What people should know about the tools of this run.
     pub(super) notes: Vec<String>,
 }
@@ -102,7 +102,10 @@ impl ToolSet {
             },
             Mode::Review => {
                 let own = profile.tools(&setting)?;
-                let shows = |(face, _): &profile::Entry| face::shows_files(face.tool);
+                let shows = |(face, _): &profile::Entry| {
+                    let powers = face::powers(face.tool);
+                    face::opens_files(powers) && face::only_reads(powers)
+                };
                 let (profile, setting, mut entries) = if own.iter().any(shows) {
                     (profile, setting, own)
                 } else {
@@ -217,8 +220,7 @@ impl ToolSet {
         tools.deferred.retain(|it| is_known(&it.name));
         tools.extras.retain(|it| is_known(it.name()));
         if !tools.deferred.is_empty() {
-            let finds =
-                |known: &&Arc<Known>| matches!(known.tool.as_ref(), "tool_search" | "call_tool");
+            let finds = |known: &&Arc<Known>| face::FINDING.iter().any(|it| it.tool == known.tool);
             tools.known.extend(self.known.iter().filter(finds).cloned());
         }
         let known = &tools.known;
@@ -246,11 +248,11 @@ impl ToolSet {
 
     /// The declared tools that do what a tool does that is only understood; none for a declared one.
     pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
-        let Some(power) = face::powers(&tool.tool).first() else { return Vec::new() };
+        let Some(power) = tool.powers().first() else { return Vec::new() };
         if self.declared().any(|declared| declared.name == tool.name) {
             return Vec::new();
         }
-        let does = |it: &&Known| face::powers(&it.tool).first() == Some(power);
+        let does = |it: &&Known| it.powers().first() == Some(power);
         self.declared().filter(does).map(|it| it.name.as_ref()).collect()
     }
 
@@ -384,25 +386,49 @@ impl Known {
         }
     }
 
+    /// What it gives to the profile that declares it. Tools that only this run has stand for nothing but
+    /// themselves.
+    pub fn powers(&self) -> &'static [Power] {
+        match &self.place {
+            Place::Guest | Place::Host(_) => face::powers(&self.tool),
+            Place::Extra(_) => &[],
+        }
+    }
+
     /// It is the way in which scripts run.
     pub fn is_script(&self) -> bool {
-        matches!(self.tool.as_ref(), "code_mode" | "code_mode_wait")
+        matches!(self.place, Place::Host(_)) && self.powers().contains(&Power::Run)
     }
 
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        face::powers(&self.tool).contains(&Power::Run) && !self.is_script()
+        matches!(self.place, Place::Guest) && self.powers().contains(&Power::Run)
+    }
+
+    /// The tool waits for a command that may go on after the call.
+    pub fn is_session(&self) -> bool {
+        self.is_ours(&face::EXEC_COMMAND) || self.is_ours(&face::WRITE_STDIN)
+    }
+
+    /// A call of it means another tool, which it names.
+    pub fn is_wrapper(&self) -> bool {
+        self.is_ours(&face::CALL_TOOL)
+    }
+
+    /// It is the tool behind this face, under whatever name.
+    pub(super) fn is_ours(&self, face: &Face) -> bool {
+        self.face.is_some() && self.tool == face.tool
     }
 
     /// A call with these arguments, under the tool's own names, only waits for a command that runs already.
     pub fn only_waits(&self, args: &Value) -> bool {
         let typed = args.get("chars").and_then(Value::as_str).unwrap_or_default();
-        self.tool == "write_stdin" && typed.is_empty()
+        self.is_ours(&face::WRITE_STDIN) && typed.is_empty()
     }
 
     /// What a call with these arguments, under the tool's own names, may do.
     pub fn effect_of(&self, args: &Value) -> Effect {
         let is_view = || args.get("command").and_then(Value::as_str) == Some("view");
-        if self.tool == "text_editor" && is_view() { Effect::Reads } else { self.effect }
+        if self.is_ours(&face::TEXT_EDITOR) && is_view() { Effect::Reads } else { self.effect }
     }
 }

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 6;
 
 /// How the tools of a run are declared to a model that calls them from scripts.
 #[derive(Clone, Debug)]
-pub(super) struct Scripts {
+pub(super) struct Declared {
     /// `exec` and `wait` without the list of tools.
     own: Vec<ToolDeclaration>,
     /// What is sent.
@@ -45,7 +45,7 @@ impl ToolSet {
             self.give_way(face);
             self.known.insert(0, Arc::new(Known::new(face)?));
         }
-        self.scripts = Some(Scripts { own, declared: Vec::new() });
+        self.scripts = Some(Declared { own, declared: Vec::new() });
         Ok(self.told_to_scripts())
     }
 
@@ -99,7 +99,7 @@ impl ToolSet {
     /// What a call from inside a call can name, as it would be declared to a model with functions.
     pub(super) fn callable(&self) -> impl Iterator<Item = &ToolDeclaration> {
         let is_wrapper = |tool: &ToolDeclaration| {
-            self.scripts.is_some() && (is_hosted(tool) || tool.name == "call_tool")
+            self.scripts.is_some() && (is_hosted(tool) || tool.name == face::CALL_TOOL.name)
         };
         self.declarations.iter().filter(move |tool| !is_wrapper(tool))
     }

@@ -1,7 +1,7 @@
 //! What the tools of one run share besides the sandbox: made when the run's sandbox is up, before the
 //! first request.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::RwLock;
 
@@ -10,11 +10,14 @@ use crate::egress::Egress;
 use crate::mcp::Servers;
 use crate::tools::host::code_mode::Scripts;
 use crate::tools::host::js_repl::Kernel;
+use crate::tools::rules::Rules;
 
 /// Shared by the calls of a run, those of its sub-agents too.
 #[derive(Default)]
 pub struct Services {
     pub config: Tools,
+    /// Made of `config` when they are first asked for ([`Services::rules`]).
+    pub rules: OnceLock<Rules>,
     /// The way out, when hosts are allowed.
     pub egress: Option<Arc<Egress>>,
     /// The Node process of `js_repl`.
@@ -26,4 +29,11 @@ pub struct Services {
     /// Reads share it, a write has it alone, whichever agent makes the call. It is fair, so calls pass in
     /// the order in which they were made.
     pub gate: RwLock<()>,
+}
+
+impl Services {
+    /// The operator's rules about calls.
+    pub fn rules(&self) -> &Rules {
+        self.rules.get_or_init(|| Rules::of(&self.config))
+    }
 }

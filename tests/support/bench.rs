@@ -108,14 +108,7 @@ impl Bench {
         let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
         let bench = Bench {
             folder,
-            limits: Limits {
-                max_turns: 50,
-                max_tokens: 10_000_000,
-                max_cost_usd: 100.0,
-                timeout: Duration::from_mins(10),
-                command_timeout: Duration::from_mins(1),
-                verify_rounds: 0,
-            },
+            limits: limits(),
             deadline: Duration::from_mins(10),
             cancel: CancellationToken::new(),
             mishap: Mishap::None,
@@ -192,6 +185,18 @@ impl Bench {
         let requests = asked.into_iter().map(|(body, _)| body).collect();
         let journal = journal::read(journal.path()).unwrap();
         Ended { stopped, requests, seen, journal }
+    }
+}
+
+/// More than any test needs.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        max_turns: 50,
+        max_tokens: 10_000_000,
+        max_cost_usd: 100.0,
+        timeout: Duration::from_mins(10),
+        command_timeout: Duration::from_mins(1),
+        verify_rounds: 0,
     }
 }
 

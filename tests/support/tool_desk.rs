@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use patchwright::agent::Happening;
 use patchwright::agent::journal::{self, Entry, Journal, Line};
@@ -16,7 +15,7 @@ use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use serde_json::Value;
 
-use super::bench::{clock, no_redaction};
+use super::bench::{clock, limits, no_redaction};
 use super::guest::Guest;
 
 /// A workspace that a model calls tools in.
@@ -27,7 +26,7 @@ pub(crate) struct ToolDesk {
     pub(crate) services: Services,
     journal: Journal,
     limits: Limits,
-    plan: Mutex<Plan>,
+    pub(crate) plan: Mutex<Plan>,
     calls: Mutex<u32>,
 }
 
@@ -46,16 +45,8 @@ impl ToolDesk {
         let guest = Guest::start().await;
         let run = guest.folder.path().join("run");
         let journal = Journal::create(&run, clock(), no_redaction()).unwrap();
-        let limits = Limits {
-            max_turns: 50,
-            max_tokens: 10_000_000,
-            max_cost_usd: 100.0,
-            timeout: Duration::from_mins(10),
-            command_timeout: Duration::from_mins(1),
-            verify_rounds: 0,
-        };
         let (plan, calls) = (Mutex::default(), Mutex::new(0));
-        ToolDesk { guest, model, tools, services, journal, limits, plan, calls }
+        ToolDesk { guest, model, tools, services, journal, limits: limits(), plan, calls }
     }
 
     pub(crate) async fn dispatched<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {

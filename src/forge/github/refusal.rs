@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::http::{Call, Reply};
+use crate::context::hidden::is_invisible;
 use crate::forge::ForgeError;
 use crate::redact::Redactor;
 
@@ -123,9 +124,4 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     }
     let cut: String = line.chars().take(LONGEST_MESSAGE).collect();
     format!("{}…", cut.trim())
-}
-
-/// Characters that turn the text around or hide in it.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::error::chain;
 use crate::provider::item::Wire;
 use crate::provider::retry;
 use crate::provider::wire;
@@ -131,7 +132,7 @@ impl Reading {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(err)) => Err(Fault::new(
                 FaultKind::Cut,
-                format!("the connection broke in mid-answer: {}", chain(&err)),
+                format!("the connection broke in mid-answer: {}", causes(&err)),
             )),
             Err(_) => {
                 let seconds = self.idle.as_secs_f64();
@@ -161,18 +162,12 @@ pub(super) fn transport_fault(err: &reqwest::Error) -> Fault {
     } else {
         (FaultKind::Unavailable, format!("the request to `{host}` failed"))
     };
-    Fault::new(kind, format!("{what}: {}", chain(err)))
+    Fault::new(kind, format!("{what}: {}", causes(err)))
 }
 
-/// The causes of an error without the URL, whose query may hold a key.
-fn chain(err: &reqwest::Error) -> String {
-    let mut causes = Vec::new();
-    let mut source = err.source();
-    while let Some(cause) = source {
-        causes.push(cause.to_string());
-        source = cause.source();
-    }
-    if causes.is_empty() { "the transport failed".to_owned() } else { causes.join(": ") }
+/// The causes of an error without the error itself, which names the URL, whose query may hold a key.
+fn causes(err: &reqwest::Error) -> String {
+    err.source().map_or_else(|| "the transport failed".to_owned(), chain)
 }
 
 /// The parts of an error body that the providers have in common.

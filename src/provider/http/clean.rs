@@ -1,5 +1,7 @@
 //! Messages of a server made fit for people and logs: short, one line, without the key.
 
+use crate::context::hidden::is_invisible;
+
 /// Characters of a message that are kept.
 const LIMIT: usize = 600;
 
@@ -13,7 +15,7 @@ pub(super) fn message<'a>(text: &str, keys: impl Iterator<Item = &'a str>) -> St
         .fold(text.to_owned(), |text, key| without_key(&text, key));
     let mut clean = String::with_capacity(text.len().min(LIMIT));
     let mut length = 0;
-    for word in text.split(|c: char| c.is_whitespace() || is_hidden(c)) {
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control() || is_invisible(c)) {
         if word.is_empty() {
             continue;
         }
@@ -31,12 +33,6 @@ pub(super) fn message<'a>(text: &str, keys: impl Iterator<Item = &'a str>) -> St
         length += 1;
     }
     clean
-}
-
-/// Control characters, and the invisible ones that reorder or hide text.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Replaces the key, and any long piece of its beginning or end, as servers quote them.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bollard::errors::Error;
 
+use crate::error::chain;
 use crate::sandbox::SandboxError;
 
 /// Longest message that is kept of what the engine says, in characters.
@@ -85,21 +86,6 @@ impl From<ApiError> for SandboxError {
             SandboxError::Other(message)
         }
     }
-}
-
-/// The error and its causes in one line.
-fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Cuts what the engine said to a bound and to one line.

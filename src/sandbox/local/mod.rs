@@ -1,14 +1,14 @@
 //! The sandbox without Docker: the same guest as a child process that confines itself.
 //!
-//! Writes reach only the sandbox's own folders (Landlock), there are no sockets (seccomp), and where
-//! the kernel lets an ordinary user make namespaces, no network and no other processes exist
-//! ([`isolation`]) and temporary files are bounded; where groups can be made, memory, processes and
+//! Writes reach only the sandbox's own folders (Landlock), there are no sockets (seccomp; with allowed hosts
+//! TCP to the relay alone), and where the kernel lets an ordinary user make namespaces, no network and no
+//! other processes exist ([`isolation`]) and temporary files are bounded; where groups can be made, memory, processes and
 //! processors are ([`group`]). It is chosen explicitly or by commands that say so, never as a silent
 //! replacement for Docker. A kernel that cannot confine is refused.
 //!
 //! Setup commands run once per (repository, commands, hosts, lock files) in a sandbox of their own, under
-//! the same confinement and so without network; what they leave in workspace and home is copied into every
-//! sandbox ([`setup`]).
+//! the same confinement, with the hosts that setup may reach and no others; what they leave in workspace and
+//! home is copied into every sandbox ([`setup`]).
 
 mod folders;
 mod group;

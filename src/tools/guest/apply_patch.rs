@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::root::{Below, Root};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::patch::hosted::Operation;
 use crate::patch::parse;
 use crate::patch::plan::{self, PatchError, Plan};
@@ -19,6 +19,7 @@ pub use self::shell_form::{Intercepted, intercept, intercept_script};
 pub const APPLY_PATCH: GuestTool = GuestTool {
     name: "apply_patch",
     effect: Effect::Writes,
+    powers: &[Power::Edit],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| apply_patch(call, args),

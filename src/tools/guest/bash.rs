@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 
 pub const BASH: GuestTool = GuestTool {
     name: "bash",
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| bash(call, &parse_args("bash", args)?),

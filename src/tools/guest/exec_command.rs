@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::apply_patch::intercept_script;
 use super::shell::{refuse_escalation, run_patch};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
 use crate::guest::session::{Stdin, Told};
@@ -25,6 +25,7 @@ pub(super) const MOST_WAIT_MS: u64 = 30_000;
 pub const EXEC_COMMAND: GuestTool = GuestTool {
     name: "exec_command",
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| exec_command(call, &parse_args("exec_command", args)?),

@@ -9,12 +9,13 @@ use globset::{GlobBuilder, GlobSet};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args, walk};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, walk};
 use crate::patch::tree::Entry;
 
 pub const GLOB: GuestTool = GuestTool {
     name: "glob",
     effect: Effect::Reads,
+    powers: &[Power::Read],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| glob(call.root, &parse_args("glob", args)?, call.cancelled),

@@ -16,12 +16,13 @@ use ignore::overrides::{Override, OverrideBuilder};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args, walk};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, walk};
 use crate::patch::tree::Entry;
 
 pub const GREP_FILES: GuestTool = GuestTool {
     name: "grep_files",
     effect: Effect::Reads,
+    powers: &[Power::Read],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| grep_files(call.root, &parse_args("grep_files", args)?, call.cancelled),

@@ -4,12 +4,13 @@
 use serde::Deserialize;
 
 use super::apply_patch::run_hosted;
-use super::{Effect, GuestTool, ToolError, parse_args};
+use super::{Effect, GuestTool, Power, ToolError, parse_args};
 use crate::patch::hosted::Operation;
 
 pub const HOSTED_PATCH: GuestTool = GuestTool {
     name: "hosted_patch",
     effect: Effect::Writes,
+    powers: &[Power::Edit],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| run_hosted(call.root, &operation(parse_args("apply_patch", args)?)?),

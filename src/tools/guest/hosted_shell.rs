@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::{Spec, TIMED_OUT};
 use crate::tools::CommandOutput;
@@ -23,6 +23,7 @@ const MAX_COMMANDS: usize = 32;
 pub const HOSTED_SHELL: GuestTool = GuestTool {
     name: "hosted_shell",
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| hosted_shell(call, &parse_args("shell", args)?),

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 
 use super::root::{Name, NameKind, Root};
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::patch::tree::Entry;
 
 pub const LIST_DIR: GuestTool = GuestTool {
     name: "list_dir",
     effect: Effect::Reads,
+    powers: &[Power::Read],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| list_dir(call.root, &parse_args("list_dir", args)?, call.cancelled),

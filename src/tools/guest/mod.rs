@@ -28,7 +28,7 @@ pub mod write_stdin;
 use serde_json::Value;
 
 use self::root::Root;
-use super::{Effect, ToolError, ToolOutput};
+use super::{Effect, Power, ToolError, ToolOutput};
 
 /// Every guest tool.
 pub const ALL: &[GuestTool] = &[
@@ -57,6 +57,8 @@ pub const ALL: &[GuestTool] = &[
 pub struct GuestTool {
     pub name: &'static str,
     pub effect: Effect,
+    /// What it gives to the profile that declares it; the first one is what it needs.
+    pub powers: &'static [Power],
     /// JSON Schema of the arguments, made from the doc comments of the tool's `Args`.
     #[cfg(feature = "host")]
     pub schema: fn() -> Value,

@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args, picture};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const READ_FILE: GuestTool = GuestTool {
     name: "read_file",
     effect: Effect::Reads,
+    powers: &[Power::Read, Power::See],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| read_file(call.root, &parse_args("read_file", args)?, call.cancelled),

@@ -12,13 +12,14 @@ use serde::Deserialize;
 
 use super::glob::Pattern;
 use super::root::Root;
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args, picture, walk};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture, walk};
 use crate::patch::tree::Entry;
 use crate::tools::Image;
 
 pub const READ_MANY_FILES: GuestTool = GuestTool {
     name: "read_many_files",
     effect: Effect::Reads,
+    powers: &[Power::Read, Power::See],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| read_many_files(call, &parse_args("read_many_files", args)?),

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use super::root::Root;
 use super::substitute::{Count, substitute};
 use super::write_file::{self, write_file};
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::patch::tree::Entry;
 
 pub const REPLACE: GuestTool = GuestTool {
     name: "replace",
     effect: Effect::Writes,
+    powers: &[Power::Edit],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| replace(call.root, &parse_args("replace", args)?),

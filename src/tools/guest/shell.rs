@@ -11,12 +11,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::apply_patch::{self, Intercepted};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
 
-/// When the model does not say.
-pub(super) const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+/// How long a command may take when the model does not say, in milliseconds: long enough for most test
+/// suites, short enough to notice a command that waits for something.
+pub const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 
 /// The longest that one command may run.
 pub(super) const MAX_TIMEOUT_MS: u64 = 3_600_000;
@@ -24,6 +25,7 @@ pub(super) const MAX_TIMEOUT_MS: u64 = 3_600_000;
 pub const SHELL_COMMAND: GuestTool = GuestTool {
     name: "shell_command",
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(ShellCommandArgs).to_value(),
     run: |call, args| {
@@ -35,6 +37,7 @@ pub const SHELL_COMMAND: GuestTool = GuestTool {
 pub const SHELL: GuestTool = GuestTool {
     name: "shell",
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(ShellArgs).to_value(),
     run: |call, args| {

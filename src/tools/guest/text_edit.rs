@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, apply_patch, parse_args};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, apply_patch, parse_args};
 use crate::edit_format::{self, Edit, MAX_FILE};
 use crate::patch::hosted::Operation;
 use crate::patch::tree::Entry;
@@ -19,6 +19,7 @@ const MAX_WORK: usize = 512 << 20;
 pub const TEXT_EDIT: GuestTool = GuestTool {
     name: "text_edit",
     effect: Effect::Writes,
+    powers: &[Power::Edit],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| {

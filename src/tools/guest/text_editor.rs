@@ -10,13 +10,14 @@ use super::list_dir::{self, list_dir};
 use super::root::Root;
 use super::substitute::{self, Count};
 use super::write_file::{self, write_file};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args, picture};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const TEXT_EDITOR: GuestTool = GuestTool {
     name: "text_editor",
     // `view` alone only reads; who runs the call may know.
     effect: Effect::Writes,
+    powers: &[Power::Edit, Power::Read, Power::See],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| text_editor(call, parse_args("str_replace_based_edit_tool", args)?),

@@ -4,12 +4,13 @@
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args, picture};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const VIEW_IMAGE: GuestTool = GuestTool {
     name: "view_image",
     effect: Effect::Reads,
+    powers: &[Power::See],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| view_image(call.root, &parse_args("view_image", args)?),

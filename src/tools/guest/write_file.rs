@@ -3,12 +3,13 @@
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::patch::tree::Entry;
 
 pub const WRITE_FILE: GuestTool = GuestTool {
     name: "write_file",
     effect: Effect::Writes,
+    powers: &[Power::Edit],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| write_file(call.root, &parse_args("write_file", args)?),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::exec_command::{LEAST_WAIT_MS, MOST_WAIT_MS, bounded, output};
-use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
+use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 
 /// How long a call waits for an answer to what it types, when the model does not say.
 const DEFAULT_WAIT_MS: u64 = 250;
@@ -16,6 +16,7 @@ pub const WRITE_STDIN: GuestTool = GuestTool {
     name: "write_stdin",
     // What is typed changes things, and so does the time that passes in a session.
     effect: Effect::Writes,
+    powers: &[Power::Run],
     #[cfg(feature = "host")]
     schema: || schemars::schema_for!(Args).to_value(),
     run: |call, args| write_stdin(call, &parse_args("write_stdin", args)?),

@@ -10,7 +10,7 @@ mod cell;
 mod shown;
 mod source;
 
-pub(super) use self::calls::{Asked, Queue};
+pub(super) use self::calls::{Queue, Wanted};
 pub(super) use self::shown::{picture, value};
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use self::cell::{Cell, Outcome, Turn};
-use super::{Effect, HostCall, Redo, Tool};
+use super::{Effect, HostCall, Power, Redo, Tool};
 use crate::tools::guest::parse_args;
 use crate::tools::{Part, ToolError, ToolOutput, truncate};
 
@@ -126,6 +126,10 @@ impl Tool for Exec {
         Effect::Writes
     }
 
+    fn powers(&self) -> &'static [Power] {
+        &[Power::Run]
+    }
+
     fn schema(&self) -> Value {
         schemars::schema_for!(ExecArgs).to_value()
     }
@@ -186,6 +190,10 @@ impl Tool for Wait {
 
     fn effect(&self) -> Effect {
         Effect::Writes
+    }
+
+    fn powers(&self) -> &'static [Power] {
+        &[Power::Run]
     }
 
     fn schema(&self) -> Value {

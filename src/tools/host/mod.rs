@@ -1,4 +1,5 @@
-//! Tools that run beside the agent and never touch the workspace.
+//! Tools that run beside the agent, in our own process. None opens a file of the workspace itself: what one
+//! does there (a check, a script, a command of the operator) is a command in the sandbox.
 //!
 //! A host tool is one file with its arguments on top and one line in [`ALL`].
 
@@ -24,7 +25,7 @@ use super::need::Need;
 use super::progress::AgentProgress;
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput};
+use super::{Effect, Power, ToolError, ToolOutput};
 use crate::agent::journal::Journal;
 use crate::guest::client::Client;
 use crate::provider::ToolDeclaration;
@@ -60,6 +61,12 @@ pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
     fn effect(&self) -> Effect;
+
+    /// What it gives to the profile that declares it; the first one is what it needs. Most host tools have
+    /// one name and stand for nothing but themselves.
+    fn powers(&self) -> &'static [Power] {
+        &[]
+    }
 
     /// JSON Schema of the arguments, made from the doc comments of the tool's `Args`.
     fn schema(&self) -> Value;

@@ -12,7 +12,7 @@ use super::{HostCall, Tool};
 use crate::agent::journal::Entry;
 use crate::task::plan::{Plan, Step, StepStatus};
 use crate::tools::progress::Happening;
-use crate::tools::{Effect, ToolError, ToolOutput, schema};
+use crate::tools::{Effect, Power, ToolError, ToolOutput, schema};
 
 /// Most steps of a plan.
 const MAX_STEPS: usize = 50;
@@ -45,6 +45,10 @@ impl Tool for UpdatePlan {
 
     fn effect(&self) -> Effect {
         Effect::Reads
+    }
+
+    fn powers(&self) -> &'static [Power] {
+        &[Power::Plan]
     }
 
     fn schema(&self) -> Value {

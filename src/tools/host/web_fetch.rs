@@ -10,6 +10,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::HostCall;
+use crate::context::hidden;
 use crate::egress::fetch::{FetchError, MAX_PAGE, Page};
 use crate::egress::readable;
 use crate::prompt;
@@ -124,7 +125,8 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
     } else {
         page.text.clone()
     };
-    let text: String = text.chars().filter(|c| is_visible(*c)).collect();
+    // Characters that show nothing could say something that no person sees.
+    let text = hidden::invisible(&text).text;
     let total = text.chars().count();
     let part: String = text.chars().skip(args.offset).take(PART).collect();
     let end = args.offset.saturating_add(part.chars().count());
@@ -161,13 +163,4 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
 fn looks_like_html(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(200).collect::<String>().to_ascii_lowercase();
     head.starts_with("<!doctype html") || head.starts_with("<html")
-}
-
-/// Characters that show nothing could say something that no person sees.
-fn is_visible(c: char) -> bool {
-    !matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e01ef}'
-    ) && (!c.is_control() || c == '\n' || c == '\t')
 }

@@ -11,10 +11,11 @@ use super::reasoning;
 use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Usage, Wire,
 };
+use crate::provider::shape::{self, Counts};
 use crate::provider::sse::Event;
 use crate::provider::wire::MAX_ITEMS;
 use crate::provider::wire::fault::{ErrorObject, Fault, FaultKind};
-use crate::provider::{OnProgress, Progress, Reply, shape};
+use crate::provider::{OnProgress, Progress, Reply};
 
 /// Collects one streamed answer.
 #[derive(Debug, Default)]
@@ -365,23 +366,15 @@ fn thinking_of(value: &Value) -> String {
 fn usage(raw: Option<RawUsage>) -> Usage {
     let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
     let prompt = raw.prompt_tokens_details.unwrap_or_default();
-    let cached = prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or_default();
-    let written = prompt.cache_write_tokens.unwrap_or_default();
     let details = raw.completion_tokens_details.unwrap_or_default();
-    let reasoning = details.reasoning_tokens.unwrap_or_default();
-    let input = raw.prompt_tokens.unwrap_or_default();
-    let output = raw.completion_tokens.unwrap_or_default();
-    Usage {
-        input,
-        cached_input: cached.min(input),
-        cache_write: written.min(input.saturating_sub(cached)),
-        output,
-        reasoning: reasoning.min(output),
-        estimated: raw.prompt_tokens.is_none()
-            || raw.completion_tokens.is_none()
-            || cached > input
-            || reasoning > output,
-    }
+    let counts = Counts {
+        input: raw.prompt_tokens,
+        cached: prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or_default(),
+        written: prompt.cache_write_tokens.unwrap_or_default(),
+        output: raw.completion_tokens,
+        reasoning: details.reasoning_tokens.unwrap_or_default(),
+    };
+    counts.usage()
 }
 
 /// Decodes a whole completion, or an error object, that came without a stream.

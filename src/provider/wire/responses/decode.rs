@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::items::{is_call, is_refusal, items};
 use crate::provider::item::{StopReason, Usage};
+use crate::provider::shape::Counts;
 use crate::provider::sse::Event;
 use crate::provider::wire::MAX_ITEMS;
 use crate::provider::wire::fault::{ErrorObject, Fault, FaultKind};
@@ -249,22 +250,14 @@ fn failure(terminal: &Terminal) -> Fault {
 
 fn usage(raw: Option<RawUsage>) -> Usage {
     let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
-    let input_details = raw.input_tokens_details.unwrap_or_default();
-    let output_details = raw.output_tokens_details.unwrap_or_default();
-    let input = raw.input_tokens.unwrap_or_default();
-    let output = raw.output_tokens.unwrap_or_default();
-    let cached_input = input_details.cached_tokens.unwrap_or_default();
-    let cache_write = input_details.cache_write_tokens.unwrap_or_default();
-    let reasoning = output_details.reasoning_tokens.unwrap_or_default();
-    Usage {
-        input,
-        cached_input: cached_input.min(input),
-        cache_write: cache_write.min(input.saturating_sub(cached_input)),
-        output,
-        reasoning: reasoning.min(output),
-        estimated: raw.input_tokens.is_none()
-            || raw.output_tokens.is_none()
-            || cached_input > input
-            || reasoning > output,
-    }
+    let input = raw.input_tokens_details.unwrap_or_default();
+    let output = raw.output_tokens_details.unwrap_or_default();
+    let counts = Counts {
+        input: raw.input_tokens,
+        cached: input.cached_tokens.unwrap_or_default(),
+        written: input.cache_write_tokens.unwrap_or_default(),
+        output: raw.output_tokens,
+        reasoning: output.reasoning_tokens.unwrap_or_default(),
+    };
+    counts.usage()
 }

@@ -22,14 +22,14 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_PENDING: usize = 8 << 20;
 
 /// A call that a script asks for.
-pub(in crate::tools::host) struct Asked {
+pub(in crate::tools::host) struct Wanted {
     pub id: u64,
     pub name: String,
     /// JSON. It becomes a value when the call runs: as a text it takes far less memory.
     pub args: String,
 }
 
-impl Asked {
+impl Wanted {
     /// The bytes that it counts for.
     pub(in crate::tools::host) fn size(&self) -> usize {
         self.name.len() + self.args.len()
@@ -48,7 +48,7 @@ impl Asked {
 /// The calls of one script.
 #[derive(Default)]
 pub(in crate::tools::host) struct Queue {
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<Wanted>,
     /// Of the calls that wait and of those that run.
     bytes: usize,
 }
@@ -58,8 +58,8 @@ impl Queue {
     ///
     /// # Errors
     /// For the script: why it cannot be made.
-    pub(in crate::tools::host) fn push(&mut self, asked: Asked) -> Result<(), String> {
-        let size = asked.size();
+    pub(in crate::tools::host) fn push(&mut self, wanted: Wanted) -> Result<(), String> {
+        let size = wanted.size();
         if size > MAX_CALL {
             return Err(format!(
                 "a call has a name and arguments of at most {MAX_VALUE} bytes; these have {size}"
@@ -69,7 +69,7 @@ impl Queue {
             return Err("too many calls at the same time".to_owned());
         }
         self.bytes += size;
-        self.waiting.push_back(asked);
+        self.waiting.push_back(wanted);
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Queue {
         &mut self,
         running: usize,
         pending: usize,
-    ) -> Option<Asked> {
+    ) -> Option<Wanted> {
         if running >= MAX_AT_ONCE || pending >= MAX_PENDING {
             return None;
         }
@@ -101,15 +101,15 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn asked(bytes: usize) -> Asked {
-        Asked { id: 1, name: "n".to_owned(), args: "x".repeat(bytes) }
+    fn wanted(bytes: usize) -> Wanted {
+        Wanted { id: 1, name: "n".to_owned(), args: "x".repeat(bytes) }
     }
 
     #[test]
     fn a_call_that_is_too_large_is_refused() {
         let mut queue = Queue::default();
-        queue.push(asked(MAX_VALUE)).unwrap();
-        let why = queue.push(asked(MAX_CALL)).unwrap_err();
+        queue.push(wanted(MAX_VALUE)).unwrap();
+        let why = queue.push(wanted(MAX_CALL)).unwrap_err();
         assert!(why.contains("at most 1048576 bytes"), "{why}");
     }
 
@@ -117,22 +117,22 @@ mod tests {
     fn bytes_count_until_a_call_has_ended() {
         let mut queue = Queue::default();
         for _ in 0..7 {
-            queue.push(asked(MAX_VALUE)).unwrap();
+            queue.push(wanted(MAX_VALUE)).unwrap();
         }
-        queue.push(asked(MAX_VALUE)).unwrap_err();
+        queue.push(wanted(MAX_VALUE)).unwrap_err();
         let begun = queue.begin(0, 0).unwrap();
-        queue.push(asked(MAX_VALUE)).unwrap_err();
+        queue.push(wanted(MAX_VALUE)).unwrap_err();
         queue.ended(begun.size());
-        queue.push(asked(MAX_VALUE)).unwrap();
+        queue.push(wanted(MAX_VALUE)).unwrap();
     }
 
     #[test]
     fn so_many_wait_and_so_many_run() {
         let mut queue = Queue::default();
         for _ in 0..MAX_QUEUED {
-            queue.push(asked(1)).unwrap();
+            queue.push(wanted(1)).unwrap();
         }
-        queue.push(asked(1)).unwrap_err();
+        queue.push(wanted(1)).unwrap_err();
         assert!(queue.begin(MAX_AT_ONCE, 0).is_none() && !queue.is_held_up(MAX_AT_ONCE));
         assert!(queue.begin(0, MAX_PENDING).is_none() && queue.is_held_up(0));
         assert!(queue.begin(MAX_AT_ONCE - 1, MAX_PENDING - 1).is_some());
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn arguments_that_cannot_be_read_are_told() {
-        let deep = Asked { args: "[".repeat(500) + &"]".repeat(500), ..asked(0) };
+        let deep = Wanted { args: "[".repeat(500) + &"]".repeat(500), ..wanted(0) };
         assert!(deep.value().unwrap_err().to_string().contains("cannot be read"));
         assert_eq!(
-            Asked { args: "{}".to_owned(), ..asked(0) }.value().unwrap(),
+            Wanted { args: "{}".to_owned(), ..wanted(0) }.value().unwrap(),
             serde_json::json!({})
         );
     }

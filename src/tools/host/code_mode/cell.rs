@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::calls::{Asked, Queue};
+use super::calls::{Queue, Wanted};
 use super::shown;
 use crate::guest::client::GuestError;
 use crate::guest::protocol::Exec;
@@ -154,9 +154,9 @@ impl Cell {
         loop {
             let is_over = yields || done.is_some() || Instant::now() >= turn.deadline;
             while !is_over
-                && let Some(asked) = self.queued.begin(calls.len(), self.results.pending())
+                && let Some(wanted) = self.queued.begin(calls.len(), self.results.pending())
             {
-                calls.push(run(turn, asked));
+                calls.push(run(turn, wanted));
             }
             if is_over && calls.is_empty() {
                 break;
@@ -216,7 +216,7 @@ impl Cell {
     fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut Shown) -> Said {
         match serde_json::from_str::<Line<'_>>(line) {
             Ok(Line::Call { id, name, args }) => {
-                return self.queue(Asked { id, name, args: args.get().to_owned() });
+                return self.queue(Wanted { id, name, args: args.get().to_owned() });
             }
             Ok(Line::Text(text)) => shown.text(text),
             Ok(Line::Image(url)) => shown.picture(&url),
@@ -229,16 +229,16 @@ impl Cell {
     }
 
     /// Lets a call wait for its turn, or says why it cannot be made.
-    fn queue(&mut self, asked: Asked) -> Said {
+    fn queue(&mut self, wanted: Wanted) -> Said {
         self.made += 1;
         // The guest counts them too, and refuses the rest by itself.
         if self.made > Limits::default().calls {
             return Said::Done(Some("it broke its protocol".to_owned()));
         }
-        let id = asked.id;
-        let is_there = self.callables.iter().any(|tool| tool.name == asked.name);
+        let id = wanted.id;
+        let is_there = self.callables.iter().any(|tool| tool.name == wanted.name);
         let refused =
-            if is_there { self.queued.push(asked).err() } else { Some("no such tool".to_owned()) };
+            if is_there { self.queued.push(wanted).err() } else { Some("no such tool".to_owned()) };
         if let Some(message) = refused {
             self.results.send(&ToScript::Failed { id, message });
         }
@@ -299,12 +299,12 @@ enum Said {
 }
 
 /// Makes a call; its size, its id and its result.
-async fn run(turn: &Turn<'_, '_>, asked: Asked) -> (usize, u64, Result<ToolOutput, ToolError>) {
-    let result = match asked.value() {
-        Ok(args) => turn.ctx.nested.call(&asked.name, args).await,
+async fn run(turn: &Turn<'_, '_>, wanted: Wanted) -> (usize, u64, Result<ToolOutput, ToolError>) {
+    let result = match wanted.value() {
+        Ok(args) => turn.ctx.nested.call(&wanted.name, args).await,
         Err(err) => Err(err),
     };
-    (asked.size(), asked.id, result)
+    (wanted.size(), wanted.id, result)
 }
 
 /// The names that stand behind `tools.` in a script.

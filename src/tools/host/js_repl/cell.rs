@@ -17,7 +17,7 @@ use crate::guest::client::GuestError;
 use crate::guest::protocol::Exec;
 use crate::guest::script::lines::MAX_LINE;
 use crate::tools::host::HostCall;
-use crate::tools::host::code_mode::{Asked, Queue, picture, value};
+use crate::tools::host::code_mode::{Queue, Wanted, picture, value};
 use crate::tools::host::line_writer::LineWriter;
 use crate::tools::{CommandOutput, Image, ToolError, ToolOutput, truncate};
 
@@ -82,7 +82,7 @@ enum Said<'a> {
 /// What the process wants.
 enum Heard {
     More,
-    Call(Asked),
+    Call(Wanted),
     End { success: bool },
 }
 
@@ -187,9 +187,9 @@ impl Process {
                 shown.last(&took_too_long(timeout));
                 break false;
             }
-            while let Some(asked) = queue.begin(calls.len(), self.input.pending()) {
+            while let Some(wanted) = queue.begin(calls.len(), self.input.pending()) {
                 pass = None;
-                calls.push(call(ctx, asked));
+                calls.push(call(ctx, wanted));
             }
             tokio::select! {
                 biased;
@@ -204,9 +204,9 @@ impl Process {
                         shown.last(&format!("The cell asked for over {MAX_ASKED} calls. {GONE}"));
                         break false;
                     }
-                    Heard::Call(asked) => {
+                    Heard::Call(wanted) => {
                         asked_for += 1;
-                        self.take(asked, asked_for, &mut queue);
+                        self.take(wanted, asked_for, &mut queue);
                     }
                     Heard::End { success } => break success,
                 },
@@ -233,12 +233,12 @@ impl Process {
     }
 
     /// Lets a call wait for its turn, or says why it cannot be made.
-    fn take(&self, asked: Asked, asked_for: usize, queue: &mut Queue) {
-        let id = asked.id;
+    fn take(&self, wanted: Wanted, asked_for: usize, queue: &mut Queue) {
+        let id = wanted.id;
         let taken = if asked_for > MAX_CALLS {
             Err(format!("a cell makes at most {MAX_CALLS} calls"))
         } else {
-            queue.push(asked)
+            queue.push(wanted)
         };
         if let Err(why) = taken {
             self.input.send(&json!({"result": {"id": id, "message": why}}));
@@ -268,7 +268,7 @@ impl Process {
             Ok(Said::Image { url }) => shown.picture(&url),
             Ok(Said::Call { id, name, args }) => {
                 let args = args.map_or("{}", RawValue::get).to_owned();
-                return Ok(Heard::Call(Asked { id, name, args }));
+                return Ok(Heard::Call(Wanted { id, name, args }));
             }
             Ok(Said::Done { value, error }) => {
                 let success = error.is_none();
@@ -337,18 +337,18 @@ fn plain(name: &str) -> String {
 }
 
 /// Makes a call of a cell.
-async fn call(ctx: &HostCall<'_>, asked: Asked) -> Ended {
-    let result = match permitted(&asked) {
-        Ok(args) => ctx.nested.call(&asked.name, args).await,
+async fn call(ctx: &HostCall<'_>, wanted: Wanted) -> Ended {
+    let result = match permitted(&wanted) {
+        Ok(args) => ctx.nested.call(&wanted.name, args).await,
         Err(err) => Err(err),
     };
-    Ended { id: asked.id, size: asked.size(), result }
+    Ended { id: wanted.id, size: wanted.size(), result }
 }
 
 /// The arguments of a call that a cell may make.
-fn permitted(asked: &Asked) -> Result<Value, ToolError> {
-    let args = asked.value()?;
-    let outer = plain(&asked.name);
+fn permitted(wanted: &Wanted) -> Result<Value, ToolError> {
+    let args = wanted.value()?;
+    let outer = plain(&wanted.name);
     let inner = match args.get("name").and_then(Value::as_str) {
         Some(name) if outer == "call_tool" => plain(name),
         // Arguments in another form may name a tool all the same.
