@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use patchwright::git::Oid;
 use patchwright::git::tree::{Change, Entry, FileChange, Mode};
-use patchwright::policy::{self, Judgement, Policy, RepositoryPolicy, secrets};
+use patchwright::policy::{self, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets};
 use patchwright::redact::Redactor;
 use secrecy::SecretString;
 
@@ -32,6 +32,13 @@ fn hex(text: &str, separator: &str) -> String {
 fn spread(text: &str, separator: &str) -> String {
     let chars: Vec<String> = text.chars().map(String::from).collect();
     chars.join(separator)
+}
+
+/// Five characters, a separator, five characters, …
+fn in_pieces(text: &str, separator: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = chars.chunks(5).map(|piece| piece.iter().collect()).collect();
+    pieces.join(separator)
 }
 
 fn rot13(text: &str) -> String {
@@ -82,6 +89,13 @@ const ENCODINGS: &[(&str, Encode)] = &[
         format!("{}\\n{}\\r\\n{}", &text[..5], &text[5..9], &text[9..])
     }),
     ("hex over lines in JSON", |s| spread(&hex(s, ""), "\\n")),
+    ("hex over lines in a diff", |s| spread(&hex(s, ""), "\n+")),
+    ("base64 over lines in a diff", |s| in_pieces(&base64(s.as_bytes(), false), "\n+")),
+    ("base64 over removed lines", |s| in_pieces(&base64(s.as_bytes(), false), "\n-")),
+    ("base64 over lines in a diff in JSON", |s| in_pieces(&base64(s.as_bytes(), false), "\\n+")),
+    ("base64 as a list", |s| in_pieces(&base64(s.as_bytes(), false), "', '")),
+    ("json escapes in JSON", |s| format!("\\\\u00{}", hex(s, "\\\\u00"))),
+    ("octal", |s| s.bytes().map(|b| format!("\\{b:03o}")).collect()),
     ("separated by spaces", |s| spread(s, " ")),
     ("separated by letters", |s| spread(s, "x")),
     ("as a list", |s| spread(s, "', '")),
@@ -109,6 +123,52 @@ fn finds_twelve_characters_of_a_secret_in_every_encoding_and_place() {
         }
     }
     assert_eq!(missed, Vec::<String>::new());
+}
+
+#[test]
+fn a_text_in_pieces_is_searched_as_the_whole_is() {
+    let redactor = redactor();
+    let mut wrong = Vec::new();
+    for (name, encode) in ENCODINGS {
+        let text = format!("one\ntwo {}\nthree", encode(CANARY));
+        let whole = redactor.scan(text.as_bytes());
+        for size in [1, 2, 3, 17, 64, 4096] {
+            let pieces = |take: &mut dyn FnMut(&[u8])| -> Result<(), Unread> {
+                text.as_bytes().chunks(size).for_each(take);
+                Ok(())
+            };
+            match redactor.first_in(&pieces) {
+                Ok(Some(hit)) if hit.line == 2 && hit.secret == "canary" => {}
+                other => wrong.push(format!("{name} in pieces of {size}: {other:?}")),
+            }
+            if size == 4096 && redactor.first_in(&pieces) != Ok(whole.first().cloned()) {
+                wrong.push(format!("{name} differs from the whole"));
+            }
+            let clean = |take: &mut dyn FnMut(&[u8])| -> Result<(), Unread> {
+                let text = encode(&CANARY[..9]);
+                text.as_bytes().chunks(size).for_each(take);
+                Ok(())
+            };
+            if redactor.first_in(&clean) != Ok(None) {
+                wrong.push(format!("{name} in pieces of {size} finds nine characters"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(redactor.first_in(&|_: &mut dyn FnMut(&[u8])| Err(Unread)), Err(Unread));
+}
+
+#[test]
+fn what_a_page_or_a_string_escapes_is_found_in_short_secrets_too() {
+    let secrets = [("page", "Tr&ub<ado\"ur"), ("string", "pa\"s\\s/x")];
+    let redactor = Redactor::new(secrets.map(|(n, v)| (n, SecretString::from(v))));
+    for text in ["Tr&amp;ub&lt;ado&quot;ur", "Tr&#38;ub&#x3c;ado&#34;ur", r#"pa\"s\\s\/x"#] {
+        assert!(!redactor.scan(text.as_bytes()).is_empty(), "{text}");
+        assert!(redactor.redact(text).contains("***"), "{text}");
+    }
+    for text in ["Tr&amp;ub", r#"pa\"s"#, "&amp;&lt;&quot;"] {
+        assert_eq!(redactor.redact(text), text);
+    }
 }
 
 #[test]
@@ -373,8 +433,25 @@ impl Draft {
         let zero = Oid(git2::Oid::ZERO_SHA1);
         let change =
             Change { base: zero, tree: zero, files: self.files.clone(), refused: Vec::new() };
-        let blobs = |oid| self.blobs.get(&oid).cloned();
-        policy::check(policy, &change, &blobs, &redactor(), outbound)
+        policy::check(policy, &change, self, &redactor(), outbound)
+    }
+
+    /// The rules that are violated, with what has no path as `-`.
+    fn violated(&self, policy: &Policy) -> Vec<String> {
+        let violations = self.judge(policy, &[]).violations.into_iter();
+        let shown = violations.map(|v| format!("{} {}", v.rule, v.path.as_deref().unwrap_or("-")));
+        shown.collect()
+    }
+}
+
+impl Blobs for Draft {
+    fn read(&self, oid: Oid) -> Option<Vec<u8>> {
+        self.blobs.get(&oid).cloned()
+    }
+
+    fn stream(&self, oid: Oid, take: &mut dyn FnMut(&[u8])) -> Result<(), Unread> {
+        self.blobs.get(&oid).ok_or(Unread)?.chunks(1000).for_each(take);
+        Ok(())
     }
 }
 
@@ -407,7 +484,10 @@ fn every_path_has_its_rule() {
         (".github/actions/x/action.yml", "held path.workflow"),
         ("action.yml", "held path.workflow"),
         ("action.yaml", "held path.workflow"),
-        ("docs/action.yml", ""),
+        ("ci/setup/action.yml", "held path.workflow"),
+        ("ci/setup/Action.YAML", "held path.workflow"),
+        ("docs/transaction.yml", ""),
+        ("docs/action.yml/index.md", ""),
         (".github/CODEOWNERS", "path.protected.owners"),
         (".github/dependabot.yml", "path.protected.github"),
         ("CODEOWNERS", "path.protected.owners"),
@@ -549,13 +629,66 @@ fn too_much_is_too_much() {
             draft: false
         "#]],
     );
+    let mut big = Draft::default();
+    let new = Entry { size: 4_194_312, ..big.blob(Mode::File, b"what is in it does not matter\n") };
+    big.entry("big.txt", None, Some(new));
     check(
-        &Draft::default().file("big.txt", None, Some(&"0123456\n".repeat(524_289))),
+        &big,
         &expect![[r#"
             violation size.bytes "-": the changed files have 4194312 bytes; limit 4194304
             draft: false
         "#]],
     );
+}
+
+#[test]
+fn our_own_secrets_are_looked_for_whatever_the_size() {
+    let hidden = format!("{}\n{}\n", "0123456\n".repeat(3000), base64(CANARY.as_bytes(), false));
+    let zeros = format!("{}\0{CANARY}", "\0\u{1}".repeat(6000));
+    let small = Policy { max_files: 2, max_bytes: 10_000, ..Policy::default() };
+    let rows = [
+        ("a file at the end of many", vec!["a\n", "b\n", CANARY], "size.files - secret.own 2"),
+        ("the end of a large file", vec![hidden.as_str()], "size.bytes - secret.own 0"),
+        ("a large binary file", vec![zeros.as_str()], "size.bytes - secret.own 0"),
+        ("many files without", vec!["a\n", "b\n", "c\n"], "size.files -"),
+        ("a large file without", vec![&hidden[..24_000]], "size.bytes -"),
+        ("a large binary file without", vec![&zeros[..12_000]], "size.bytes -"),
+        ("little", vec!["a\n", "b\n"], ""),
+    ];
+    for (name, contents, expected) in rows {
+        let draft = contents.iter().enumerate().fold(Draft::default(), |draft, (at, content)| {
+            draft.file(&at.to_string(), None, Some(content))
+        });
+        assert_eq!(draft.violated(&small).join(" "), expected, "{name}");
+        assert_eq!(draft.judge(&small, &[]).leaks(), expected.contains("secret"), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_searched_counts_as_a_leak() {
+    let small = Policy { max_files: 1, ..Policy::default() };
+    let mut draft = Draft::default().file("a", None, Some("a\n")).file("b", None, Some("b\n"));
+    assert!(!draft.judge(&small, &[]).leaks());
+    draft.blobs.retain(|_, content| content == b"a\n");
+    let expected = ["size.files -", "secret.unsearched b"];
+    assert_eq!(draft.violated(&small), expected);
+    assert!(draft.judge(&small, &[]).leaks());
+    // What was in the base may be missing: it does not leave with the change.
+    let mut draft = Draft::default().file("a", Some("old\n"), Some("a\n"));
+    draft.blobs.retain(|_, content| content == b"a\n");
+    assert_eq!(draft.violated(&Policy::default()), ["content.unreadable a"]);
+    assert!(!draft.judge(&Policy::default(), &[]).leaks());
+}
+
+#[test]
+fn allowed_workflows_and_actions_are_still_drafts() {
+    let policy = Policy { allow_workflows: true, ..Policy::default() };
+    for path in [".github/workflows/a.yml", "ci/setup/action.yml", "action.yaml", ".gitea/a.yml"] {
+        let judgement = Draft::default().file(path, None, Some("a\n")).judge(&policy, &[]);
+        assert!(judgement.held_back.is_empty(), "{path}");
+        assert!(judgement.wants_draft(), "{path}");
+        assert_eq!(judgement.flags[0].path.as_deref(), Some(path));
+    }
 }
 
 #[test]
@@ -627,7 +760,7 @@ fn an_unreadable_blob_and_a_bad_glob_count_against_the_change() {
     draft.blobs.clear();
     let policy = Policy { blocked_paths: vec!["a[".to_owned()], ..Policy::default() };
     expect![[r#"
-        violation content.unreadable "src/a.rs": the blob cannot be read
+        violation secret.unsearched "src/a.rs": cannot be read to look for our own secrets in it
         held back path.blocked "src/a.rs"
         draft: true
     "#]]

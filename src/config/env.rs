@@ -39,6 +39,25 @@ pub const SECRET_NAMES: &[&str] = &[
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
+/// Variables with addresses that may have a password in them, which is a secret.
+const ADDRESSES: &[&str] = &[
+    "DATABASE_URL",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "PATCHWRIGHT_BASE_URL",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "AZURE_OPENAI_ENDPOINT",
+    "GITHUB_API_URL",
+    "GITHUB_SERVER_URL",
+    "GITHUB_GRAPHQL_URL",
+];
+
 /// Variables whose names begin like this are secrets for tools that a provider runs
 /// (`hosted-tools`), and the only ones that those may refer to.
 pub const TOOL_SECRET: &str = "PATCHWRIGHT_TOOL_";
@@ -98,23 +117,16 @@ impl Env {
         self.var("DATABASE_URL").map(str::trim)
     }
 
-    /// The password in [`Env::database_url`], as it is written there and as it is meant.
-    fn database_passwords(&self) -> Vec<(String, SecretString)> {
-        let url = self.database_url().and_then(|url| Url::parse(url).ok());
-        let Some(url) = url else { return Vec::new() };
-        let asked = url.query_pairs().find(|(name, _)| name == "password");
-        let asked = asked.map(|(_, password)| password.into_owned());
-        let written = url.password().map(str::to_owned);
-        let meant = written.as_ref().map(|password| {
-            let whole = format!("password={}", password.replace('+', "%2B"));
-            let mut pairs = url::form_urlencoded::parse(whole.as_bytes());
-            pairs.next().map(|(_, password)| password.into_owned()).unwrap_or_default()
-        });
-        [written, meant, asked]
-            .into_iter()
-            .flatten()
-            .map(|password| ("DATABASE_URL".to_owned(), SecretString::from(password)))
-            .collect()
+    /// The passwords in [`ADDRESSES`], as they are written there and as they are meant. The redactor
+    /// finds them in a `Proxy-Authorization: Basic` as well, because it reads base64.
+    fn passwords(&self) -> Vec<(String, SecretString)> {
+        let mut found = Vec::new();
+        for name in ADDRESSES {
+            let Some(address) = self.var(name) else { continue };
+            let values = passwords_in(address.trim());
+            found.extend(values.into_iter().map(|value| ((*name).to_owned(), value.into())));
+        }
+        found
     }
 
     /// The API's base URL without a final slash.
@@ -182,9 +194,40 @@ impl Env {
             .copied()
             .chain(tools.map(String::as_str))
             .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
-            .chain(self.database_passwords())
+            .chain(self.passwords())
             .collect()
     }
+}
+
+/// The password before the `@` of an address and the one in its query, each once in each form.
+fn passwords_in(address: &str) -> Vec<String> {
+    // A proxy may be named without `http://`.
+    let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
+    let url = Url::parse(&format!("{scheme}://{rest}"));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    // A password with a slash in it makes no address, but it is one to keep.
+    let login =
+        authority.rsplit_once('@').or_else(|| rest.rsplit_once('@').filter(|_| url.is_err()));
+    let written = login.and_then(|(login, _)| login.split_once(':')).map(|(_, written)| written);
+    let asked = url.ok().and_then(|url| {
+        let asked = url.query_pairs().find(|(name, _)| name == "password");
+        asked.map(|(_, password)| password.into_owned())
+    });
+    let mut found: Vec<String> = Vec::new();
+    for password in written.map(str::to_owned).into_iter().chain(written.map(decoded)).chain(asked)
+    {
+        if !password.is_empty() && !found.contains(&password) {
+            found.push(password);
+        }
+    }
+    found
+}
+
+/// Without percent signs: `a%40b` is `a@b`.
+fn decoded(text: &str) -> String {
+    let text = format!("text={}", text.replace('+', "%2B").replace('&', "%26"));
+    let mut pairs = url::form_urlencoded::parse(text.as_bytes());
+    pairs.next().map(|(_, text)| text.into_owned()).unwrap_or_default()
 }
 
 fn trim(url: &str) -> String {
@@ -206,6 +249,48 @@ mod tests {
         assert!(secrets("sqlite:/var/lib/fleet.db").is_empty());
         assert_eq!(secrets("postgres://fleet:a%40b+c@db/fleet"), ["a%40b+c", "a@b+c"]);
         assert_eq!(secrets("postgres://db/fleet?password=quiet"), ["quiet"]);
+        assert_eq!(secrets("postgres://fleet:one&two@db/fleet"), ["one&two"]);
+    }
+
+    #[test]
+    fn the_password_of_a_proxy_is_a_secret_however_the_address_is_written() {
+        use secrecy::ExposeSecret;
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            for name in [name.to_owned(), name.to_lowercase()] {
+                for (address, expected) in [
+                    ("http://proxy.example:3128", vec![]),
+                    ("proxy.example:3128", vec![]),
+                    ("http://me@proxy.example:3128/a:b@c", vec![]),
+                    ("http://me:Tuesday-9@proxy.example:3128", vec!["Tuesday-9"]),
+                    ("socks5h://me:Tuesday-9@[::1]:1080/", vec!["Tuesday-9"]),
+                    ("me:Tues:day@proxy.example:3128", vec!["Tues:day"]),
+                    ("http://me:a%23b@proxy.example:3128", vec!["a%23b", "a#b"]),
+                    ("http://me:not/well#formed@proxy.example:3128", vec!["not/well#formed"]),
+                ] {
+                    let env = Env::from_pairs([(name.as_str(), address)]);
+                    let found = env.secrets();
+                    let values: Vec<&str> =
+                        found.iter().map(|(_, secret)| secret.expose_secret()).collect();
+                    assert_eq!(values, expected, "{name}={address}");
+                    assert!(found.iter().all(|(of, _)| *of == name), "{name} names it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_that_a_proxy_is_sent_is_redacted() {
+        use base64::Engine as _;
+        let env = Env::from_pairs([("https_proxy", "http://build:Tuesday%2D9@proxy:3128")]);
+        let redactor = crate::redact::Redactor::new(env.secrets());
+        let header = base64::engine::general_purpose::STANDARD.encode("build:Tuesday-9");
+        let shown = redactor.redact(&format!("Proxy-Authorization: Basic {header}"));
+        assert!(
+            shown.starts_with("Proxy-Authorization: Basic ") && shown.contains("***"),
+            "{shown}"
+        );
+        assert!(redactor.scan(shown.as_bytes()).is_empty(), "{shown}");
+        assert_eq!(redactor.redact("proxy build:Tuesday-9@proxy"), "proxy build:***@proxy");
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
         deleted: collected.listing.deleted.iter().map(String::as_str).collect(),
         edits: Folder::new(),
         refused: Vec::new(),
+        stored: BTreeSet::new(),
     };
     for (path, reason) in &collected.listing.refused {
         draft.refuse(path, printable(reason, 300));
@@ -40,7 +41,7 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
     for file in &collected.files {
         draft.add(file)?;
     }
-    let Draft { mut edits, mut refused, .. } = draft;
+    let Draft { mut edits, mut refused, stored, .. } = draft;
     let mut new = write_root(&git, &tree, &edits)?;
     let mut files = compare(&git, &tree, &new)?;
     let colliding = collisions(&git, &tree, &new, &files)?;
@@ -52,6 +53,11 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
         }
         new = write_root(&git, &tree, &edits)?;
         files = compare(&git, &tree, &new)?;
+    }
+    // Nobody judges what is in a file that was refused, and our repository outlives the run.
+    let kept: BTreeSet<_> = files.iter().filter_map(|file| file.new).map(|new| new.oid.0).collect();
+    for oid in stored.difference(&kept) {
+        repo.forget(Oid(*oid))?;
     }
     refused.sort();
     refused.dedup();
@@ -106,6 +112,8 @@ struct Draft<'a> {
     deleted: BTreeSet<&'a str>,
     edits: Folder,
     refused: Vec<(String, String)>,
+    /// Contents that our repository did not have before.
+    stored: BTreeSet<git2::Oid>,
 }
 
 impl Draft<'_> {
@@ -133,14 +141,22 @@ impl Draft<'_> {
         let edit = match &file.kind {
             CollectedKind::File { executable, content } => {
                 let mode = if *executable { Mode::Executable } else { Mode::File };
-                Edit::Put(mode, self.git.blob(content)?)
+                Edit::Put(mode, self.store(content)?)
             }
-            CollectedKind::Symlink { target } => Edit::Put(Mode::Symlink, self.git.blob(target)?),
+            CollectedKind::Symlink { target } => Edit::Put(Mode::Symlink, self.store(target)?),
         };
         if !place(&mut self.edits, &file.path, edit) {
             self.refuse(&file.path, "a path that is also a folder or was sent twice");
         }
         Ok(())
+    }
+
+    fn store(&mut self, content: &[u8]) -> Result<git2::Oid, GitError> {
+        let oid = git2::Oid::hash_object(git2::ObjectType::Blob, content)?;
+        if !self.git.odb()?.exists(oid) {
+            self.stored.insert(oid);
+        }
+        Ok(self.git.blob(content)?)
     }
 
     /// Why a file cannot be part of the change, if so.

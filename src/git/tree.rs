@@ -2,6 +2,7 @@
 //! that come out of it to blobs and a tree on that base ([`build`]), and reading single files. Never
 //! touches a working directory.
 
+use std::io::Read;
 use std::path::Path;
 
 use git2::ObjectType;
@@ -15,6 +16,8 @@ use super::{GitError, Oid};
 
 /// Files read whole from the base (instructions, configuration, lock files) are at most this long.
 const MAX_READ: usize = 64 << 20;
+/// Bytes of a blob that are in memory while it is streamed.
+const PIECE: usize = 64 << 10;
 
 /// A change: a tree on a base commit, and what differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +105,51 @@ pub fn read_blob(repo: &Repo, oid: Oid, cap: usize) -> Result<Vec<u8>, GitError>
         )));
     }
     Ok(odb.read(oid.0)?.data().to_vec())
+}
+
+/// Gives the content of a blob of any size piece by piece, so that it is never in memory as a whole.
+/// One in a pack cannot be read so: it is read at once, when it has at most `cap` bytes.
+pub fn stream_blob(
+    repo: &Repo,
+    oid: Oid,
+    cap: usize,
+    take: &mut dyn FnMut(&[u8]),
+) -> Result<(), GitError> {
+    let git = repo.git()?;
+    let odb = git.odb()?;
+    let Ok((mut reader, size, kind)) = odb.reader(oid.0) else {
+        take(&read_blob(repo, oid, cap)?);
+        return Ok(());
+    };
+    let mut piece = vec![0; PIECE];
+    let mut left = size;
+    while kind == ObjectType::Blob && left > 0 {
+        let read = reader.read(&mut piece)?;
+        let Some(given) = piece.get(..read.min(left)).filter(|given| !given.is_empty()) else {
+            break;
+        };
+        take(given);
+        left -= given.len();
+    }
+    if kind != ObjectType::Blob || left > 0 {
+        return Err(GitError::Unacceptable(format!("`{}` is not a whole file", oid.short())));
+    }
+    Ok(())
+}
+
+/// The trees that name a file: the root's and those of its folders, as far as they are there.
+pub fn trees_of(repo: &Repo, root: Oid, path: &str) -> Result<Vec<Oid>, GitError> {
+    let git = repo.git()?;
+    let mut tree = git.find_tree(root.0)?;
+    let mut found = vec![root];
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    for name in folders.split('/').filter(|name| !name.is_empty()) {
+        let inner = tree.get_name(name).and_then(|entry| git.find_tree(entry.id()).ok());
+        let Some(inner) = inner else { break };
+        found.push(Oid(inner.id()));
+        tree = inner;
+    }
+    Ok(found)
 }
 
 /// The content of a regular file in a commit; `None` when there is no file at `path`. Symlinks are

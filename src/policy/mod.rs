@@ -1,7 +1,7 @@
 //! May this change leave the building? Pure rules over a [`Change`] and the text that goes with it.
 //!
-//! [`check`] is called once, before anything is published. It reads blobs through a closure and
-//! never a file; it changes nothing. What it finds is either a *violation* (nothing is published),
+//! [`check`] is called once, before anything is published. It reads [`Blobs`] and never a file; it
+//! changes nothing. What it finds is either a *violation* (nothing is published),
 //! a file *held back* (handed over as a patch), or a *flag* (shown to the reviewer; some flags make
 //! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
 
@@ -29,6 +29,12 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// Our own secrets are in the change or in the words that go with it, or it could not be told
+    /// that they are not. Nothing of such a change may stay anywhere.
+    pub fn leaks(&self) -> bool {
+        self.violations.iter().any(Violation::is_leak)
+    }
+
     /// Something in it wants a person's eyes before the change can be merged: a file was held back
     /// or is protected, or the text shows something else than it says.
     pub fn wants_draft(&self) -> bool {
@@ -65,6 +71,11 @@ impl Violation {
         message: impl Into<String>,
     ) -> Violation {
         Violation { rule: rule.into(), path, message: message.into() }
+    }
+
+    /// Says that something has one of our own secrets in it, or could not be searched for them.
+    pub fn is_leak(&self) -> bool {
+        self.rule == secrets::OWN || self.rule == secrets::UNSEARCHED
     }
 }
 
@@ -134,8 +145,21 @@ impl Policy {
     }
 }
 
-/// Reads a blob; `None` when it is not there, which counts against the change.
-pub type Blobs<'a> = &'a dyn Fn(Oid) -> Option<Vec<u8>>;
+/// Where blobs are read. One that cannot be read counts against the change.
+pub trait Blobs {
+    /// A whole blob; `None` when it is not there, or larger than anybody would review.
+    fn read(&self, oid: Oid) -> Option<Vec<u8>>;
+
+    /// Gives a blob of any size to `take`, piece by piece.
+    ///
+    /// # Errors
+    /// [`Unread`] when it could not be given to its end.
+    fn stream(&self, oid: Oid, take: &mut dyn FnMut(&[u8])) -> Result<(), Unread>;
+}
+
+/// A blob is not there, or broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread;
 
 /// A text that goes out with the change: what it is (`commit message`, `branch`) and its words.
 pub type Outbound<'a> = (&'a str, &'a str);
@@ -144,7 +168,7 @@ pub type Outbound<'a> = (&'a str, &'a str);
 pub fn check(
     policy: &Policy,
     change: &Change,
-    blobs: Blobs<'_>,
+    blobs: &dyn Blobs,
     redactor: &Redactor,
     outbound: &[Outbound<'_>],
 ) -> Judgement {
@@ -159,9 +183,15 @@ pub fn check(
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
     size::check(policy, &judgement.publishable(change), &mut judgement.violations);
-    if judgement.violations.iter().all(|violation| !violation.rule.starts_with("size.")) {
-        for file in &change.files {
-            check_content(&lists, file, blobs, redactor, &mut judgement);
+    // What is too large to be published is handed over as a patch all the same. So our own secrets
+    // are looked for whatever the size; the other rules are about what a reviewer gets to see.
+    let is_small = judgement.violations.iter().all(|found| !found.rule.starts_with("size."));
+    for file in &change.files {
+        let unfit = secrets::check_own(file, blobs, redactor);
+        let is_searched = unfit.as_ref().is_none_or(|found| found.rule != secrets::UNSEARCHED);
+        judgement.violations.extend(unfit);
+        if is_small && is_searched {
+            check_content(&lists, file, blobs, &mut judgement);
         }
     }
     secrets::check_outbound(&change.files, redactor, outbound, &mut judgement.violations);
@@ -169,13 +199,7 @@ pub fn check(
 }
 
 /// Rules about what is in a file. Files held back are read as well: their patch goes out too.
-fn check_content(
-    lists: &Lists,
-    file: &FileChange,
-    blobs: Blobs<'_>,
-    redactor: &Redactor,
-    judgement: &mut Judgement,
-) {
+fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement: &mut Judgement) {
     let Some(new) = file.new.filter(|new| new.mode != Mode::Gitlink) else {
         content::check_deleted(file, &mut judgement.flags);
         return;
@@ -185,7 +209,7 @@ fn check_content(
         return;
     }
     let read = |oid| {
-        blobs(oid).ok_or_else(|| {
+        blobs.read(oid).ok_or_else(|| {
             Violation::new("content.unreadable", Some(file.path.clone()), "the blob cannot be read")
         })
     };
@@ -198,8 +222,9 @@ fn check_content(
     };
     let added = content::Added::between(&old, &new);
     let allowed = lists.secret_allow.is_match(paths::folded(&file.path));
-    let secrets = secrets::Subject { path: &file.path, blob: &new, added: &added, allowed };
-    secrets::check_file(&secrets, redactor, &mut judgement.violations);
+    if !allowed {
+        secrets::check_added(&file.path, &added, &mut judgement.violations);
+    }
     if !file.binary && !content::is_binary(&new) {
         content::check(file, &added, &mut judgement.flags);
     }

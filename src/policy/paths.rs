@@ -12,12 +12,14 @@ use crate::git::tree::{FileChange, Mode};
 pub(super) const NOTE: &str = "path.note";
 
 /// What runs in the repository's CI with the repository's secrets. Held back unless allowed; tokens
-/// without the `workflows` permission cannot push the first kind anyway.
+/// without the `workflows` permission cannot push the first kind anyway. A workflow can use an action
+/// of any folder (`uses: ./ci/setup`), and its file always has one of two names: see "Metadata syntax
+/// for GitHub Actions".
 pub const WORKFLOWS: &[&str] = &[
     ".github/workflows/**",
     ".github/actions/**",
-    "/action.yml",
-    "/action.yaml",
+    "action.yml",
+    "action.yaml",
     ".gitea/workflows/**",
     ".forgejo/workflows/**",
 ];
@@ -35,17 +37,21 @@ const fn row(glob: &'static str, rule: &'static str, why: &'static str) -> Prote
 }
 
 const OWNERS: &str = "decides who has to review";
+const REPOSITORY: &str = "configures the repository";
 const AGENTS: &str = "instructs coding agents";
 const EDITOR: &str = "can run commands when the folder is opened";
 const HOOKS: &str = "runs commands on commit or push";
 const BUILD: &str = "runs commands when the project is built or installed";
 const LOCK: &str = "decides which code is installed";
 const CI: &str = "configures CI";
+const ACTION: &str = "is run by workflows";
 
 /// The default `protected-paths`, with the reason that the pull request gives.
 pub const PROTECTED: &[Protected] = &[
     row("CODEOWNERS", "path.protected.owners", OWNERS),
-    row(".github/**", "path.protected.github", "configures the repository"),
+    row(".github/**", "path.protected.github", REPOSITORY),
+    row(".gitea/**", "path.protected.github", REPOSITORY),
+    row(".forgejo/**", "path.protected.github", REPOSITORY),
     row("AGENTS.md", "path.protected.agents", AGENTS),
     row("AGENTS.override.md", "path.protected.agents", AGENTS),
     row("CLAUDE.md", "path.protected.agents", AGENTS),
@@ -70,6 +76,8 @@ pub const PROTECTED: &[Protected] = &[
     row(".gitattributes", "path.protected.git", "changes how git treats files"),
     row(".gitmodules", "path.protected.git", "names code from elsewhere"),
     row(".lfsconfig", "path.protected.git", "names a server that git talks to"),
+    row("action.yml", "path.protected.ci", ACTION),
+    row("action.yaml", "path.protected.ci", ACTION),
     row(".gitlab-ci.yml", "path.protected.ci", CI),
     row(".travis.yml", "path.protected.ci", CI),
     row("azure-pipelines.y*ml", "path.protected.ci", CI),
@@ -112,7 +120,12 @@ pub const PROTECTED: &[Protected] = &[
 ];
 
 /// Everything that path and mode of one file say.
-pub(super) fn check(lists: &Lists, file: &FileChange, blobs: Blobs<'_>, judgement: &mut Judgement) {
+pub(super) fn check(
+    lists: &Lists,
+    file: &FileChange,
+    blobs: &dyn Blobs,
+    judgement: &mut Judgement,
+) {
     let violation = |rule, message: String| Violation::new(rule, Some(file.path.clone()), message);
     if let Some(reason) = unsafe_path(&file.path) {
         judgement.violations.push(violation("path.unsafe", reason.to_owned()));
@@ -194,14 +207,14 @@ pub fn unsafe_path(path: &str) -> Option<&'static str> {
     None
 }
 
-fn broken_mode(file: &FileChange, blobs: Blobs<'_>) -> Option<(&'static str, String)> {
+fn broken_mode(file: &FileChange, blobs: &dyn Blobs) -> Option<(&'static str, String)> {
     let new = file.new?;
     match new.mode {
         Mode::File | Mode::Executable => None,
         Mode::Gitlink if file.old == Some(new) => None,
         Mode::Gitlink => Some(("path.gitlink", "adds or moves a submodule".to_owned())),
         Mode::Symlink => {
-            let target = blobs(new.oid);
+            let target = blobs.read(new.oid);
             match target.as_deref().map(|target| link_stays_inside(&file.path, target)) {
                 Some(Ok(())) => None,
                 Some(Err(why)) => Some(("path.symlink-outside", why.to_owned())),
@@ -233,12 +246,12 @@ fn link_stays_inside(path: &str, target: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn package_scripts_changed(folded: &str, file: &FileChange, blobs: Blobs<'_>) -> bool {
+fn package_scripts_changed(folded: &str, file: &FileChange, blobs: &dyn Blobs) -> bool {
     if folded != "package.json" && !folded.ends_with("/package.json") {
         return false;
     }
     let scripts = |entry: Option<crate::git::tree::Entry>| {
-        let blob = blobs(entry?.oid)?;
+        let blob = blobs.read(entry?.oid)?;
         let json: serde_json::Value = serde_json::from_slice(&blob).ok()?;
         json.get("scripts").cloned()
     };

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use regex::Regex;
 
 use super::content::Added;
-use super::{Outbound, Violation};
-use crate::git::tree::FileChange;
+use super::{Blobs, Outbound, Unread, Violation};
+use crate::git::tree::{FileChange, Mode};
 use crate::redact::Redactor;
 
 /// One key format.
@@ -98,27 +98,36 @@ pub const KEY_FORMATS: &[KeyFormat] = &[
     ),
 ];
 
-/// What is checked of one file.
-pub(super) struct Subject<'a> {
-    pub(super) path: &'a str,
-    pub(super) blob: &'a [u8],
-    pub(super) added: &'a Added,
-    /// The operator expects keys here.
-    pub(super) allowed: bool,
+/// Rule id: one of our own secrets.
+pub const OWN: &str = "secret.own";
+/// Rule id: it could not be told whether one of our own secrets is there.
+pub const UNSEARCHED: &str = "secret.unsearched";
+
+/// Our own secrets anywhere in the new contents of a file, whatever its size.
+pub(super) fn check_own(
+    file: &FileChange,
+    blobs: &dyn Blobs,
+    redactor: &Redactor,
+) -> Option<Violation> {
+    let new = file.new.filter(|new| new.mode != Mode::Gitlink)?;
+    if file.old.is_some_and(|old| old.oid == new.oid) {
+        return None;
+    }
+    let (rule, message) = match redactor.first_in(&|take| blobs.stream(new.oid, take)) {
+        Ok(None) => return None,
+        Ok(Some(hit)) => {
+            (OWN, format!("line {} contains `{}` ({})", hit.line, hit.secret, hit.encoding))
+        }
+        Err(Unread) => (UNSEARCHED, "cannot be read to look for our own secrets in it".to_owned()),
+    };
+    Some(Violation::new(rule, Some(file.path.clone()), message))
 }
 
-/// Our own secrets anywhere in the blob, other people's keys in the added lines.
-pub(super) fn check_file(file: &Subject<'_>, redactor: &Redactor, out: &mut Vec<Violation>) {
-    if let Some(hit) = redactor.scan(file.blob).first() {
-        let message = format!("line {} contains `{}` ({})", hit.line, hit.secret, hit.encoding);
-        out.push(Violation::new("secret.own", Some(file.path.to_owned()), message));
-    }
-    if file.allowed {
-        return;
-    }
+/// Other people's keys in the added lines.
+pub(super) fn check_added(path: &str, added: &Added, out: &mut Vec<Violation>) {
     let mut text = String::new();
     let mut starts = Vec::new();
-    for (number, line) in &file.added.lines {
+    for (number, line) in &added.lines {
         starts.push((text.len(), *number));
         text.push_str(line);
         text.push('\n');
@@ -128,7 +137,7 @@ pub(super) fn check_file(file: &Subject<'_>, redactor: &Redactor, out: &mut Vec<
         let line = after.checked_sub(1).and_then(|at| starts.get(at)).map_or(1, |s| s.1);
         let message = format!("line {line} has the form of a {}", format.id);
         let rule = format!("secret.{}", format.id);
-        out.push(Violation::new(rule, Some(file.path.to_owned()), message));
+        out.push(Violation::new(rule, Some(path.to_owned()), message));
     }
 }
 
@@ -144,7 +153,7 @@ pub(super) fn check_outbound(
     for (what, text) in [("file names", names.as_str())].iter().chain(outbound) {
         if let Some(hit) = redactor.scan(text.as_bytes()).first() {
             let message = format!("the {what} contains `{}` ({})", hit.secret, hit.encoding);
-            out.push(Violation::new("secret.own", None, message));
+            out.push(Violation::new(OWN, None, message));
         }
         for (format, _) in find_keys(text) {
             let message = format!("the {what} has the form of a {}", format.id);

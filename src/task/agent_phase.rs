@@ -79,7 +79,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
 }
 
 /// The collected change, for a run that goes on after a crash. The objects are in the mirror.
-const CHANGE_FILE: &str = "change.json";
+pub(super) const CHANGE_FILE: &str = "change.json";
 
 /// A tree on its way into a sandbox. It is given away once, so that it does not stay in memory while the
 /// model works.

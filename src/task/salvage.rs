@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::outcome::Outcome;
 use super::publish::Published;
 use super::run::Run;
-use super::settle::{self, Settled};
+use super::settle::Settled;
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
 use crate::agent::lanes::{self, Lane};
@@ -17,8 +17,8 @@ use crate::report::{html, plan_md};
 
 /// Writes patch and plan before anything is published, so that a failing forge loses nothing.
 ///
-/// When one of our own secrets is in the change, the patch is not written: it would leave with the
-/// run's artefacts.
+/// When one of our own secrets is in the change, or may be, the patch is not written: it would leave
+/// with the run's artefacts.
 pub fn write(
     run: &Run<'_>,
     workspace: &Workspace,
@@ -28,7 +28,7 @@ pub fn write(
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
     if let Some(change) = &outcome.change
-        && !settle::leaks(&outcome.judgement)
+        && !outcome.judgement.leaks()
     {
         let base = workspace.base_tree()?;
         let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())

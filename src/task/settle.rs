@@ -1,20 +1,41 @@
 //! From what came out of the sandbox to what may leave the building: judge the change, keep back
 //! what may not be published, and make the commit.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use super::TaskKind;
-use super::agent_phase::Worked;
+use super::agent_phase::{CHANGE_FILE, Worked};
 use super::run::Run;
 use super::workspace::{RUN_TRAILER, Workspace};
 use crate::error::{Failure, Result};
+use crate::git::clone::Repo;
 use crate::git::tree::Change;
-use crate::git::{Oid, commit, diff, tree};
-use crate::policy::{self, Judgement};
+use crate::git::{GitError, Oid, commit, diff, tree};
+use crate::policy::{self, Blobs, Judgement, Unread};
 use crate::report::{commit_message, pr_body};
 
-/// Bytes of one file that the policy reads; larger ones are over the size cap anyway.
+/// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
+/// Bytes of one file that is searched at once because it cannot be streamed: as much as comes out of
+/// a sandbox.
+const SEARCH_CAP: usize = 256 << 20;
+
+/// The blobs of the run's repository.
+struct Stored<'a>(&'a Repo);
+
+impl Blobs for Stored<'_> {
+    fn read(&self, oid: Oid) -> Option<Vec<u8>> {
+        tree::read_blob(self.0, oid, BLOB_CAP).ok()
+    }
+
+    fn stream(&self, oid: Oid, take: &mut dyn FnMut(&[u8])) -> Result<(), Unread> {
+        tree::stream_blob(self.0, oid, SEARCH_CAP, take).map_err(|err| {
+            tracing::warn!(%err, "a file of the change cannot be searched");
+            Unread
+        })
+    }
+}
 
 /// A judged change.
 #[derive(Debug, Default)]
@@ -40,7 +61,7 @@ impl Settled {
         let judgement = policy::check(
             &run.config.policy,
             whole,
-            &|oid| tree::read_blob(&workspace.repo, oid, BLOB_CAP).ok(),
+            &Stored(&workspace.repo),
             &run.world.redactor,
             &outbound(worked),
         );
@@ -58,29 +79,45 @@ impl Settled {
             Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
             None => None,
         };
-        if leaks(&judgement) {
-            forget_secrets(run, workspace, whole)?;
+        if judgement.leaks() {
+            let changes: Vec<&Change> = iter::once(whole).chain(&kept).collect();
+            forget_secrets(run, workspace, &changes, &judgement)?;
         }
         Ok(Settled { judgement, change: kept, commit, held_back_patch })
     }
 }
 
-/// Whether one of our own secrets is in the change, or in the words that go with it.
-pub fn leaks(judgement: &Judgement) -> bool {
-    judgement.violations.iter().any(|found| found.rule == "secret.own")
-}
-
-/// Takes files with one of our secrets out of our repository, which outlives the run.
-fn forget_secrets(run: &Run<'_>, workspace: &Workspace, change: &Change) -> Result<()> {
-    for new in change.files.iter().filter_map(|file| file.new) {
-        let Ok(content) = tree::read_blob(&workspace.repo, new.oid, BLOB_CAP) else { continue };
-        if !run.world.redactor.scan(&content).is_empty() {
-            workspace.repo.forget(new.oid).map_err(|err| {
-                Failure::machine("a file with a secret cannot be removed").caused_by(err)
-            })?;
+/// Takes what has one of our secrets in it, or could not be searched, out of our repository, which
+/// outlives the run: contents, and trees with names. The list of changed files goes as well.
+fn forget_secrets(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    changes: &[&Change],
+    judgement: &Judgement,
+) -> Result<()> {
+    let failed =
+        |err: GitError| Failure::machine("a file with a secret cannot be removed").caused_by(err);
+    let leaks = judgement.violations.iter().filter(|found| found.is_leak());
+    let paths: BTreeSet<&str> = leaks.filter_map(|found| found.path.as_deref()).collect();
+    let mut oids = BTreeSet::new();
+    for change in changes {
+        for file in &change.files {
+            if paths.contains(file.path.as_str()) {
+                oids.extend(file.new.map(|new| new.oid));
+            }
+            if !run.world.redactor.scan(file.path.as_bytes()).is_empty() {
+                let trees = tree::trees_of(&workspace.repo, change.tree, &file.path);
+                oids.extend(trees.map_err(failed)?);
+            }
         }
     }
-    Ok(())
+    for oid in oids {
+        workspace.repo.forget(oid).map_err(failed)?;
+    }
+    match fs_err::remove_file(run.folder.path.join(CHANGE_FILE)) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(failed(err.into())),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn held_back_patch(
@@ -89,7 +126,7 @@ fn held_back_patch(
     kept: Option<&Change>,
     judgement: &Judgement,
 ) -> Result<Option<Vec<u8>>> {
-    if judgement.held_back.is_empty() || leaks(judgement) {
+    if judgement.held_back.is_empty() || judgement.leaks() {
         return Ok(None);
     }
     let from = match kept {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::arena::{Arena, Ended, GITHUB_TOKEN, LLM_KEY, Place, WhatTheModelSaw, shell};
-use crate::support::leaks::disguises;
+use crate::support::leaks::{disguises, reversed};
 use crate::support::model::{Turn, call, say};
 
 fn plan(step: &str) -> Turn {
@@ -43,6 +43,61 @@ async fn attacks_a_secret_in_files_blocks_everything_and_is_not_echoed() {
     let comment = &arena.github.comments(1)[0].body;
     assert!(comment.contains("f0.txt"), "the comment names no file:\n{comment}");
     assert!(ended.stderr.contains("shell_command"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attacks_a_secret_in_the_name_of_a_file_blocks_everything_and_is_not_kept() {
+    let (arena, _) = blocked(|arena| {
+        let (token, key) = (arena.oracle.value(GITHUB_TOKEN), arena.oracle.value(LLM_KEY));
+        let script = format!(
+            "sed -i s/teh/the/ README.md; echo x > {token}; mkdir -p a/{key}; echo y > a/{key}/b
+            mkdir -p .github/workflows; echo 'on: push' > .github/workflows/x.yml"
+        );
+        vec![shell(&script), say("Fixed the typo")]
+    })
+    .await;
+    let result = arena.run_file("result.json");
+    assert!(result.contains("the file names contains"), "{result}");
+    assert!(!arena.run_folder().join("change.patch").exists(), "the patch was written");
+}
+
+/// More files than may be published, and more bytes.
+const TOO_MUCH: &str = "for n in $(seq 101); do echo $n > n$n.txt; done
+    head -c 4300000 /dev/zero | tr '\\0' 'a' > large.txt
+    head -c 100000 /dev/zero > large.bin\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attacks_a_secret_in_a_change_over_the_limits_is_found_and_not_kept() {
+    let (arena, _) = blocked(|arena| {
+        let (token, key) = (arena.oracle.value(GITHUB_TOKEN), arena.oracle.value(LLM_KEY));
+        let script = format!(
+            "{TOO_MUCH}printf '\\n%s' '{token}' >> large.txt
+            printf '%s' '{key}' >> large.bin; echo '{}' > n101.txt",
+            reversed(key)
+        );
+        vec![shell(&script), say("Wrote much")]
+    })
+    .await;
+    let result = arena.run_file("result.json");
+    for named in ["size.files", "size.bytes", "secret.own", "large.txt", "large.bin", "n101.txt"] {
+        assert!(result.contains(named), "`{named}` is not in the result:\n{result}");
+    }
+    assert!(!arena.run_folder().join("change.patch").exists(), "the patch was written");
+}
+
+/// The same change without a secret is kept, though it is not published.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attacks_a_change_over_the_limits_without_a_secret_is_kept_as_a_patch() {
+    let arena = Arena::new();
+    let ended = arena.run(Place::Local, vec![shell(TOO_MUCH), say("Wrote much")]).await;
+    assert_eq!(ended.code, 30, "{}", ended.stderr);
+    arena.assert_nothing_published();
+    let (result, patch) = (arena.run_file("result.json"), arena.run_file("change.patch"));
+    assert!(result.contains("size.files") && result.contains("size.bytes"), "{result}");
+    assert!(!result.contains("secret."), "{result}");
+    for kept in ["+++ b/n101.txt", "+++ b/large.txt", "b/large.bin", "GIT binary patch"] {
+        assert!(patch.contains(kept), "`{kept}` is not in the patch of {} bytes", patch.len());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::arena::{Arena, Place, WhatTheModelSaw, on_the_host, shell};
+use super::arena::{Arena, GITHUB_TOKEN, Place, WhatTheModelSaw, on_the_host, shell};
 use crate::support::docker::docker;
 use crate::support::model::{Turn, custom, say};
 
@@ -173,14 +173,30 @@ async fn attacks_links_outside_twin_names_and_workflows_are_kept_out() {
     let arena = Arena::new();
     let script = "sed -i s/teh/the/ README.md; ln -s /etc/passwd absolute
         ln -s ../../x relative; ln -s src/../../y winding; echo x > readme.MD
-        mkdir -p .github/workflows; echo 'on: push' > .github/workflows/x.yml";
+        mkdir -p .github/workflows ci/setup; echo 'on: push' > .github/workflows/x.yml
+        echo 'runs: {using: composite}' > ci/setup/action.yml";
     let ended = arena.run(Place::Local, vec![shell(script), say("Fixed the typo")]).await;
     assert_eq!(ended.code, 20, "{}", ended.stderr);
     let paths: Vec<String> = arena.pushed().into_iter().map(|(path, _)| path).collect();
     assert_eq!(paths, ["README.md", "src/a.txt"]);
     let body = &arena.github.pulls()[0].body;
-    for named in ["absolute", "relative", "winding", "readme.MD", ".github/workflows/x.yml"] {
+    let workflows = [".github/workflows/x.yml", "ci/setup/action.yml"];
+    for named in ["absolute", "relative", "winding", "readme.MD"].into_iter().chain(workflows) {
         assert!(body.contains(named), "the description does not name `{named}`:\n{body}");
     }
     assert!(arena.github.pulls()[0].draft, "not a draft");
+}
+
+/// What is refused is not judged, so nothing of it may stay in our repository either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attacks_a_secret_in_a_file_that_is_refused_is_nowhere() {
+    let arena = Arena::new();
+    let token = arena.oracle.value(GITHUB_TOKEN);
+    let script = format!("sed -i s/teh/the/ README.md; echo '{token}' > readme.MD");
+    let ended = arena.run(Place::Local, vec![shell(&script), say("Fixed the typo")]).await;
+    assert_eq!(ended.code, 20, "{}", ended.stderr);
+    assert_eq!(arena.pushed_file("README.md"), "the app\n");
+    let body = &arena.github.pulls()[0].body;
+    assert!(body.contains("readme.MD"), "the description does not name the file:\n{body}");
+    arena.assert_nothing_leaked(&ended, WhatTheModelSaw::IsItsOwn);
 }
