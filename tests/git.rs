@@ -23,6 +23,7 @@ use patchwright::git::tree::{
 use patchwright::git::{GitError, Oid, PushOutcome, blocking};
 use patchwright::guest::client::{CollectedFile, CollectedKind, CollectedTree};
 use patchwright::guest::protocol::Collected;
+use patchwright::sandbox::ContainerLimits;
 use patchwright::task::workspace::Workspace;
 use tempfile::TempDir;
 
@@ -30,6 +31,7 @@ use crate::support::git_http::{Access, Fault, GitState, Step, serve};
 use crate::support::git_repo::{
     Entry, command, executable, file, git, git_with_input, submodule, symlink,
 };
+use crate::support::guest::Guest;
 
 pub(crate) const TOKEN: &str = "ghs_0123456789abcdefghijklmnopqrstuvwxyz";
 pub(crate) const REPOSITORY: &str = "acme/app";

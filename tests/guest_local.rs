@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchwright::git::packed::Packed;
 use patchwright::guest::client::GuestError;
 use patchwright::sandbox::local::LocalSandbox;
 use patchwright::sandbox::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec,
 };
 
-use crate::support::guest::sh;
+use crate::support::guest::{packed, sh};
 
 fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
     SandboxSpec {
@@ -25,7 +26,7 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
     }
 }
 
-fn image_spec<'a>(setup: &'a [String], tree: &'a [u8]) -> ImageSpec<'a> {
+fn image_spec<'a>(setup: &'a [String], tree: Option<&'a Packed>) -> ImageSpec<'a> {
     let plain = ImageSpec::plain("acme/app".to_owned(), None, "r1");
     ImageSpec { setup, setup_timeout: Duration::from_mins(1), tree, ..plain }
 }
@@ -36,7 +37,7 @@ fn state() -> tempfile::TempDir {
 }
 
 async fn start(sandbox: &LocalSandbox) -> Running {
-    let image = sandbox.prepare(&image_spec(&[], &[])).await.unwrap();
+    let image = sandbox.prepare(&image_spec(&[], None)).await.unwrap();
     sandbox.start(&spec("r1", image)).await.unwrap()
 }
 
@@ -161,13 +162,14 @@ async fn local_sandbox_runs_setup_once() {
     header.set_size(5);
     header.set_mode(0o644);
     tree.append_data(&mut header, "lock", &b"lock\n"[..]).unwrap();
-    let tree = tree.into_inner().unwrap();
+    let tree = packed(&tree.into_inner().unwrap());
     let setup = ["mkdir -p deps ~/.cache; date +%N > deps/made; cp lock ~/.cache/lock".to_owned()];
-    let image = sandbox.prepare(&image_spec(&setup, &tree)).await.unwrap();
-    assert_eq!(sandbox.prepare(&image_spec(&setup, &tree)).await.unwrap(), image);
+    let image = sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap();
+    assert_eq!(sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap(), image);
     assert_eq!(image.description, "local, with 1 setup commands");
     // Another repository's tree may make the same commands do anything.
-    let other = ImageSpec { repository: "acme/other".to_owned(), ..image_spec(&setup, &tree) };
+    let other =
+        ImageSpec { repository: "acme/other".to_owned(), ..image_spec(&setup, Some(&tree)) };
     assert_ne!(sandbox.prepare(&other).await.unwrap(), image);
     let running = sandbox.start(&spec("r2", image)).await.unwrap();
     let found = output(&running, "find . -type f; cat ~/.cache/lock").await;
@@ -175,7 +177,7 @@ async fn local_sandbox_runs_setup_once() {
     running.stop().await.unwrap();
 
     let setup = ["echo so far; exit 3".to_owned()];
-    let failed = sandbox.prepare(&image_spec(&setup, &tree)).await;
+    let failed = sandbox.prepare(&image_spec(&setup, Some(&tree))).await;
     let Err(SandboxError::Setup { command, exit_code: 3, output }) = failed else {
         panic!("{failed:?}")
     };

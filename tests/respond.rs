@@ -8,6 +8,7 @@ mod plans;
 mod pure;
 mod quiet;
 mod resumed;
+mod strangers;
 
 use expect_test::Expect;
 use patchwright::forge::Role;

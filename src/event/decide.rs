@@ -8,7 +8,7 @@ use crate::forge::{Account, RepositoryId};
 use crate::task::{TaskKind, Trigger};
 
 /// Branches of ours begin with this, unless the operator names one.
-const OWN_BRANCHES: &str = "patchwright/";
+pub const OWN_BRANCHES: &str = "patchwright/";
 
 /// What sets tasks off, as far as the operator says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

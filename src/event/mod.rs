@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 use crate::forge::{Account, CommentPlace, RepositoryId};
 use crate::task::IssueSnapshot;
 
-pub use self::decide::{Decision, TriggerConfig, decide};
+pub use self::decide::{Decision, OWN_BRANCHES, TriggerConfig, decide};
 
 /// Something that happened. Closed: what is not listed arrives as [`Event::Other`].
 #[derive(Clone, Debug, PartialEq)]

@@ -160,6 +160,9 @@ pub struct PullRequest {
     pub head_repository: Option<RepositoryId>,
     /// The head is in another repository than the base.
     pub is_fork: bool,
+    /// When somebody last pushed to the head's repository, to whichever branch, by the forge's clock.
+    #[serde(default)]
+    pub head_pushed_at: Option<DateTime<Utc>>,
     /// People with write access here may push to the fork's branch.
     pub maintainer_can_modify: bool,
     pub locked: bool,

@@ -20,6 +20,14 @@ const MAX_DEPTH: usize = 256;
 /// A file is in memory while it is packed; GitHub takes none that is larger than 100 MB.
 const MAX_FILE: usize = 512 << 20;
 
+/// Bytes of all files together, unless somebody says less: a tree that is larger is not what a model
+/// works on, and its tar is on the host's disk as often as runs are under way.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// Bytes of all paths together: they are in memory until the index is written, and folders that are there
+/// many times once make many of few objects.
+const MAX_PATHS: usize = 128 << 20;
+
 /// What the tar contains and how large it may become.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
@@ -40,7 +48,7 @@ impl ArchiveOptions {
             branch: branch.to_owned(),
             history_depth,
             max_entries: 1_000_000,
-            max_bytes: 8 << 30,
+            max_bytes: MAX_BYTES,
         }
     }
 }
@@ -65,6 +73,7 @@ pub fn archive<W: Write>(
         tar: Tar { builder: Builder::new(writer), mtime },
         files: Vec::new(),
         entries: 0,
+        paths: 0,
         bytes: 0,
     };
     walk.tree(&commit.tree()?, &mut Vec::new(), 0)?;
@@ -88,6 +97,8 @@ struct Walk<'a, W: Write> {
     tar: Tar<W>,
     files: Vec<IndexEntry>,
     entries: usize,
+    /// Bytes of their paths.
+    paths: usize,
     bytes: u64,
 }
 
@@ -139,8 +150,8 @@ impl<W: Write> Walk<'_, W> {
         }
         if self.bytes > self.options.max_bytes {
             return Err(GitError::Unacceptable(format!(
-                "the files of the repository are larger than {} bytes",
-                self.options.max_bytes
+                "the files of the repository are larger than {} MiB",
+                self.options.max_bytes >> 20
             )));
         }
         let object = self.odb.read(id)?;
@@ -175,6 +186,7 @@ impl<W: Write> Walk<'_, W> {
 
     fn count(&mut self, path: &[u8]) -> Result<(), GitError> {
         self.entries += 1;
+        self.paths += path.len();
         if path.len() > MAX_PATH {
             return Err(unacceptable(path, "is too long a path"));
         }
@@ -182,6 +194,12 @@ impl<W: Write> Walk<'_, W> {
             return Err(GitError::Unacceptable(format!(
                 "the repository has more than {} files and folders",
                 self.options.max_entries
+            )));
+        }
+        if self.paths > MAX_PATHS {
+            return Err(GitError::Unacceptable(format!(
+                "the paths of the repository are longer than {} MiB together",
+                MAX_PATHS >> 20
             )));
         }
         Ok(())

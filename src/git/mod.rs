@@ -18,6 +18,7 @@ mod http;
 pub mod hunks;
 pub mod merge;
 mod names;
+pub mod packed;
 pub mod push;
 mod renames;
 pub mod repo;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::egress::Egress;
+use crate::git::packed::Packed;
 use crate::guest::client::Client;
 
 /// Starts places to work in.
@@ -55,8 +56,9 @@ pub struct ImageSpec<'a> {
     pub root_files: &'a [String],
     /// Contents of lock files, by path (part of the cache key).
     pub lock_files: &'a [(String, Vec<u8>)],
-    /// The tree, as the tar that is uploaded before setup runs.
-    pub tree: &'a [u8],
+    /// The tree that setup runs in. It is not part of the cache key, so it has to be one that every run
+    /// on this repository may start from.
+    pub tree: Option<&'a Packed>,
     pub run: &'a str,
 }
 
@@ -72,7 +74,7 @@ impl<'a> ImageSpec<'a> {
             setup_timeout: Duration::ZERO,
             root_files: &[],
             lock_files: &[],
-            tree: &[],
+            tree: None,
             run,
         }
     }

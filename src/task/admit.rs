@@ -52,6 +52,10 @@ pub async fn admit(
         return Err(Failure::nothing_to_do(format!("issue {id}#{number} is closed"))
             .hint("reopen it to have it worked on"));
     }
+    if issue.locked {
+        return Err(Failure::nothing_to_do(format!("issue {id}#{number} is locked"))
+            .hint("unlock the conversation to have it worked on"));
+    }
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
 use serde_json::json;
 
 use super::agents;
@@ -18,6 +17,7 @@ use crate::agent::state::State;
 use crate::agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use crate::config::Mode;
 use crate::error::{Failure, Result};
+use crate::git::packed::Packed;
 use crate::git::tree::Change;
 use crate::guest::client::CollectLimits;
 use crate::prompt::{self, Before, FailedCheck};
@@ -81,20 +81,21 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
 /// The collected change, for a run that goes on after a crash. The objects are in the mirror.
 pub(super) const CHANGE_FILE: &str = "change.json";
 
-/// A tree on its way into a sandbox. It is given away once, so that it does not stay in memory while the
+/// A tree on its way into a sandbox. It is given away once, so that it does not stay on the disk while the
 /// model works.
-#[derive(Debug, Default)]
-pub struct Upload(Mutex<Bytes>);
+#[derive(Debug)]
+pub struct Upload(Mutex<Option<Packed>>);
 
 impl Upload {
-    fn take(&self) -> Bytes {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Result<Packed> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.ok_or_else(|| Failure::internal("the tree was given to a sandbox before"))
     }
 }
 
-impl From<Bytes> for Upload {
-    fn from(tar: Bytes) -> Upload {
-        Upload(Mutex::new(tar))
+impl From<Packed> for Upload {
+    fn from(tree: Packed) -> Upload {
+        Upload(Mutex::new(Some(tree)))
     }
 }
 
@@ -103,7 +104,7 @@ pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
     /// The base commit as the sandbox takes it.
-    pub base_tar: Upload,
+    pub tree: Upload,
     pub image: &'a PreparedImage,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
@@ -122,7 +123,7 @@ pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &Desk<'_>) -> Result<
 
 async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Result<Worked> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, phase.base_tar.take(), "agent").await?;
+    let sandbox = checks::start(run, phase.image, &phase.tree.take()?, "agent").await?;
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();

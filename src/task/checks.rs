@@ -1,13 +1,12 @@
 //! The repository's own checks: which they are, and running them in fresh sandboxes on base and head.
 
-use bytes::Bytes;
-
 use super::agent_phase;
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::agent::journal::Entry;
 use crate::config::Config;
 use crate::error::Result;
+use crate::git::packed::Packed;
 use crate::guest::client::Client;
 use crate::sandbox::{PreparedImage, Running, SandboxSpec};
 use crate::verify::{self, CheckRun, Evidence};
@@ -37,7 +36,7 @@ impl Checks {
         &self,
         run: &Run<'_>,
         image: &PreparedImage,
-        tar: Bytes,
+        tree: &Packed,
         when: &'static str,
     ) -> Result<Vec<CheckRun>> {
         if self.commands.is_empty() {
@@ -47,7 +46,7 @@ impl Checks {
         if recorded.len() == self.commands.len() {
             return Ok(recorded);
         }
-        let sandbox = start(run, image, tar, when).await?;
+        let sandbox = start(run, image, tree, when).await?;
         let ran = run.unless_interrupted(self.run_in(run, &sandbox.client, when)).await;
         agent_phase::stop(run, sandbox).await;
         ran
@@ -75,10 +74,25 @@ impl Checks {
         run: &Run<'_>,
         image: &PreparedImage,
         baseline: &[CheckRun],
-        tar: Bytes,
+        tree: &Packed,
     ) -> Result<Evidence> {
-        let head = self.run_fresh(run, image, tar, "head").await?;
+        let head = self.run_fresh(run, image, tree, "head").await?;
         Ok(verify::compare(baseline.to_vec(), head, &self.source))
+    }
+
+    /// The same on a commit that is not packed yet.
+    pub async fn evidence_on(
+        &self,
+        run: &Run<'_>,
+        image: &PreparedImage,
+        baseline: &[CheckRun],
+        change: &Workspace,
+    ) -> Result<Evidence> {
+        if self.commands.is_empty() {
+            return Ok(self.without_change(baseline));
+        }
+        let tree = run.pack(change).await?;
+        self.evidence(run, image, baseline, &tree).await
     }
 
     /// The evidence when nothing was changed: the base alone.
@@ -91,7 +105,7 @@ impl Checks {
 pub async fn start(
     run: &Run<'_>,
     image: &PreparedImage,
-    tar: Bytes,
+    tree: &Packed,
     purpose: &'static str,
 ) -> Result<Running> {
     let spec = SandboxSpec {
@@ -103,7 +117,7 @@ pub async fn start(
         egress: run.egress()?,
     };
     let running = run.world.sandbox.start(&spec).await?;
-    if let Err(err) = running.client.upload(tar.as_ref()).await {
+    if let Err(err) = tree.upload(&running.client).await {
         let why = running.autopsy().await;
         // The first error is the one to report.
         let _ = running.stop().await;

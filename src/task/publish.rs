@@ -93,9 +93,14 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
     let repository = &admitted.repository.id;
     admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
     let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
-    if !issue.open {
+    let happened = match (issue.open, issue.locked) {
+        (false, _) => Some("closed"),
+        (true, true) => Some("locked"),
+        (true, false) => None,
+    };
+    if let Some(happened) = happened {
         return Err(Failure::nothing_to_do(format!(
-            "issue #{number} was closed while it was worked on, so nothing was published"
+            "issue #{number} was {happened} while it was worked on, so nothing was published"
         ))
         .hint(format!("the change is kept in {}", run.folder.path.display())));
     }

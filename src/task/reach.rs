@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::run::Run;
 use crate::agent::journal::Entry;
-use crate::config::Mode;
+use crate::config::{Config, Mode};
 use crate::egress::Egress;
 use crate::egress::ledger::HostUse;
 use crate::error::Result;
@@ -17,10 +17,28 @@ pub struct Reach {
     setup: OnceLock<Option<Arc<Egress>>>,
 }
 
+/// The configuration of a run in which code of strangers may run, and why it is one: no hosts, and no MCP
+/// server outside the sandbox. Setup keeps its hosts, because it never sees that code.
+pub(super) fn closed(mut config: Config, why: &str) -> Config {
+    let servers = std::mem::take(&mut config.mcp);
+    let (outside, inside): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        servers.into_iter().partition(|(_, server)| server.url.is_some());
+    config.mcp = inside;
+    for name in outside.keys() {
+        config.notes.push(format!("the MCP server `{name}` is left out: {why}"));
+    }
+    // That a review has no network is no news.
+    if !config.allow_hosts.is_empty() && config.mode != Mode::Review {
+        config.notes.push(format!("no host may be reached: {why}"));
+    }
+    config.allow_hosts.clear();
+    config
+}
+
 impl Run<'_> {
     /// The way to the allowed hosts, the same for all of the run; made when it is first asked for, which
     /// must be after the repository's configuration has been laid over. A review has none: what it runs
-    /// may come from strangers.
+    /// may come from strangers, as on the pull request of a fork (see [`closed`]).
     ///
     /// # Errors
     /// For the user: a host that cannot be allowed.

@@ -6,7 +6,6 @@ mod lanes;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -130,10 +129,11 @@ async fn again(
     running: &Running,
     ui: Ui,
 ) -> Result<Replayed> {
-    let tar = Bytes::from(workspace.upload_tar().await?);
-    running.client.upload(tar.as_ref()).await.map_err(|err| {
+    let tree = workspace.pack(&recording.config.container).await?;
+    tree.upload(&running.client).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;
+    drop(tree);
     let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, CollectLimits::default()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };

@@ -7,7 +7,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +29,7 @@ use crate::config::env::Env;
 use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
+use crate::git::packed::Packed;
 use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 
@@ -189,17 +189,17 @@ pub(super) async fn make(
     workspace: Workspace,
     progress: &Progress,
 ) -> Result<Made> {
-    let base_tar = Bytes::from(workspace.upload_tar().await?);
+    let tree = run.pack(&workspace).await?;
     run.tighten(&workspace).await?;
     let checks = Checks::find(&run.config, &workspace).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(&workspace, &base_tar)).await?;
+    let image = run.unless_interrupted(run.prepare_image(&workspace, Some(&tree))).await?;
     run.opened(&workspace, &image)?;
     let baseline = if run.wants_words_only() {
         Vec::new()
     } else {
         progress.phase("Running the repository's checks on the base");
-        checks.run_fresh(run, &image, base_tar.clone(), "base").await?
+        checks.run_fresh(run, &image, &tree, "base").await?
     };
     let brief = Brief::new(run, admitted, &workspace, &checks).await?;
     progress.phase("Working on it");
@@ -209,7 +209,7 @@ pub(super) async fn make(
         let phase = Phase {
             run,
             workspace: &workspace,
-            base_tar: base_tar.into(),
+            tree: tree.into(),
             image: &image,
             checks: &checks,
             baseline: &baseline,
@@ -221,8 +221,7 @@ pub(super) async fn make(
     let evidence = match &settled.commit {
         Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
-            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
-            checks.evidence(run, &image, &baseline, tar).await?
+            checks.evidence_on(run, &image, &baseline, &workspace.at(*commit)).await?
         }
         _ => checks.without_change(&baseline),
     };
@@ -354,19 +353,31 @@ impl Run<'_> {
 
     /// Lays the repository's own configuration, from the base commit, over the operator's.
     pub(super) async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
-        let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? else { return Ok(()) };
-        merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
+        if let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? {
+            merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
+        }
         for note in &self.config.notes {
             self.around.ui.say(&format!("note: {note}"));
         }
         Ok(())
     }
 
+    /// A tree as sandboxes take it.
+    pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
+        workspace.pack(&self.config.container).await
+    }
+
+    /// The image with setup done in `workspace`, whose tree may be packed already. Setup has a network, and
+    /// what it leaves is what later runs start from: see [`Workspace::for_setup`].
     pub(super) async fn prepare_image(
         &self,
         workspace: &Workspace,
-        tree: &[u8],
+        tree: Option<&Packed>,
     ) -> Result<PreparedImage> {
+        let packed = match tree {
+            None if !self.config.setup.is_empty() => Some(self.pack(workspace).await?),
+            Some(_) | None => None,
+        };
         let spec = ImageSpec {
             repository: workspace.identity(&self.world.state),
             image: self.config.image.as_deref(),
@@ -376,7 +387,7 @@ impl Run<'_> {
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             root_files: &workspace.root_files().await?,
             lock_files: &workspace.lock_files().await?,
-            tree,
+            tree: tree.or(packed.as_ref()),
             run: &self.folder.id,
         };
         Ok(self.world.sandbox.prepare(&spec).await?)

@@ -2,17 +2,21 @@
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
 use super::failures;
+use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
+use crate::event::OWN_BRANCHES;
 use crate::forge::Repository;
 use std::path::Path;
 
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
-use crate::git::commit::Facts;
+use crate::git::commit::{self, Facts};
 use crate::git::diff;
+use crate::git::packed::Packed;
 use crate::git::transport::Remote;
 use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
 use crate::git::{GitError, Oid, blocking};
 use crate::guest::client::{Client, CollectLimits};
+use crate::sandbox::ContainerLimits;
 use crate::world::World;
 
 /// Files that pin dependencies; part of the key under which a prepared image is cached.
@@ -76,19 +80,45 @@ impl Workspace {
         Ok(Workspace { repo, base, base_branch: base_branch.to_owned(), depth })
     }
 
-    /// The tar that [`Client::upload`] takes: the tree and a fresh `.git`.
-    pub async fn upload_tar(&self) -> Result<Vec<u8>> {
-        let this = self.clone();
-        let written = blocking(move || {
-            let options = ArchiveOptions::new(this.branch(), this.depth);
-            let result = tree::archive(&this.repo, this.base, &options, Vec::new());
+    /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
+    pub async fn pack(&self, limits: &ContainerLimits) -> Result<Packed> {
+        let (this, room) = (self.clone(), limits.workspace_bytes);
+        let packed = blocking(move || {
+            let usual = ArchiveOptions::new(this.branch(), this.depth);
+            let options = ArchiveOptions { max_bytes: usual.max_bytes.min(room), ..usual };
+            let result = Packed::new(&this.repo, this.base, &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.
                 this.repo.set_aside()?;
             }
             result
         });
-        written.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
+        packed.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
+    }
+
+    /// Where setup commands run. They have a network, and what they leave is what later runs on the
+    /// repository start from, so what a model wrote is not given to them: where this is a branch of ours,
+    /// with a pull request onto it, the default branch stands in.
+    ///
+    /// # Errors
+    /// For the user: the default branch cannot be fetched.
+    pub async fn for_setup(
+        &self,
+        world: &World,
+        config: &Config,
+        repository: &Repository,
+    ) -> Result<Workspace> {
+        let name = self.base_branch.as_str();
+        if name == repository.default_branch {
+            return Ok(self.clone());
+        }
+        let is_named_ours = name.starts_with(OWN_BRANCHES)
+            || config.publish.branch.as_deref().is_some_and(|branch| branch == name);
+        let tip = commit::read(&self.repo, self.base);
+        if !is_named_ours && tip.is_ok_and(|tip| !is_ours(&tip, &config.identity.email)) {
+            return Ok(self.clone());
+        }
+        Workspace::open(world, repository, &repository.default_branch, self.depth).await
     }
 
     /// What tells the repository from every other one: its place among the clones below `state`, which

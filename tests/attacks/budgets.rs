@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::arena::{Arena, Place, WhatTheModelSaw, shell};
 use crate::support::docker::{IMAGE, docker};
+use crate::support::git_repo::{git, git_with_input};
 use crate::support::model::{Turn, call, say};
 
 fn bounded_shell(script: &str, timeout_ms: u64) -> Turn {
@@ -65,6 +66,27 @@ async fn attacks_a_model_that_loops_floods_and_shouts_is_ended_with_its_work() {
     assert_eq!(patch.matches("\n+x").count(), 64, "{patch}");
     arena.assert_nothing_published();
     assert!(ended.peak_kib < PEAK_KIB, "{} KiB at the peak", ended.peak_kib);
+}
+
+/// What git keeps once can be in a tree many times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attacks_a_small_repository_with_a_large_tree_does_not_fill_the_memory() {
+    let arena = Arena::new();
+    let path = arena.github.repository_path();
+    let blob = git_with_input(&path, &["hash-object", "-w", "--stdin"], &vec![0; 32 << 20]);
+    let copies = (0..8).map(|number| format!("100644 blob {}\tzeros-{number}\n", blob.trim()));
+    let entries = git(&path, &["ls-tree", "main"]) + &copies.collect::<String>();
+    let tree = git_with_input(&path, &["mktree"], entries.as_bytes());
+    let args = ["commit-tree", "-p", "main", "-m", "Zeros", tree.trim()];
+    let commit = git(&path, &args);
+    git(&path, &["update-ref", "refs/heads/main", commit.trim()]);
+    let turns =
+        vec![shell("cat zeros-* | wc -c; sed -i s/teh/the/ README.md"), say("Fixed the typo")];
+    let ended = arena.run(Place::Local, turns).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = ended.last_request();
+    assert!(told.contains(&(8_u64 * (32 << 20)).to_string()), "the files are not there: {told}");
+    assert!(ended.peak_kib > 0 && ended.peak_kib < PEAK_KIB, "{} KiB at the peak", ended.peak_kib);
 }
 
 fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {

@@ -128,7 +128,6 @@ async fn egress_of_setup_in_docker() {
         setup_hosts: hosts,
         setup_egress: Some(sink.egress()),
         setup_timeout: std::time::Duration::from_mins(1),
-        tree: &[0; 1024],
         ..ImageSpec::plain("acme/app".to_owned(), Some(IMAGE), &docker.run)
     };
     let image = docker.sandbox.prepare(&spec_of(&hosts)).await.unwrap();

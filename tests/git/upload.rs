@@ -150,3 +150,60 @@ async fn refuses_trees_that_are_traps() {
         assert!(error.to_string().contains(expected), "{expected}: {error}");
     }
 }
+
+/// `count` files with the same content, which git keeps once.
+async fn alike(count: usize, bytes: usize) -> (World, Workspace) {
+    let files: Vec<Entry> =
+        (0..count).map(|number| file(&format!("copy-{number}"), vec![0; bytes])).collect();
+    let world = World::with(&files).await;
+    let workspace = Workspace::pin(world.fetched().await, "main", 1).await.unwrap();
+    (world, workspace)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_packed_tree_can_be_uploaded_more_than_once_and_leaves_no_file() {
+    let (_world, workspace) = alike(3, 200_000).await;
+    let folder = || {
+        let entries = fs_err::read_dir(workspace.repo.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = folder();
+    let packed = workspace.pack(&ContainerLimits::default()).await.unwrap();
+    assert_eq!(folder(), before, "it has no name, so nobody has to remove it");
+    for _ in 0..2 {
+        let guest = Guest::start().await;
+        packed.upload(&guest.client).await.unwrap();
+        let seen = guest.sh("cat copy-* | wc -c; git status --porcelain").await.output;
+        assert_eq!(seen.trim(), "600000");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_its_workspace_cannot_hold_is_refused_before_it_is_packed() {
+    let (_world, workspace) = alike(5, 1 << 20).await;
+    let limits = |workspace_bytes| ContainerLimits { workspace_bytes, ..Default::default() };
+    assert!(workspace.pack(&limits(5 << 20)).await.is_ok());
+    let refused = workspace.pack(&limits(4 << 20)).await.unwrap_err().to_string();
+    assert!(refused.contains("cannot pack the repository for the sandbox"), "{refused}");
+    assert!(refused.contains("the files of the repository are larger than 4 MiB"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_folders_that_make_many_long_paths_are_refused() {
+    let world = World::with(&[file("a", "1\n")]).await;
+    let server = world.server.path(REPOSITORY);
+    let mut tree = git(&server, &["rev-parse", "main^{tree}"]).trim().to_owned();
+    for _ in 0..9 {
+        let folders: Vec<String> =
+            (0..4).map(|n| format!("040000 tree {tree}\t{n}{}", "x".repeat(240))).collect();
+        let lines = folders.join("\n") + "\n";
+        tree = git_with_input(&server, &["mktree"], lines.as_bytes()).trim().to_owned();
+    }
+    let commit = git(&server, &["commit-tree", "-m", "Wide", &tree]).trim().to_owned();
+    let repo = Repo::open(&server).unwrap();
+    let options = ArchiveOptions::new("main", 1);
+    let error = archive(&repo, commit.parse().unwrap(), &options, std::io::sink()).unwrap_err();
+    assert!(error.to_string().contains("paths of the repository are longer"), "{error}");
+}

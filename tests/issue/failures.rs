@@ -231,6 +231,21 @@ fn an_issue_that_was_closed_meanwhile_gets_no_pull_request() {
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
 }
 
+#[test]
+fn an_issue_that_was_locked_before_or_meanwhile_gets_no_pull_request() {
+    let world = TestWorld::new(github().locked(), Vec::new());
+    let output = world.issue().expect(10);
+    assert!(output.stderr.contains("issue acme/app#7 is locked"), "{}", output.text());
+    assert_eq!((world.model.requests().len(), world.github.writes().len()), (0, 0));
+
+    let world = TestWorld::new(github(), slow_fix());
+    let output =
+        meanwhile(&world, &["issue", "acme/app#7"], || world.github.set_locked(7, true)).expect(10);
+    assert!(output.stderr.contains("was locked while it was worked on"), "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
 /// The repair, after a command that takes a second.
 fn slow_fix() -> Vec<Turn> {
     let mut turns = fix();

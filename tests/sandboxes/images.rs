@@ -8,29 +8,31 @@ use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptions, RemoveImageOptions,
 };
+use patchwright::git::packed::Packed;
 use patchwright::sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
 
 use super::{assert_nothing_left, sh, spec};
 use crate::support::docker::{BUSYBOX, IMAGE, RealDocker, docker};
+use crate::support::guest::packed;
 
 fn image_spec<'a>(
     run: &'a str,
     image: &'a str,
     setup: &'a [String],
-    tree: &'a [u8],
+    tree: Option<&'a Packed>,
 ) -> ImageSpec<'a> {
     let plain = ImageSpec::plain("acme/app".to_owned(), Some(image), run);
     ImageSpec { setup, setup_timeout: Duration::from_mins(1), tree, ..plain }
 }
 
 /// A tar with one file.
-fn tree() -> Vec<u8> {
+fn tree() -> Packed {
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o644);
     header.set_size(5);
     tar.append_data(&mut header, "src/base.txt", &b"base\n"[..]).unwrap();
-    tar.into_inner().unwrap()
+    packed(&tar.into_inner().unwrap())
 }
 
 async fn remove_image(docker: &RealDocker, id: &str) {
@@ -40,7 +42,8 @@ async fn remove_image(docker: &RealDocker, id: &str) {
 #[tokio::test]
 async fn present_image_is_pinned_by_id() {
     let Some(docker) = docker().await else { return };
-    let prepared = docker.sandbox.prepare(&image_spec(&docker.run, IMAGE, &[], &[])).await.unwrap();
+    let prepared =
+        docker.sandbox.prepare(&image_spec(&docker.run, IMAGE, &[], None)).await.unwrap();
     let id = docker.engine.inspect_image(IMAGE).await.unwrap().id.unwrap();
     let description = format!("{IMAGE} ({id})");
     assert_eq!(prepared, PreparedImage { reference: id, description });
@@ -54,7 +57,7 @@ async fn missing_image_is_named_with_the_cause() {
         "sha256:0000000000000000000000000000000000000000000000000000000000000000",
     ] {
         let err =
-            docker.sandbox.prepare(&image_spec(&docker.run, name, &[], &[])).await.err().unwrap();
+            docker.sandbox.prepare(&image_spec(&docker.run, name, &[], None)).await.err().unwrap();
         let SandboxError::NoImage { image, message } = &err else { panic!("{err}") };
         assert_eq!(image, name);
         assert!(!message.is_empty());
@@ -76,7 +79,7 @@ async fn setup_runs_once_and_its_results_are_there() {
     let tree = tree();
     let spec_of = |lock: &'static [(String, Vec<u8>)]| ImageSpec {
         lock_files: lock,
-        ..image_spec(&docker.run, IMAGE, &setup, &tree)
+        ..image_spec(&docker.run, IMAGE, &setup, Some(&tree))
     };
     let first = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
     let second = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
@@ -101,7 +104,7 @@ async fn failed_setup_keeps_its_output_and_leaves_nothing() {
     let setup = ["echo first".to_owned(), format!("echo {} is broken; exit 3", docker.run)];
     let err = docker
         .sandbox
-        .prepare(&image_spec(&docker.run, IMAGE, &setup, &tree()))
+        .prepare(&image_spec(&docker.run, IMAGE, &setup, Some(&tree())))
         .await
         .err()
         .unwrap();
@@ -115,7 +118,7 @@ async fn failed_setup_keeps_its_output_and_leaves_nothing() {
 async fn setup_refuses_hosts_that_it_has_no_way_to() {
     let Some(docker) = docker().await else { return };
     let (setup, hosts) = (["true".to_owned()], ["example.org".to_owned()]);
-    let spec = ImageSpec { setup_hosts: &hosts, ..image_spec(&docker.run, IMAGE, &setup, &[]) };
+    let spec = ImageSpec { setup_hosts: &hosts, ..image_spec(&docker.run, IMAGE, &setup, None) };
     let err = docker.sandbox.prepare(&spec).await.err().unwrap();
     assert!(err.to_string().contains("no way to the hosts"), "{err}");
     assert_nothing_left(&docker).await;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use patchwright::git::packed::Packed;
 use patchwright::guest::GUEST_BINARY;
 use patchwright::guest::client::{Client, CollectLimits, CollectedTree};
 use patchwright::guest::protocol::Exec;
@@ -73,6 +74,14 @@ pub(crate) fn sh(script: &str) -> Exec {
         timeout_ms: 20_000,
         output_cap: 10_000,
     }
+}
+
+/// A tar as sandboxes take it.
+pub(crate) fn packed(tar: &[u8]) -> Packed {
+    use std::io::Write;
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(tar).unwrap();
+    Packed::from(file)
 }
 
 /// The embedded guest as a file, written once.

@@ -188,6 +188,8 @@ pub(super) struct Side {
 pub(super) struct SideRepository {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) full_name: String,
+    #[serde(default)]
+    pushed_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Deserialize)]
@@ -240,6 +242,7 @@ impl From<PullJson> for PullRequest {
             Label::Name(name) => Some(name),
         });
         PullRequest {
+            head_pushed_at: json.head.repo.as_ref().and_then(|repo| repo.pushed_at),
             head_repository: json.head.repo.and_then(|repo| repo.full_name.parse().ok()),
             is_fork,
             base_sha: json.base.sha,

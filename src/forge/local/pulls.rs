@@ -39,6 +39,7 @@ impl LocalForge {
             author: ourselves(),
             head_repository: Some(repository.clone()),
             is_fork: false,
+            head_pushed_at: None,
             maintainer_can_modify: false,
             locked: false,
             labels: Vec::new(),

@@ -182,7 +182,9 @@ async fn run_commands(
     spec: &ImageSpec<'_>,
     deadline: Instant,
 ) -> Result<(), Failed> {
-    client.upload(spec.tree).await?;
+    if let Some(tree) = spec.tree {
+        tree.upload(client).await?;
+    }
     for command in spec.setup {
         let left = deadline.saturating_duration_since(Instant::now());
         let exec = Exec {

@@ -74,7 +74,9 @@ fn keep(top: &Path, template: &Path) -> Result<(), SandboxError> {
 
 async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError> {
     let gone = |err: crate::guest::client::GuestError| SandboxError::Gone(err.to_string());
-    running.client.upload(spec.tree).await.map_err(gone)?;
+    if let Some(tree) = spec.tree {
+        tree.upload(&running.client).await.map_err(gone)?;
+    }
     let started = Instant::now();
     for command in spec.setup {
         let left = spec.setup_timeout.saturating_sub(started.elapsed());

@@ -30,15 +30,15 @@ pub(super) async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> 
     change(run, admitted, pull, &grounds, &job).await
 }
 
-/// Nothing is pushed to a branch that nobody will merge.
+/// Nothing is pushed to a branch that nobody will merge, or where people have ended the conversation.
 pub(super) fn must_be_open(pull: &PullRequest) -> Result<()> {
-    let state = match (pull.open, pull.merged) {
-        (true, _) => return Ok(()),
-        (false, true) => "merged",
-        (false, false) => "closed",
+    let (state, hint) = match (pull.open, pull.merged, pull.locked) {
+        (true, _, false) => return Ok(()),
+        (true, _, true) => ("locked", "unlock the conversation, and ask again"),
+        (false, true, _) => ("merged", "open a new pull request, or ask in an issue"),
+        (false, false, _) => ("closed", "open a new pull request, or ask in an issue"),
     };
-    Err(Failure::nothing_to_do(format!("pull request #{} is {state}", pull.number))
-        .hint("open a new pull request, or ask in an issue"))
+    Err(Failure::nothing_to_do(format!("pull request #{} is {state}", pull.number)).hint(hint))
 }
 
 /// What our commits say below their message: the comment that they answer.

@@ -17,10 +17,11 @@ mod plan;
 pub mod plan_hash;
 mod rounds;
 pub mod stop;
+mod unseen;
 mod work;
 
 use super::outcome::{Conclusion, Outcome};
-use super::reach::Reach;
+use super::reach::{self, Reach};
 use super::run::{self, Run, Surroundings};
 use super::{Task, TaskKind};
 use crate::agent::journal::Entry;
@@ -82,7 +83,7 @@ pub async fn respond(
         folder.finish();
         return Err(Failure::nothing_to_do(why));
     }
-    let config = for_command(config, &admitted.request.command);
+    let config = for_request(config, &admitted);
     let issue_title = Some(admitted.snapshot.title.clone());
     let reach = Reach::default();
     let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
@@ -157,10 +158,13 @@ async fn explain(run: &Run<'_>, admitted: &Admitted, failure: &Failure) {
     }
 }
 
-/// Reading is all that a question or a plan needs.
-fn for_command(mut config: Config, command: &Command) -> Config {
-    if matches!(command, Command::Ask { .. } | Command::Plan { .. }) {
+/// Reading is all that a question or a plan needs, and a fork's code reaches nothing.
+fn for_request(mut config: Config, admitted: &Admitted) -> Config {
+    if matches!(admitted.request.command, Command::Ask { .. } | Command::Plan { .. }) {
         config.mode = Mode::Plan;
+    }
+    if admitted.pull.as_ref().is_some_and(|pull| pull.is_fork) {
+        config = reach::closed(config, "the pull request is from a fork");
     }
     config
 }

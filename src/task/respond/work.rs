@@ -1,15 +1,15 @@
 //! What an agent does for a comment: on the pinned head, with the configuration, the instructions and
 //! the checks of the base, judged like every change.
 
-use bytes::Bytes;
-
 use super::admit::Admitted;
+use super::unseen;
 use crate::config::Mode;
 use crate::context::thread::{self, Thread, ThreadContext};
 use crate::error::Result;
 use crate::forge::PullRequest;
 use crate::git::Oid;
 use crate::prompt::{self, CommentTask};
+use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::{self, Phase};
 use crate::task::brief::Brief;
 use crate::task::checks::Checks;
@@ -27,9 +27,6 @@ pub(super) struct Grounds {
     pub rules: Workspace,
     /// What is worked on: the head of the pull request, or the base branch.
     pub workspace: Workspace,
-    /// The tree on which images are prepared: setup commands have a network, so a fork's tree is not
-    /// given to them.
-    setup: Workspace,
 }
 
 impl Grounds {
@@ -43,7 +40,7 @@ impl Grounds {
             let base = base.unwrap_or(&admitted.repository.default_branch);
             let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
             let rules = run.unless_interrupted(opening).await?;
-            Grounds { workspace: rules.clone(), setup: rules.clone(), rules }
+            Grounds { workspace: rules.clone(), rules }
         };
         let workspace = run.pinned(opened.workspace);
         Ok(Grounds { workspace, ..opened })
@@ -56,8 +53,7 @@ impl Grounds {
             rules.fetch_head(run.world, &admitted.repository, pull.number, &pull.head_sha).await?;
         let mut workspace = rules.at(head);
         workspace.base_branch.clone_from(&pull.head_branch);
-        let setup = if pull.is_fork { rules.clone() } else { workspace.clone() };
-        Ok(Grounds { rules, workspace, setup })
+        Ok(Grounds { rules, workspace })
     }
 }
 
@@ -95,20 +91,16 @@ pub(super) async fn work(
     job: &Job<'_>,
 ) -> Result<Done> {
     let workspace = &grounds.workspace;
+    unseen::check(run, admitted, workspace).await?;
     let progress = Progress::start(run, None).await?;
-    let tar = Bytes::from(workspace.upload_tar().await?);
+    let tree = run.pack(workspace).await?;
     let checks = Checks::find(&run.config, &grounds.rules).await?;
     progress.phase("Preparing the sandbox");
-    let setup_tar = if grounds.setup.base == workspace.base {
-        tar.clone()
-    } else {
-        Bytes::from(grounds.setup.upload_tar().await?)
-    };
-    let image = run.unless_interrupted(run.prepare_image(&grounds.setup, &setup_tar)).await?;
+    let image = run.unless_interrupted(image(run, admitted, grounds)).await?;
     run.opened(workspace, &image)?;
     let baseline = if run.config.mode == Mode::Execute {
         progress.phase("Running the repository's checks on the head");
-        checks.run_fresh(run, &image, tar.clone(), "base").await?
+        checks.run_fresh(run, &image, &tree, "base").await?
     } else {
         Vec::new()
     };
@@ -122,7 +114,7 @@ pub(super) async fn work(
         let phase = Phase {
             run,
             workspace,
-            base_tar: tar.into(),
+            tree: tree.into(),
             image: &image,
             checks: &checks,
             baseline: &baseline,
@@ -134,8 +126,7 @@ pub(super) async fn work(
     let evidence = match &settled.commit {
         Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
-            let tar = Bytes::from(workspace.at(*commit).upload_tar().await?);
-            checks.evidence(run, &image, &baseline, tar).await?
+            checks.evidence_on(run, &image, &baseline, &workspace.at(*commit)).await?
         }
         _ => checks.without_change(&baseline),
     };
@@ -144,6 +135,13 @@ pub(super) async fn work(
     salvage::write(run, workspace, &outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Done { outcome, settled })
+}
+
+/// The image, with setup done in the base's tree whoever wrote the head: what a pull request changes about
+/// its dependencies is not installed, and nothing of it is there for later runs.
+async fn image(run: &Run<'_>, admitted: &Admitted, grounds: &Grounds) -> Result<PreparedImage> {
+    let setup = grounds.rules.for_setup(run.world, &run.config, &admitted.repository).await?;
+    run.prepare_image(&setup, None).await
 }
 
 /// The task in words: what was asked, where, and the conversation around it.

@@ -4,7 +4,6 @@
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -22,6 +21,7 @@ use crate::config::{Config, Mode};
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::Comparison;
 use crate::git::Oid;
+use crate::git::packed::Packed;
 use crate::review::anchor::Index;
 use crate::review::finding::Finding;
 use crate::review::incremental::Memory;
@@ -32,7 +32,7 @@ use crate::task::checks::Checks;
 use crate::task::folder::RunFolder;
 use crate::task::outcome::Conclusion;
 use crate::task::progress::Progress;
-use crate::task::reach::Reach;
+use crate::task::reach::{self, Reach};
 use crate::task::run::{Run, Surroundings, interrupted};
 use crate::task::workspace::Workspace;
 use crate::task::{Task, TaskKind, Trigger};
@@ -79,6 +79,7 @@ pub async fn review(
 ) -> Result<Ended> {
     let started = world.clock.instant();
     let config = Config { mode: Mode::Review, ..config };
+    let config = reach::closed(config, "a review reaches nothing");
     for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
         around.ui.say(&format!("note: {note}"));
     }
@@ -125,8 +126,8 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     let ready = prepare(run, admitted, progress).await?;
     let Ready { base, opened, earlier, plan, checks, image } = &ready;
     let head = base.at(opened.head);
-    let head_tar = Bytes::from(head.upload_tar().await?);
-    let (baseline, evidence) = ready.check(run, head_tar.clone(), progress).await?;
+    let tree = run.pack(&head).await?;
+    let (baseline, evidence) = ready.check(run, &tree, progress).await?;
     let index = Index::new(&opened.diff);
     let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
     let desk = Desk::new(
@@ -145,7 +146,7 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         let phase = Phase {
             run,
             workspace: &head,
-            base_tar: head_tar.into(),
+            tree: tree.into(),
             image,
             checks,
             baseline: &baseline,
@@ -185,8 +186,9 @@ async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) ->
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     let checks = Checks::find(&run.config, &base).await?;
     progress.phase("Preparing the sandbox");
-    let tar = base.upload_tar().await?;
-    let image = run.unless_interrupted(run.prepare_image(&base, &tar)).await?;
+    let setup = base.for_setup(run.world, &run.config, &admitted.repository);
+    let setup = run.unless_interrupted(setup).await?;
+    let image = run.unless_interrupted(run.prepare_image(&setup, None)).await?;
     run.opened(&base, &image)?;
     Ok(Ready { base, opened, earlier, plan, checks, image })
 }
@@ -330,7 +332,7 @@ impl Ready {
     async fn check(
         &self,
         run: &Run<'_>,
-        head: Bytes,
+        head: &Packed,
         progress: &Progress,
     ) -> Result<(Vec<CheckRun>, Evidence)> {
         let checks = &self.checks;
@@ -338,8 +340,8 @@ impl Ready {
             return Ok((Vec::new(), checks.without_change(&[])));
         }
         progress.phase("Running the repository's checks before and after the change");
-        let base = Bytes::from(self.base.at(self.opened.base).upload_tar().await?);
-        let baseline = checks.run_fresh(run, &self.image, base, "base").await?;
+        let base = run.pack(&self.base.at(self.opened.base)).await?;
+        let baseline = checks.run_fresh(run, &self.image, &base, "base").await?;
         let evidence = checks.evidence(run, &self.image, &baseline, head).await?;
         Ok((baseline, evidence))
     }

@@ -148,6 +148,7 @@ impl GitHub {
             comments: Vec::new(),
             pulls: BTreeMap::new(),
             path,
+            pushed: Some(0),
         });
     }
 

@@ -87,6 +87,7 @@ impl World {
         let here = self.repositories[place].is(&pull.head_repository);
         let from = if here { Some(place) } else { self.place(&pull.head_repository) };
         let Some(from) = from else { return };
+        let head_place = from;
         let (path, from) = (&self.repositories[place].path, &self.repositories[from].path);
         let Some(tip) = git::tip(from, &pull.head) else {
             // Without its branch it is closed.
@@ -105,6 +106,7 @@ impl World {
         git(path, &["update-ref", &format!("refs/pull/{number}/head"), &tip]);
         let base_sha = git::tip(path, &pull.base).unwrap_or_else(|| pull.base_sha.clone());
         let now = self.tick();
+        self.repositories[head_place].pushed = Some(now);
         let repository = &mut self.repositories[place];
         repository.issues.get_mut(&number).unwrap().updated = now;
         let pull = repository.pulls.get_mut(&number).unwrap();

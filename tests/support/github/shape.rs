@@ -59,6 +59,11 @@ pub(crate) fn repository(
 ) -> Value {
     let full_name = repository.full_name();
     let page = format!("{}/{full_name}", base.server);
+    let pushed = match (repository.pushed, schema) {
+        // Only inside of other objects it may be unknown.
+        (None, "repository") => Value::Null,
+        (pushed, _) => time(pushed.unwrap_or_default()),
+    };
     let mut value = made(
         schema,
         json!({
@@ -71,7 +76,7 @@ pub(crate) fn repository(
             "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
             "has_issues": repository.has_issues, "visibility": if repository.private { "private" } else { "public" },
             "html_url": page, "clone_url": format!("{page}.git"),
-            "created_at": time(0), "updated_at": time(0), "pushed_at": time(0),
+            "created_at": time(0), "updated_at": time(0), "pushed_at": pushed,
             "url": base.api(&format!("repos/{full_name}")),
         }),
     );

@@ -1,0 +1,52 @@
+//! A tree as the tar that a sandbox takes, in a file. A small repository can have a large tree (git
+//! keeps what is there many times once), so a tar never is in memory.
+
+use std::io::{BufWriter, IntoInnerError};
+
+use tokio::fs::File;
+use tokio::io::AsyncSeekExt;
+use tokio::sync::Mutex;
+
+use super::archive::{ArchiveOptions, archive};
+use super::repo::Repo;
+use super::{GitError, Oid};
+use crate::guest::client::{Client, GuestError};
+
+/// Bytes that are collected for one write.
+const BUFFER: usize = 256 << 10;
+
+/// The tar of a commit. It can be uploaded any number of times, one after the other, and its room on the
+/// disk is free when it is dropped.
+#[derive(Debug)]
+pub struct Packed(Mutex<File>);
+
+impl Packed {
+    /// Packs `commit` into a file without a name beside the objects of `repo`, so that it goes with this
+    /// process, however that ends.
+    ///
+    /// # Errors
+    /// Those of [`archive`]; [`GitError::Machine`] when the disk is full.
+    pub fn new(repo: &Repo, commit: Oid, options: &ArchiveOptions) -> Result<Packed, GitError> {
+        let file = tempfile::tempfile_in(repo.path())?;
+        let writer = archive(repo, commit, options, BufWriter::with_capacity(BUFFER, file))?;
+        Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
+    }
+
+    /// Unpacks it into the workspace of a sandbox.
+    ///
+    /// # Errors
+    /// Those of [`Client::upload`], also when the file cannot be read.
+    pub async fn upload(&self, client: &Client) -> Result<(), GuestError> {
+        // All readers share the file's one position.
+        let mut file = self.0.lock().await;
+        file.rewind().await.map_err(|err| GuestError::Failed(format!("the tree: {err}")))?;
+        client.upload(&mut *file).await.map(drop)
+    }
+}
+
+/// A tar that is in a file already.
+impl From<std::fs::File> for Packed {
+    fn from(file: std::fs::File) -> Packed {
+        Packed(Mutex::new(File::from_std(file)))
+    }
+}
