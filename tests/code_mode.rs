@@ -355,9 +355,12 @@ async fn a_script_is_done_again_by_its_calls() {
         payload: Payload::Json(json!({"cmd": "echo again >> log"}).to_string()),
         ..call.clone()
     };
-    let redone =
-        desk.dispatched(async |it: &Dispatch<'_>| it.redo(&call, &[nested]).await).await.unwrap();
-    assert!(redone.is_some_and(|redone| redone.success));
+    let again = async |it: &Dispatch<'_>| {
+        assert!(it.redo(&call).await.unwrap().is_none());
+        assert!(!it.redoes_whole("exec") && it.redoes_whole("exec_command"));
+        it.redo(&nested).await.unwrap()
+    };
+    assert!(desk.dispatched(again).await.is_some_and(|redone| redone.success));
     assert!(desk.file("log").ends_with("again\n"));
     assert_eq!(desk.file("log").lines().count(), 2);
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use patchwright::agent::journal;
 use patchwright::config::Mode;
 use patchwright::provider::item::{Content, Payload};
 use patchwright::tools::need::Present;
@@ -9,6 +10,7 @@ use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use serde_json::json;
 
+use crate::support::bench::Bench;
 use crate::support::docker::is_required;
 use crate::support::model::{custom, say};
 use crate::support::tool_desk::{ToolDesk, model, shown};
@@ -266,6 +268,36 @@ async fn a_script_of_code_mode_can_use_it() {
     assert_eq!(names, ["exec", "wait"]);
     let output = desk.free("exec", "text(await tools.js_repl('[1, 2].length'))").await;
     assert!(shown(&output).ends_with('2'), "{}", shown(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_inside_a_script_is_done_again_once() {
+    if !has_node() {
+        return;
+    }
+    let script = r#"
+- calls:
+    - tool: exec
+      input: |
+        const code = "await codex.tool('shell_command', {command: 'echo 1 >> calc.sh'})";
+        await tools.js_repl(code);
+- text: Done
+"#;
+    let mut bench = Bench::new();
+    bench.tools = bench.tools.clone().equipped(&bench.model, &present(true, true)).unwrap();
+    bench.run(script).await;
+    let tree = bench.file("calc.sh");
+    assert!(tree.ends_with("}\n1\n"), "{tree}");
+    let journal = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
+    let inner = |line: &&str| line.contains("\"by\":1") && line.contains("\"shell_command\"");
+    assert_eq!(journal.lines().filter(inner).count(), 1, "{journal}");
+    let resumed = bench.go_on(script, &journal).await;
+    assert_eq!(bench.file("calc.sh"), tree);
+    assert_eq!(resumed.ended.stopped.notes, Vec::<String>::new());
+    // As older versions wrote it.
+    let before = journal.replace(",\"by\":1", "").replace("\"by\":1,", "");
+    assert!(before.len() < journal.len());
+    assert_eq!(bench.go_on(script, &before).await.ended.stopped.reason.word(), "finished");
 }
 
 #[test]

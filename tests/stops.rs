@@ -1,14 +1,20 @@
 //! How runs end, that every end keeps the work so far, and that a run cut anywhere goes on to the
 //! same end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use patchwright::agent::Agent;
-use patchwright::agent::journal::{self, Entry, Journal};
-use patchwright::provider::Provider;
-use patchwright::provider::scripted::ScriptedProvider;
+use async_trait::async_trait;
+use patchwright::agent::journal::{self, Entry};
+use patchwright::config::tools::Tools;
+use patchwright::tools::extra::Extra;
+use patchwright::tools::host::HostCall;
+use patchwright::tools::need::Present;
+use patchwright::tools::{Effect, ToolError, ToolOutput};
+use serde_json::{Value, json};
 
-use crate::support::bench::{Bench, FIX, Mishap, clock, no_redaction};
+use crate::support::bench::{Bench, FIX, Mishap};
 use crate::support::transcript::transcript;
 
 /// A run with a cut reply, an empty one, a bad call, a repeated call that is pointed out, and one
@@ -37,37 +43,243 @@ async fn a_stumbling_run_cut_after_any_line_ends_the_same_way() {
     sweep(STUMBLE, "format_errors").await;
 }
 
+/// Calls that are made by a script, and one after it.
+const SCRIPTED: &str = r"
+- calls:
+    - tool: exec
+      input: |
+        for (const n of [1, 2, 3]) await tools.shell_command({command: `echo ${n} >> calc.sh`});
+- calls: [{ tool: shell_command, args: { command: echo 4 >> calc.sh } }]
+- text: Done
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_a_script_cut_after_any_line_goes_on_to_the_same_end() {
+    sweep(SCRIPTED, "finished").await;
+}
+
 /// Runs a script, then again from its journal cut after each line (and in the middle of the next).
 async fn sweep(script_text: &str, word: &str) {
     let bench = Bench::new();
     let whole = bench.run(script_text).await;
     assert_eq!(whole.stopped.reason.word(), word, "{}", transcript(&whole.seen));
     let tree = bench.file("calc.sh");
-    let text = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
+    let text = written(&bench);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     for kept in 1..=lines.len() {
-        bench.fresh_workspace();
-        let dir = tempfile::tempdir_in(bench.folder.path()).unwrap();
         let torn = lines.get(kept).map_or("", |line| &line[..line.len() / 2]);
         let content = lines[..kept].concat() + torn;
-        fs_err::write(dir.path().join(journal::FILE), content).unwrap();
-        let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
-        assert_eq!(recorded.len(), kept);
-        let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
-        let script = ScriptedProvider::parse("test", script_text).unwrap();
-        script.resume_at(None, asked);
-        let resumed = bench
-            .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
-            .await;
-        let (one, other) = (&whole.stopped, &resumed.stopped);
+        let resumed = bench.go_on(script_text, &content).await;
+        assert_eq!(resumed.known, kept);
+        let (one, other) = (&whole.stopped, &resumed.ended.stopped);
         assert_eq!(other.reason.word(), one.reason.word(), "cut after {kept}");
         assert_eq!(other.final_message, one.final_message, "cut after {kept}");
         assert_eq!(other.plan, one.plan, "cut after {kept}");
         assert_eq!(other.touched, one.touched, "cut after {kept}");
         assert_eq!(other.spending.usage, one.spending.usage, "cut after {kept}");
         assert_eq!(other.notes, one.notes, "cut after {kept}");
-        assert_eq!(resumed.requests, whole.requests[asked..], "cut after {kept}");
+        let requests = &whole.requests[resumed.asked..];
+        assert_eq!(resumed.ended.requests, requests, "cut after {kept}");
         assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}");
+    }
+}
+
+/// The journal of the run.
+fn written(bench: &Bench) -> String {
+    fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap()
+}
+
+/// The lines of a journal up to the last one of a kind.
+#[track_caller]
+fn up_to_last(journal: &str, kind: &str) -> String {
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    let is = format!("\"is\":\"{kind}\"");
+    let last = lines.iter().rposition(|line| line.contains(&is)).unwrap();
+    lines[..=last].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_a_script_that_is_cut_twice_does_nothing_twice() {
+    let bench = Bench::new();
+    bench.run(SCRIPTED).await;
+    let tree = bench.file("calc.sh");
+    assert!(tree.ends_with("}\n1\n2\n3\n4\n"), "{tree}");
+    let text = written(&bench);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for kept in 3..lines.len() {
+        let first = bench.go_on(SCRIPTED, &lines[..kept].concat()).await;
+        assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}");
+        let second = bench.go_on(SCRIPTED, &up_to_last(&first.journal, "call_ended")).await;
+        assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}, then again");
+        assert_eq!(second.ended.stopped.notes, Vec::<String>::new());
+    }
+}
+
+/// Each waits for what the other one writes.
+const SIDE_BY_SIDE: &str = r#"
+- calls:
+    - tool: exec
+      input: |
+        // @exec: {"yield_time_ms": 60000}
+        const has = async text => {
+          while (!JSON.stringify(await tools.read_file({file_path: 'calc.sh'})).includes(text))
+            await new Promise(done => setTimeout(done, 100));
+        };
+        await tools.shell_command({command: 'echo a1 >> calc.sh'});
+        await has('b1');
+        await tools.shell_command({command: 'echo a2 >> calc.sh'});
+    - tool: exec
+      input: |
+        // @exec: {"yield_time_ms": 60000}
+        const has = async text => {
+          while (!JSON.stringify(await tools.read_file({file_path: 'calc.sh'})).includes(text))
+            await new Promise(done => setTimeout(done, 100));
+        };
+        await has('a1');
+        await tools.shell_command({command: 'echo b1 >> calc.sh'});
+        await has('a2');
+        await tools.shell_command({command: 'echo b2 >> calc.sh'});
+- text: Done
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_scripts_side_by_side_are_made_again_in_their_order() {
+    let bench = Bench::new();
+    bench.run(SIDE_BY_SIDE).await;
+    let tree = bench.file("calc.sh");
+    assert!(tree.ends_with("}\na1\nb1\na2\nb2\n"), "{tree}");
+    bench.go_on(SIDE_BY_SIDE, &up_to_last(&written(&bench), "call_ended")).await;
+    assert_eq!(bench.file("calc.sh"), tree);
+}
+
+/// A tool that acts outside of the sandbox, and counts how often.
+struct Outside {
+    calls: Arc<AtomicU32>,
+    schema: Value,
+}
+
+#[async_trait]
+impl Extra for Outside {
+    fn name(&self) -> &'static str {
+        "outside"
+    }
+
+    fn description(&self) -> &'static str {
+        "Acts elsewhere."
+    }
+
+    fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Writes
+    }
+
+    fn origin(&self) -> &'static str {
+        "test"
+    }
+
+    fn is_redone(&self) -> bool {
+        false
+    }
+
+    async fn call(&self, _ctx: &HostCall<'_>, _args: Value) -> Result<ToolOutput, ToolError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(ToolOutput::text(format!("call {number}")))
+    }
+}
+
+fn with_outside(bench: &mut Bench) -> Arc<AtomicU32> {
+    let calls = Arc::new(AtomicU32::new(0));
+    let schema = json!({"type": "object"});
+    let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
+    let (config, present) = (Tools::default(), Present::default());
+    bench.tools = bench.tools.clone().offered(&bench.model, &config, &present, extras).unwrap();
+    calls
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_was_interrupted_after_it_acted_elsewhere_is_left_and_keeps_what_it_wrote() {
+    let script = r"
+- calls:
+    - tool: exec
+      input: |
+        await tools.shell_command({command: 'echo 1 >> calc.sh'});
+        await tools.outside({});
+        await tools.shell_command({command: 'echo 2 >> calc.sh'});
+- calls: [{ tool: shell_command, args: { command: echo 3 >> calc.sh } }]
+- text: Done
+";
+    let mut bench = Bench::new();
+    let calls = with_outside(&mut bench);
+    bench.run(script).await;
+    assert!(bench.file("calc.sh").ends_with("}\n1\n2\n3\n"), "{}", bench.file("calc.sh"));
+    let text = written(&bench);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+    let began = at("\"name\":\"outside\"");
+    let ended = at("\"is\":\"call_ended\"");
+    assert!(lines[began..ended].len() >= 4, "{text}");
+    for kept in began + 1..=ended {
+        let first = bench.go_on(script, &lines[..kept].concat()).await;
+        let has_second = lines[..kept].iter().filter(|it| it.contains("nested_ended")).count() == 3;
+        let tree = bench.file("calc.sh");
+        let expected = if has_second { "}\n1\n2\n3\n" } else { "}\n1\n3\n" };
+        assert!(tree.ends_with(expected), "cut after {kept}: {tree}");
+        assert_eq!(first.journal.matches("\"is\":\"call_dropped\"").count(), 1);
+        let told = &first.ended.requests[0];
+        assert!(told.contains("calls that it had made and that had ended are kept"), "{told}");
+        let second = bench.go_on(script, &up_to_last(&first.journal, "call_ended")).await;
+        assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}, then again");
+        assert_eq!(second.journal.matches("\"is\":\"call_dropped\"").count(), 1);
+        assert_eq!(second.ended.stopped.notes, Vec::<String>::new());
+        assert_eq!(calls.load(Ordering::Relaxed), 1, "cut after {kept}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_script_of_an_interrupted_agent_wrote_is_there_when_the_run_goes_on() {
+    let script = r#"
+- calls: [{ tool: spawn_agent, args: { message: Write } }]
+- calls:
+    - tool: exec
+      input: |
+        // @exec: {"yield_time_ms": 60000}
+        for (;;) {
+          try { await tools.read_file({file_path: 'one'}); break; } catch (e) {}
+          await new Promise(done => setTimeout(done, 100));
+        }
+- calls: [{ tool: send_input, args: { id: agent-1, message: Stop, interrupt: true } }]
+- calls: [{ tool: wait, args: { ids: [agent-1], timeout_ms: 60000 } }]
+- text: Done
+- agent: agent-1
+  calls:
+    - tool: exec
+      input: |
+        // @exec: {"yield_time_ms": 600000}
+        await tools.shell_command({command: 'echo 1 >> one'});
+        await new Promise(done => setTimeout(done, 600000));
+- { agent: agent-1, text: Stopped }
+"#;
+    let mut bench = Bench::new();
+    bench.with_agents = true;
+    let whole = bench.run(script).await;
+    assert_eq!(whole.stopped.reason.word(), "finished", "{}", transcript(&whole.seen));
+    assert_eq!(bench.file("one"), "1\n");
+    let text = written(&bench);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let sent = lines.iter().position(|line| line.contains("\"is\":\"sent\"")).unwrap();
+    assert!(text.contains("\"is\":\"call_dropped\""), "{text}");
+    for kept in sent + 1..=lines.len() {
+        let resumed = bench.go_on(script, &lines[..kept].concat()).await;
+        assert_eq!(resumed.ended.stopped.reason.word(), "finished", "cut after {kept}");
+        assert_eq!(bench.file("one"), "1\n", "cut after {kept}");
+        assert_eq!(
+            resumed.journal.matches("\"is\":\"call_dropped\"").count(),
+            1,
+            "cut after {kept}"
+        );
     }
 }
 

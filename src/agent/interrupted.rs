@@ -3,23 +3,26 @@
 
 use std::collections::BTreeMap;
 
-use super::journal::Entry;
+use super::journal::{Entry, Line};
 
-/// The ids of the calls, with the names of the tools that each had called itself.
-pub(super) fn calls<'e>(
-    recorded: impl Iterator<Item = &'e Entry>,
-) -> BTreeMap<String, Vec<String>> {
-    let mut open: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for entry in recorded {
+/// Calls by who made them and their ids: ids are those of one conversation.
+pub(super) type Open<'a> = BTreeMap<(Option<&'a str>, &'a str), Vec<&'a str>>;
+
+/// The calls that were begun and have not ended, each with the names of the tools that it had called itself.
+pub(super) fn calls(recorded: &[Line]) -> Open<'_> {
+    let mut open = Open::new();
+    for line in recorded {
+        let (agent, entry) = line.entry.of_agent();
         match entry {
+            // What it had called before it was begun once more is not done twice either.
             Entry::CallStarted { id, .. } => {
-                open.entry(id.clone()).or_default();
+                open.entry((agent, id)).or_default();
             }
             Entry::NestedStarted { outer, name, .. } => {
-                open.entry(outer.clone()).or_default().push(name.clone());
+                open.entry((agent, outer)).or_default().push(name);
             }
-            Entry::CallEnded { output, .. } => {
-                open.remove(&output.id);
+            Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
+                open.remove(&(agent, output.id.as_str()));
             }
             _ => {}
         }

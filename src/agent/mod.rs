@@ -14,6 +14,7 @@ pub mod journal;
 pub mod lanes;
 mod redo;
 pub mod reply;
+mod resume;
 mod shorten;
 pub mod state;
 pub mod stop;

@@ -3,12 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
 use super::journal::{Entry, Line};
+use super::state::State;
 use super::stop::StopKind;
 use super::turn::{Agent, stop_of};
-use crate::provider::item::{Item, Payload, ToolCall, Wire};
+use crate::provider::item::{Payload, ToolCall, Wire};
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
@@ -16,17 +15,19 @@ impl Agent<'_> {
     /// Runs recorded calls again for what they changed in the workspace, as the tools of the model
     /// that made them: the run's own, or that of a sub-agent.
     pub(super) async fn redo(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
-        for write in writes(recorded, self.state.written()) {
+        for write in writes(recorded) {
             let theirs =
                 write.agent.and_then(|agent| self.crew.as_ref()?.tools_of(agent, recorded));
             let own = theirs.as_ref().unwrap_or(&self.spec.tools);
             let former = former(own, write.profile)?;
             let dispatch = self.dispatch_with(former.as_ref().unwrap_or(own));
-            let redone = self.bounded(dispatch.redo(&write.call, &write.nested)).await?;
+            if write.around.iter().any(|name| dispatch.redoes_whole(name)) {
+                continue;
+            }
+            let redone = self.bounded(dispatch.redo(&write.call)).await?;
             let Some(redone) = redone.map_err(stop_of)? else { continue };
             self.touched.extend(redone.changed);
-            // Of a call that only made others, those are done again.
-            if write.nested.is_empty() && redone.success != write.success {
+            if redone.success != write.success {
                 let name = &write.call.name;
                 self.notes.push(format!("`{name}` ended differently when the run was resumed"));
             }
@@ -53,112 +54,313 @@ pub(super) struct Write<'a> {
     pub agent: Option<&'a str>,
     /// With the arguments that it ran with.
     pub call: ToolCall,
-    /// The calls that it made and that wrote, in order.
-    pub nested: Vec<ToolCall>,
     pub success: bool,
     /// The tool profile of the model that made it, when it was recorded.
     pub profile: Option<&'a str>,
+    /// Names of the calls around it that are among these themselves.
+    pub around: Vec<&'a str>,
 }
 
-/// Ids are those of one conversation.
-type Key<'a> = (Option<&'a str>, &'a str);
+/// Who made a call, its id (of a nested one, that of the outer one), and the number of a nested one. The
+/// outer one has the number 0.
+type Place<'a> = (Option<&'a str>, &'a str, u32);
 
-/// What is recorded of calls, by who made them.
+/// A call that writes.
+struct Made<'a> {
+    /// The tool that ran.
+    name: &'a str,
+    call: ToolCall,
+    profile: Option<&'a str>,
+    /// How it ended, if it did.
+    success: Option<bool>,
+}
+
+/// An agent, as far as the records were read.
+#[derive(Default)]
+struct Reader<'a> {
+    state: State,
+    profile: Option<&'a str>,
+    /// The calls of its last reply.
+    asked: Vec<ToolCall>,
+}
+
+/// What is recorded of calls that write.
 #[derive(Default)]
 struct Calls<'a> {
-    made: HashMap<Key<'a>, &'a ToolCall>,
-    ended: HashMap<Key<'a>, bool>,
-    /// What a hook made of a call's arguments.
-    changed: HashMap<Key<'a>, &'a Value>,
-    /// Calls from inside others that wrote.
-    nested: HashMap<Key<'a>, Vec<(u32, ToolCall)>>,
-    nested_ended: HashSet<(Key<'a>, u32)>,
-    /// The calls that count as writing, in the order in which they ran, with the profile.
-    order: Vec<(Key<'a>, Option<&'a str>)>,
+    readers: HashMap<Option<&'a str>, Reader<'a>>,
+    made: HashMap<Place<'a>, Made<'a>>,
+    /// In which order they were started.
+    order: Vec<Place<'a>>,
+    /// Which nested call made a nested call.
+    makers: HashMap<Place<'a>, u32>,
+    /// Outer calls that were started, and those that are not made once more: they ended, or were given up.
+    started: HashSet<(Option<&'a str>, &'a str)>,
+    settled: HashSet<(Option<&'a str>, &'a str)>,
 }
 
-/// Calls that wrote and have ended, in the order in which they ran: writes run alone, so that is the
-/// order in which they were started, whoever made them; those that only made others count from their
-/// end. `written` holds the calls of the run's own model that were read out of texts.
-pub(super) fn writes<'a>(recorded: &'a [Line], written: &'a [Item]) -> Vec<Write<'a>> {
+/// Calls that wrote and have ended, those of scripts too, in the order in which they ran: writes run
+/// alone, so that is the order in which they were started, whoever made them. What a call made that has not
+/// ended is left out: the run makes that call once more.
+pub(super) fn writes(recorded: &[Line]) -> Vec<Write<'_>> {
     let mut calls = Calls::default();
-    let mut profiles: HashMap<Option<&str>, Option<&str>> = HashMap::new();
     for line in recorded {
         let (agent, entry) = line.entry.of_agent();
-        if let Entry::Prompted { profile, .. } = entry {
-            profiles.insert(agent, profile.as_deref());
-        }
-        calls.apply(agent, entry, profiles.get(&agent).copied().flatten());
+        calls.apply(agent, entry);
     }
-    for call in calls_of(written) {
-        calls.made.entry((None, &call.id)).or_insert(call);
-    }
-    calls.writes()
+    calls.order.iter().filter_map(|place| calls.write(*place)).collect()
 }
 
 impl<'a> Calls<'a> {
-    fn apply(&mut self, agent: Option<&'a str>, entry: &'a Entry, profile: Option<&'a str>) {
+    fn apply(&mut self, agent: Option<&'a str>, entry: &'a Entry) {
+        let reader = self.readers.entry(agent).or_default();
+        reader.state.apply(entry);
+        let profile = reader.profile;
         match entry {
-            // A later call with the same id was never run.
-            Entry::Replied { reply, .. } => calls_of(&reply.items).for_each(|call| {
-                self.made.entry((agent, &call.id)).or_insert(call);
-            }),
-            Entry::CallStarted { id, writes, arguments, .. } => {
-                let key = (agent, id.as_str());
-                if let Some(arguments) = arguments {
-                    self.changed.insert(key, arguments);
+            Entry::Prompted { profile, .. } => reader.profile = profile.as_deref(),
+            // As the agent took them: under ids and with arguments of their own.
+            Entry::Replied { .. } => reader.asked = reader.state.pending(),
+            Entry::CallStarted { id, name, writes, arguments, .. } => {
+                let asked = reader.asked.iter().find(|call| call.id == *id).cloned();
+                if !self.started.insert((agent, id)) {
+                    self.forget(agent, id);
+                }
+                if let (true, Some(mut call)) = (*writes, asked) {
+                    if let Some(arguments) = arguments {
+                        call.name.clone_from(name);
+                        call.payload = Payload::Json(arguments.to_string());
+                    }
+                    self.start((agent, id, 0), Made { name, call, profile, success: None });
+                }
+            }
+            Entry::NestedStarted { outer, number, name, arguments, writes, by } => {
+                let place = (agent, outer.as_str(), *number);
+                // A call is made by one that was made before it.
+                if let Some(by) = by.filter(|by| by < number) {
+                    self.makers.insert(place, by);
                 }
                 if *writes {
-                    // What was started again had not ended before.
-                    self.order.retain(|(started, _)| *started != key);
-                    self.order.push((key, profile));
+                    let payload = Payload::Json(arguments.to_string());
+                    let (id, name) = (outer.clone(), name.as_str());
+                    let call = ToolCall { id, name: name.to_owned(), payload, native: None };
+                    self.start(place, Made { name, call, profile, success: None });
                 }
             }
-            Entry::NestedStarted { outer, number, name, arguments, writes: true } => {
-                let payload = Payload::Json(arguments.to_string());
-                let call =
-                    ToolCall { id: outer.clone(), name: name.clone(), payload, native: None };
-                self.nested.entry((agent, outer)).or_default().push((*number, call));
-            }
-            Entry::NestedEnded { outer, number, .. } => {
-                self.nested_ended.insert(((agent, outer), *number));
+            Entry::NestedEnded { outer, number, success, .. } => {
+                self.end((agent, outer, *number), *success);
             }
             Entry::CallEnded { output, .. } => {
-                let key = (agent, output.id.as_str());
-                self.ended.insert(key, output.success);
-                let is_known = self.order.iter().any(|(started, _)| *started == key);
-                if !is_known && self.nested.contains_key(&key) {
-                    self.order.push((key, profile));
-                }
+                self.end((agent, &output.id, 0), output.success);
+                self.settled.insert((agent, &output.id));
+            }
+            Entry::CallDropped { output, .. } => {
+                self.settled.insert((agent, &output.id));
             }
             _ => {}
         }
     }
 
-    fn writes(mut self) -> Vec<Write<'a>> {
-        let order = std::mem::take(&mut self.order);
-        let write = |(key, profile): (Key<'a>, Option<&'a str>)| {
-            let (call, success) = (*self.made.get(&key)?, *self.ended.get(&key)?);
-            let call = match self.changed.get(&key) {
-                Some(arguments) => with(call, arguments),
-                None => call.clone(),
-            };
-            let nested = self.nested.get(&key).into_iter().flatten();
-            let nested = nested.filter(|(number, _)| self.nested_ended.contains(&(key, *number)));
-            let nested = nested.map(|(_, call)| call.clone()).collect();
-            Some(Write { agent: key.0, call, nested, success, profile })
-        };
-        order.into_iter().filter_map(write).collect()
+    /// What a call did that is started once more is gone: it had not ended.
+    fn forget(&mut self, agent: Option<&str>, id: &str) {
+        let is_of = |place: &Place<'_>| (place.0, place.1) == (agent, id);
+        self.order.retain(|place| !is_of(place));
+        self.made.retain(|place, _| !is_of(place));
+        self.makers.retain(|place, _| !is_of(place));
+    }
+
+    fn start(&mut self, place: Place<'a>, made: Made<'a>) {
+        if self.made.insert(place, made).is_none() {
+            self.order.push(place);
+        }
+    }
+
+    fn end(&mut self, place: Place<'a>, success: bool) {
+        if let Some(made) = self.made.get_mut(&place) {
+            made.success = Some(success);
+        }
+    }
+
+    /// The call at a place, if it has come to its end.
+    fn ended(&self, place: Place<'a>) -> Option<(&Made<'a>, bool)> {
+        let made = self.made.get(&place)?;
+        let success = made.success?;
+        self.settled.contains(&(place.0, place.1)).then_some((made, success))
+    }
+
+    fn write(&self, place: Place<'a>) -> Option<Write<'a>> {
+        let (made, success) = self.ended(place)?;
+        let mut around = Vec::new();
+        let mut inner = place;
+        while inner.2 > 0 {
+            inner.2 = self.makers.get(&inner).copied().unwrap_or(0);
+            around.extend(self.ended(inner).map(|(maker, _)| maker.name));
+        }
+        let (call, profile) = (made.call.clone(), made.profile);
+        Some(Write { agent: place.0, call, success, profile, around })
     }
 }
 
-fn calls_of(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
-    items.iter().filter_map(|item| match item {
-        Item::Call(call) => Some(call),
-        _ => None,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn with(call: &ToolCall, arguments: &Value) -> ToolCall {
-    ToolCall { payload: Payload::Json(arguments.to_string()), ..call.clone() }
+    use super::*;
+    use crate::provider::Reply;
+    use crate::provider::item::{CallOutput, Item, Native, OutputForm, StopReason, Usage};
+
+    /// An entry in a line: `asks ID…`, `starts ID`, `ends ID`, `drops ID`, `makes ID NUMBER [BY]`,
+    /// `made ID NUMBER`; in front of it `agent:` for a sub-agent.
+    fn entry(text: &str) -> Entry {
+        if let Some((agent, rest)) = text.split_once(": ") {
+            return Entry::Lane { agent: agent.to_owned(), entry: Box::new(entry(rest)) };
+        }
+        let words: Vec<&str> = text.split(' ').collect();
+        let id = || words[1].to_owned();
+        let number = || words[2].parse().unwrap();
+        let output = || CallOutput {
+            id: id(),
+            name: "exec".to_owned(),
+            content: Vec::new(),
+            success: true,
+            form: OutputForm::Custom,
+        };
+        match words[0] {
+            "asks" => {
+                let call = |id: &&str| {
+                    Item::Call(ToolCall {
+                        id: (*id).to_owned(),
+                        name: "exec".to_owned(),
+                        payload: Payload::Json("{}".to_owned()),
+                        native: Some(Native { wire: Wire::Gemini, value: json!({}) }),
+                    })
+                };
+                let items = words[1..].iter().map(call).collect();
+                let (usage, stop) = (Usage::default(), StopReason::EndTurn);
+                let reply = Reply { items, usage, stop, model: String::new(), id: None };
+                Entry::Replied { turn: 1, reply, cost_usd: 0.0 }
+            }
+            "starts" => Entry::CallStarted {
+                turn: 1,
+                id: id(),
+                name: "exec".to_owned(),
+                writes: true,
+                arguments: None,
+            },
+            "makes" => Entry::NestedStarted {
+                outer: id(),
+                number: number(),
+                name: format!("tool-{}", words[2]),
+                arguments: json!({}),
+                writes: true,
+                by: words.get(3).map(|by| by.parse().unwrap()),
+            },
+            "made" => Entry::NestedEnded {
+                outer: id(),
+                number: number(),
+                success: true,
+                duration_ms: 0,
+                bytes: 0,
+            },
+            "ends" => Entry::CallEnded {
+                turn: 1,
+                output: output(),
+                duration_ms: 0,
+                fault: None,
+                exit_code: None,
+                denied: false,
+            },
+            "drops" => Entry::CallDropped { turn: 1, output: output() },
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Each write as its tool, its id and what is around it.
+    fn check(entries: &[&str], expected: &[&str]) {
+        let line =
+            |text: &&str| Line { seq: 1, at: chrono::DateTime::UNIX_EPOCH, entry: entry(text) };
+        let recorded: Vec<Line> = entries.iter().map(line).collect();
+        let shown = |write: &Write<'_>| {
+            let agent = write.agent.map(|agent| format!("{agent}: ")).unwrap_or_default();
+            let around: String = write.around.iter().map(|name| format!(" < {name}")).collect();
+            format!("{agent}{} {}{around}", write.call.name, write.call.id)
+        };
+        let found: Vec<String> = writes(&recorded).iter().map(shown).collect();
+        assert_eq!(found, expected, "{entries:?}");
+    }
+
+    #[test]
+    fn a_script_that_was_begun_again_did_only_what_it_did_then() {
+        let first = ["asks a", "starts a", "makes a 1", "made a 1", "makes a 2", "made a 2"];
+        let again = ["starts a", "makes a 1", "made a 1", "makes a 2"];
+        check(&first, &[]);
+        check(&[&first[..], &again].concat(), &[]);
+        let ended = ["made a 2", "makes a 3", "made a 3", "ends a"];
+        check(
+            &[&first[..], &again, &ended].concat(),
+            &["exec a", "tool-1 a < exec", "tool-2 a < exec", "tool-3 a < exec"],
+        );
+    }
+
+    #[test]
+    fn what_was_given_up_did_what_its_calls_did() {
+        let begun = ["asks a", "starts a", "makes a 1", "made a 1", "makes a 2"];
+        check(&[&begun[..], &["drops a"]].concat(), &["tool-1 a"]);
+        let lane = begun.map(|entry| format!("agent-1: {entry}"));
+        let mut lane: Vec<&str> = lane.iter().map(String::as_str).collect();
+        check(&lane, &[]);
+        lane.push("agent-1: drops a");
+        check(&lane, &["agent-1: tool-1 a"]);
+    }
+
+    #[test]
+    fn calls_of_calls_know_who_made_them() {
+        let entries = ["asks a", "starts a", "makes a 1", "makes a 2 1", "made a 2"];
+        let ended = ["made a 1", "ends a"];
+        check(
+            &[&entries[..], &ended].concat(),
+            &["exec a", "tool-1 a < exec", "tool-2 a < tool-1 < exec"],
+        );
+        check(&[&entries[..], &["drops a"]].concat(), &["tool-2 a"]);
+        // Nobody makes what made it.
+        check(
+            &["makes a 1 2", "makes a 2 1", "made a 1", "made a 2", "drops a"],
+            &["tool-1 a", "tool-2 a < tool-1"],
+        );
+    }
+
+    #[test]
+    fn writes_are_in_the_order_in_which_they_were_started_whoever_made_them() {
+        check(
+            &[
+                "asks a b",
+                "agent-1: asks a",
+                "starts a",
+                "starts b",
+                "makes b 1",
+                "made b 1",
+                "makes a 1",
+                "made a 1",
+                "agent-1: starts a",
+                "agent-1: ends a",
+                "makes b 2",
+                "made b 2",
+                "ends b",
+                "ends a",
+            ],
+            &[
+                "exec a",
+                "exec b",
+                "tool-1 b < exec",
+                "tool-1 a < exec",
+                "agent-1: exec a",
+                "tool-2 b < exec",
+            ],
+        );
+    }
+
+    #[test]
+    fn calls_have_the_ids_under_which_they_were_taken() {
+        let first = ["asks call_0", "starts call_0", "ends call_0"];
+        let second = ["asks call_0", "starts call_0_2", "ends call_0_2"];
+        check(&[first, second].concat(), &["exec call_0", "exec call_0_2"]);
+    }
 }

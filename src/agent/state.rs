@@ -207,11 +207,6 @@ impl State {
         self.prompt.as_ref().is_some_and(|prompt| prompt.tools.is_empty())
     }
 
-    /// Of a model without tool calls: the calls that were read out of its replies, with their outputs.
-    pub fn written(&self) -> &[Item] {
-        self.written.items()
-    }
-
     /// Calls of the last reply that have no output yet.
     pub fn pending(&self) -> Vec<ToolCall> {
         let pending = self.last.iter().flat_map(Last::pending);

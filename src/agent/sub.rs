@@ -188,10 +188,15 @@ impl<'a> Crew<'a> {
         for lane in lanes::lanes(recorded) {
             let replies = lane.entries.iter().map(|entry| entry.replies().len());
             self.common.provider.resume_at(Some(&lane.id), replies.sum());
-            if let Some(kind) = self.kind(&lane.kind).or_else(|| self.instead_of(&lane)) {
+            if let Some(kind) = self.kind_of(&lane) {
                 self.add(kind, lane);
             }
         }
+    }
+
+    /// The kind as which a recorded agent goes on; none when no kind has any tool that it had.
+    pub(super) fn kind_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+        self.kind(&lane.kind).or_else(|| self.instead_of(lane))
     }
 
     /// A kind for an agent whose own is not there any more: the first, with no tool that it did not have.

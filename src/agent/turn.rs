@@ -3,18 +3,17 @@
 //! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
 //! and what there is by then comes with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
 use super::budget::{self, Decision, Purse, Which};
 use super::compact::Trigger;
 use super::history;
-use super::interrupted;
-use super::journal::{self, Entry, Line};
+use super::journal::{self, Entry};
 use super::redo::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
@@ -23,7 +22,7 @@ use super::unanswered::Unanswered;
 use super::{AgentSpec, Happening};
 use crate::error::Failure;
 use crate::prompt;
-use crate::provider::item::{CallOutput, Content, Item, Role, ToolCall, Usage};
+use crate::provider::item::{Item, Role, ToolCall, Usage};
 use crate::provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue};
 use crate::review::finding::Finding;
 use crate::task::plan::Plan;
@@ -51,8 +50,6 @@ pub struct Agent<'a> {
     started: Instant,
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
-    /// Calls that the other process had begun and not ended.
-    interrupted: BTreeMap<String, Vec<String>>,
     /// What was used by all agents of the run.
     pub(super) purse: Arc<Purse>,
     /// The agents that this one can start.
@@ -87,7 +84,6 @@ impl<'a> Agent<'a> {
             is_resumed: false,
             crew: None,
             member: None,
-            interrupted: BTreeMap::new(),
         }
     }
 
@@ -124,34 +120,9 @@ impl<'a> Agent<'a> {
         self.work(said).await
     }
 
-    /// Goes on where a recorded run ended, in a fresh sandbox. Recorded calls that write are run
-    /// again for their effect; their recorded outputs stay, so requests stay what they were. The
-    /// records must be of a run that had been opened (see [`Agent::can_resume`]).
-    pub async fn resume(&mut self, recorded: &[Line]) -> Stopped {
-        self.adopt(recorded.iter().map(|line| &line.entry));
-        self.purse.start_at(self.state.total());
-        let redone = self.redo(recorded).await;
-        if let (Ok(()), Some(crew)) = (&redone, &self.crew) {
-            crew.restore(recorded);
-        }
-        self.work(redone).await
-    }
-
-    /// Takes in what was recorded.
-    pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry> + Clone) {
-        recorded.clone().for_each(|entry| self.state.apply(entry));
-        self.is_resumed = true;
-        self.interrupted = interrupted::calls(recorded);
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
-        self.findings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(&self.state.findings);
-    }
-
     /// Takes turns, beside the agents that are started meanwhile, and sees to it that none works on
     /// when this one has stopped.
-    async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
+    pub(super) async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
         let crew = self.crew.clone();
         let mut reason = match (begun, &crew) {
             (Err(stop), _) => stop,
@@ -165,11 +136,6 @@ impl<'a> Agent<'a> {
             }
         }
         self.stopped(reason)
-    }
-
-    /// The records reach far enough to go on from: the first request had been put together.
-    pub fn can_resume(recorded: &[Line]) -> bool {
-        recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))
     }
 
     /// The main path. One turn is: check the budget, ask, append the reply, run its calls, append
@@ -236,14 +202,9 @@ impl<'a> Agent<'a> {
         self.count_lost()?;
         let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
         for call in self.state.pending() {
-            let output = CallOutput {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                content: vec![Content::text(text)],
-                success: false,
-                form: call.output_form(),
-            };
-            self.record(&Entry::CallDropped { turn: self.state.spending.turns, output })?;
+            self.record(&Entry::dropped(self.state.spending.turns, &call, text))?;
+            let (success, took) = (false, Duration::ZERO);
+            self.spec.progress.happened(Happening::CallEnded { call: &call, success, took });
         }
         Ok(())
     }
@@ -327,16 +288,6 @@ impl<'a> Agent<'a> {
         let former = former(&self.spec.tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
-        let is_left = |call: &ToolCall| {
-            self.interrupted.get(&call.id).is_some_and(|nested| {
-                dispatch.acts_elsewhere(call)
-                    || nested.iter().any(|name| dispatch.is_elsewhere(name))
-            })
-        };
-        let (left, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, it)| is_left(it));
-        let left: Result<Vec<_>, _> =
-            left.iter().map(|(_, call)| dispatch.leave(turn, call)).collect();
-        self.has_ended(left.map_err(stop_of)?);
         // What has ended is kept when the rest is given up.
         let each = calls.iter().map(async |call| {
             self.has_ended(dispatch.run_all(turn, std::slice::from_ref(call)).await?);

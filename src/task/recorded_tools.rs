@@ -29,7 +29,9 @@ pub(super) fn missing(
     extras: &[Arc<dyn Extra>],
 ) -> Vec<Arc<dyn Extra>> {
     let outputs = lines.iter().filter_map(|line| match &line.entry {
-        Entry::CallEnded { output, .. } => Some((output.id.clone(), answer(output))),
+        Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
+            Some((output.id.clone(), answer(output)))
+        }
         _ => None,
     });
     let outputs = Arc::new(outputs.collect::<HashMap<_, _>>());
@@ -62,7 +64,7 @@ fn named(line: &Line) -> Vec<(String, Value)> {
             functions.collect()
         }
         // One that was found by searching was not declared.
-        Entry::CallEnded { output, fault: None, .. } => {
+        Entry::CallEnded { output, fault: None, .. } | Entry::CallDropped { output, .. } => {
             vec![(output.name.clone(), json!({"type": "object"}))]
         }
         _ => Vec::new(),

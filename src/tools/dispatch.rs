@@ -167,15 +167,6 @@ impl<'a> Dispatch<'a> {
         self.journal_end(turn, call, ran, content)
     }
 
-    /// Ends a call that was begun before the run was interrupted, and that must not be made twice.
-    pub fn leave(&self, turn: u32, call: &ToolCall) -> Result<Done, Broken> {
-        let why = "the run was interrupted during this call. Whether it was done is not known: find out \
-                   before you make it again";
-        let ran = Ran::of(Err(why.to_owned()), None, Duration::ZERO);
-        let content = self.format(None, call, &ran);
-        self.journal_end(turn, call, ran, content)
-    }
-
     /// From the gate to the hooks after the call. `start` writes down that it begins.
     pub(super) async fn pass_and_run(
         &self,

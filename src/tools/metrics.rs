@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::journal::Entry;
-use crate::provider::item::Content;
+use crate::provider::item::{CallOutput, Content};
 
 /// Tools that are told apart; more are counted together.
 const MAX_TOOLS: usize = 200;
@@ -67,23 +67,36 @@ impl Meter {
                 self.running.insert(key(outer, *number), name.clone());
             }
             Entry::CallEnded { output, duration_ms, .. } => {
-                // What does not fit, or is denied, is never started.
-                let started = self.running.remove(&key(&output.id, 0));
-                let has_run = started.is_some();
-                let name = started.unwrap_or_else(|| output.name.clone());
-                let bytes = output.content.iter().map(size).sum();
-                self.count(&name, has_run, output.success, *duration_ms, bytes);
+                self.ended(&key(&output.id, 0), output, Some(*duration_ms));
             }
+            Entry::CallDropped { output, .. } => self.ended(&key(&output.id, 0), output, None),
             Entry::NestedEnded { outer, number, success, duration_ms, bytes } => {
                 if let Some(name) = self.running.remove(&key(outer, *number)) {
-                    self.count(&name, true, *success, *duration_ms, *bytes);
+                    self.count(&name, true, *success, Some(*duration_ms), *bytes);
                 }
             }
             _ => {}
         }
     }
 
-    fn count(&mut self, name: &str, has_run: bool, success: bool, duration_ms: u64, bytes: u64) {
+    fn ended(&mut self, key: &(String, u32), output: &CallOutput, duration_ms: Option<u64>) {
+        // What does not fit, or is denied, is never started.
+        let started = self.running.remove(key);
+        let has_run = started.is_some();
+        let name = started.unwrap_or_else(|| output.name.clone());
+        let bytes = output.content.iter().map(size).sum();
+        self.count(&name, has_run, output.success, duration_ms, bytes);
+    }
+
+    /// How long a call took that was given up is not known.
+    fn count(
+        &mut self,
+        name: &str,
+        has_run: bool,
+        success: bool,
+        duration_ms: Option<u64>,
+        bytes: u64,
+    ) {
         let is_new = !self.tools.contains_key(name);
         let name = if is_new && self.tools.len() >= MAX_TOOLS { OTHERS } else { name };
         let tally = self.tools.entry(name.to_owned()).or_default();
@@ -94,9 +107,11 @@ impl Meter {
             return;
         }
         tally.counts.failures += u64::from(!success);
-        tally.counts.total_ms += duration_ms;
-        tally.counts.max_ms = tally.counts.max_ms.max(duration_ms);
-        tally.durations.push(duration_ms);
+        if let Some(duration_ms) = duration_ms {
+            tally.counts.total_ms += duration_ms;
+            tally.counts.max_ms = tally.counts.max_ms.max(duration_ms);
+            tally.durations.push(duration_ms);
+        }
     }
 
     /// The tools that were called, in the order of their names.

@@ -1,6 +1,7 @@
 //! Calls from inside a call (a script's, for example): the same steps as any other, journalled as part of
 //! the outer one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
@@ -33,18 +34,26 @@ pub(super) struct Within<'a> {
     dispatch: &'a Dispatch<'a>,
     /// The id of the call around them.
     outer: &'a str,
-    made: AtomicU32,
+    /// The number of the nested call that makes them; `None` for the call around them all.
+    by: Option<u32>,
+    /// Calls that were made so far, by all that are inside the outer one.
+    made: Arc<AtomicU32>,
     /// The outer call is run once more for its effect: nothing is journalled.
     is_again: bool,
 }
 
 impl<'a> Within<'a> {
     pub(super) fn new(dispatch: &'a Dispatch<'a>, outer: &'a str) -> Within<'a> {
-        Within { dispatch, outer, made: AtomicU32::new(0), is_again: false }
+        Within { dispatch, outer, by: None, made: Arc::default(), is_again: false }
     }
 
     pub(super) fn again(dispatch: &'a Dispatch<'a>, outer: &'a str) -> Within<'a> {
         Within { is_again: true, ..Within::new(dispatch, outer) }
+    }
+
+    /// For the calls that one of these makes in turn.
+    fn inside(&self, number: u32) -> Within<'a> {
+        Within { by: Some(number), made: Arc::clone(&self.made), ..*self }
     }
 
     fn journal(&self, entry: &Entry) -> Result<(), Broken> {
@@ -65,6 +74,7 @@ impl<'a> Within<'a> {
             name: start.tool.name.clone().into_owned(),
             arguments: start.arguments.clone(),
             writes: start.effect == Effect::Writes,
+            by: self.by,
         })
     }
 
@@ -81,8 +91,9 @@ impl<'a> Within<'a> {
             return Ok(Err("made before the run was interrupted, and not made again".to_owned()));
         }
         let start = |start: Start<'_>| self.started(number, call, &start);
+        let inside = self.inside(number);
         // Boxed: a nested call may nest calls.
-        let ran = Box::pin(self.dispatch.pass_and_run(asked, call, self, &start)).await?;
+        let ran = Box::pin(self.dispatch.pass_and_run(asked, call, &inside, &start)).await?;
         if ran.denied {
             return Ok(ran.output);
         }

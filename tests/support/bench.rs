@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use patchwright::agent::budget::Share;
 use patchwright::agent::journal::{self, Journal, Line};
+use patchwright::agent::sub::{Company, Kind};
 use patchwright::agent::{Agent, AgentSpec, Happening, Stopped, history};
 use patchwright::clock::Clock;
 use patchwright::guest::client::Client;
@@ -61,6 +63,9 @@ pub(crate) struct Bench {
     /// What happens when the first call starts.
     pub(crate) mishap: Mishap,
     pub(crate) model: Model,
+    pub(crate) tools: ToolSet,
+    /// The model can start others, with the same tools.
+    pub(crate) with_agents: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +87,17 @@ pub(crate) struct Ended {
     pub(crate) journal: Vec<Line>,
 }
 
+/// A run that went on.
+pub(crate) struct Resumed {
+    pub(crate) ended: Ended,
+    /// Replies that were known before.
+    pub(crate) asked: usize,
+    /// Lines that were.
+    pub(crate) known: usize,
+    /// All of the journal, as it is in the end.
+    pub(crate) journal: String,
+}
+
 /// Gives out scripted replies and keeps what was asked.
 struct Recorder {
     script: ScriptedProvider,
@@ -90,6 +106,10 @@ struct Recorder {
 
 #[async_trait]
 impl Provider for Recorder {
+    fn resume_at(&self, agent: Option<&str>, replies: usize) {
+        self.script.resume_at(agent, replies);
+    }
+
     async fn reply(
         &self,
         request: &Request<'_>,
@@ -113,6 +133,8 @@ impl Bench {
             cancel: CancellationToken::new(),
             mishap: Mishap::None,
             model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
+            tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
+            with_agents: false,
         };
         bench.fresh_workspace();
         bench
@@ -145,6 +167,47 @@ impl Bench {
         self.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await
     }
 
+    /// Goes on with a journal, in a fresh workspace.
+    pub(crate) async fn go_on(&self, script: &str, journal: &str) -> Resumed {
+        self.fresh_workspace();
+        let dir = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let file = dir.path().join(journal::FILE);
+        fs_err::write(&file, journal).unwrap();
+        let (journal, recorded) = Journal::open(dir.path(), clock(), no_redaction()).unwrap();
+        let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
+        let script = ScriptedProvider::parse("test", script).unwrap();
+        script.resume_at(None, asked);
+        let ended = self
+            .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
+            .await;
+        let journal = fs_err::read_to_string(file).unwrap();
+        Resumed { ended, asked, known: recorded.len(), journal }
+    }
+
+    /// The tools of the model, and those that it can start.
+    fn equipment(&self) -> (ToolSet, Option<Company>) {
+        if !self.with_agents {
+            return (self.tools.clone(), None);
+        }
+        let kind = Kind {
+            name: "default".to_owned(),
+            model: self.model.clone(),
+            effort: None,
+            instructions: "Be brief.".to_owned(),
+            role: None,
+            tools: self.tools.clone(),
+            share: Share::default(),
+        };
+        let company = Company {
+            kinds: vec![kind],
+            most: 4,
+            opening: Vec::new(),
+            notes: Vec::new(),
+            recorded: None,
+        };
+        (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(company))
+    }
+
     pub(crate) async fn drive(
         &self,
         script: ScriptedProvider,
@@ -162,6 +225,7 @@ impl Bench {
             _ => {}
         };
         let services = Services::default();
+        let (tools, company) = self.equipment();
         let mut agent = Agent::new(AgentSpec {
             provider: &recorder,
             clock: clock(),
@@ -170,14 +234,15 @@ impl Bench {
             model: &self.model,
             effort: None,
             instructions: "Be brief.".to_owned(),
-            tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
+            tools,
             limits: &self.limits,
             deadline: Instant::now() + self.deadline,
             journal,
             cancel: self.cancel.clone(),
             progress: &progress,
             services: &services,
-        });
+        })
+        .with_agents(company);
         let stopped = work(&mut agent).await;
         drop(agent);
         let asked = recorder.asked.into_inner().unwrap();

@@ -39,8 +39,10 @@ fn texts(content: &[Content]) -> String {
 pub(crate) fn without_times(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(start) = rest.find("Wall time: ") {
-        let number = start + "Wall time: ".len();
+    // Scripts show it without a colon.
+    while let Some(start) = rest.find("Wall time") {
+        let after = start + "Wall time".len();
+        let number = after + rest[after..].chars().take_while(|c| matches!(c, ':' | ' ')).count();
         let end = rest[number..].find(' ').map_or(rest.len(), |end| number + end);
         out.push_str(&rest[..number]);
         out.push('#');

@@ -46,7 +46,7 @@ impl Extra for Several {
     }
 
     fn effect(&self) -> Effect {
-        Effect::Reads
+        Effect::Writes
     }
 
     fn origin(&self) -> &'static str {
@@ -193,7 +193,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
     let before = desk.entries().len();
     fs_err::remove_file(desk.guest.workspace().join("new")).unwrap();
     fs_err::remove_file(desk.guest.workspace().join("log")).unwrap();
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args)).await).await;
     assert!(redone.unwrap().unwrap().success);
     assert_eq!((desk.file("new").as_str(), desk.file("log").as_str()), ("line\n", "one\n"));
     assert_eq!(desk.entries().len(), before);
@@ -203,7 +203,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
 async fn what_acts_elsewhere_is_not_done_again() {
     let desk = Desk::new(Several { schema: object(), is_redone: false }, Tools::default()).await;
     let args = json!({"calls": [{"tool": "shell_command", "args": {"command": "echo x > x"}}]});
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args)).await).await;
     assert!(redone.unwrap().is_none());
     assert_eq!(desk.file("x"), "");
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::agent::compact::Trigger;
 use crate::egress::ledger::HostUse;
 use crate::provider::Reply;
-use crate::provider::item::{CallOutput, Item, Usage};
+use crate::provider::item::{CallOutput, Content, Item, ToolCall, Usage};
 use crate::review::finding::Finding;
 use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
@@ -76,6 +76,9 @@ pub enum Entry {
         name: String,
         arguments: Value,
         writes: bool,
+        /// The number of the nested call that makes it, when that is not the outer one itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<u32>,
     },
     /// It has run; what it answered went to the call that made it.
     NestedEnded {
@@ -198,7 +201,8 @@ pub enum Entry {
         messages: usize,
         items: Vec<Item>,
     },
-    /// In a lane: a call was given up before it had ended, for the agent was interrupted or closed.
+    /// A call was given up before it had ended: its agent was interrupted or closed, or the process was and
+    /// the call must not be made twice. What calls that it had made itself and that had ended did stays.
     CallDropped {
         turn: u32,
         output: CallOutput,
@@ -220,6 +224,18 @@ impl Entry {
             Entry::Lane { agent, entry } => (Some(agent), entry),
             entry => (None, entry),
         }
+    }
+
+    /// A call was given up; `text` is what its model is told.
+    pub fn dropped(turn: u32, call: &ToolCall, text: &str) -> Entry {
+        let output = CallOutput {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content: vec![Content::text(text)],
+            success: false,
+            form: call.output_form(),
+        };
+        Entry::CallDropped { turn, output }
     }
 
     /// What the run's own model had answered by this entry, in order; `None` for a request that was

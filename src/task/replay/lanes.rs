@@ -40,7 +40,7 @@ struct Step {
     agent: Option<String>,
     /// `None` where a request was refused as too long.
     reply: Option<Reply>,
-    /// Calls that had ended by then.
+    /// Calls that had ended, or been given up, by then.
     after: Counts,
     /// Calls of earlier replies that started before those of this one: writes run in that order.
     behind: Counts,
@@ -61,7 +61,7 @@ impl Conductor {
         for (at, line) in lines.iter().enumerate() {
             let (agent, entry) = line.entry.of_agent();
             let agent = agent.map(str::to_owned);
-            if matches!(entry, Entry::CallEnded { .. }) {
+            if matches!(entry, Entry::CallEnded { .. } | Entry::CallDropped { .. }) {
                 *ended.entry(agent.clone()).or_default() += 1;
             }
             steps.extend(entry.replies().into_iter().map(|reply| Step {
