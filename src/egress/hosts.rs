@@ -3,7 +3,7 @@
 //! An entry is `[*.]name[:port][=address]`. `*.name` means everything below the name and not the name
 //! itself; without a port, 80 and 443 are meant; an address pins an exact name to it, which is how a
 //! host of the operator's own network is allowed: a pinned name is not looked up, and its address may be
-//! private.
+//! private. A port that an entry names may speak something else than TLS.
 
 use std::net::IpAddr;
 
@@ -13,6 +13,9 @@ use super::Refused;
 
 /// Ports of an entry that names none.
 const PORTS: [u16; 2] = [80, 443];
+
+/// The port where everybody speaks TLS.
+const TLS: u16 = 443;
 
 /// Most entries of one list.
 const MAX_ENTRIES: usize = 1000;
@@ -41,6 +44,8 @@ pub struct Target {
     pub port: u16,
     /// Where it is, when the list says so.
     pub pinned: Option<IpAddr>,
+    /// The list names this very port, and it is not that of https: whatever the host speaks there is meant.
+    pub may_be_plain: bool,
 }
 
 impl Hosts {
@@ -86,12 +91,13 @@ impl Hosts {
     /// Why not.
     pub fn find(&self, host: &str, port: u16) -> Result<Target, Refused> {
         let name = name(host)?;
-        let mut is_known = false;
-        for entry in self.entries.iter().filter(|entry| entry.covers(&name)) {
-            is_known = true;
-            if entry.port.map_or_else(|| PORTS.contains(&port), |only| only == port) {
-                return Ok(Target { name, port, pinned: entry.pinned });
-            }
+        let covering = || self.entries.iter().filter(|entry| entry.covers(&name));
+        let is_known = covering().next().is_some();
+        let is_named = covering().any(|entry| entry.port == Some(port));
+        let found = covering()
+            .find(|entry| entry.port.map_or_else(|| PORTS.contains(&port), |only| only == port));
+        if let Some(pinned) = found.map(|entry| entry.pinned) {
+            return Ok(Target { name, port, pinned, may_be_plain: is_named && port != TLS });
         }
         Err(if is_known { Refused::Port(name, port) } else { Refused::Host(name) })
     }

@@ -2,21 +2,26 @@
 //!
 //! Commands in the sandbox reach it through the relay ([`relay`]: a proxy on the sandbox's loopback whose
 //! connections end here), tools and MCP servers directly ([`Egress::client`], [`fetch`]). [`hosts`] is
-//! the list, [`gate`] resolves, checks and dials, [`ledger`] counts.
+//! the list, [`gate`] checks and dials, [`names`] looks up, [`tunnel`] and [`hello`] see to it that TLS is for
+//! the host that was asked for, [`ledger`] counts.
 
 pub mod addresses;
 mod entities;
 pub mod fetch;
 pub mod gate;
+mod hello;
 pub mod hosts;
 pub mod ledger;
+mod names;
 pub mod readable;
 pub mod relay;
 pub mod roots;
 mod tags;
+mod tunnel;
 
 use std::sync::Arc;
 
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::redirect;
 use url::Url;
 
@@ -57,6 +62,12 @@ pub enum Refused {
     Unresolved(String, String),
     #[error("`{0}` cannot be reached: {1}")]
     Unreachable(String, String),
+    #[error("a tunnel to `{0}` is for that host only: {1}")]
+    Tunnel(String, String),
+    #[error(
+        "a `{0}` request over plain http is not passed on; only GET and HEAD without a body are, and https"
+    )]
+    Method(String),
     #[error("the run has moved as many bytes as it may")]
     Bytes,
 }
@@ -74,6 +85,14 @@ impl Egress {
     /// # Errors
     /// For the user: an entry that is none.
     pub fn new(hosts: &[String]) -> Result<Option<Arc<Egress>>> {
+        Egress::behind(hosts, Matcher::from_env())
+    }
+
+    /// The same with other proxies than those of the environment.
+    ///
+    /// # Errors
+    /// As [`Egress::new`].
+    pub fn behind(hosts: &[String], proxies: Matcher) -> Result<Option<Arc<Egress>>> {
         let hosts = Hosts::parse(hosts).map_err(|what| {
             Failure::usage(format!("a host that cannot be allowed: {what}")).hint(
                 "write names: `api.example.com`, `*.example.com` for everything below one, `name:8443` \
@@ -83,7 +102,7 @@ impl Egress {
         if hosts.is_empty() {
             return Ok(None);
         }
-        let gate = Arc::new(Gate::new(hosts));
+        let gate = Arc::new(Gate::new(hosts, proxies));
         let broken =
             |err: reqwest::Error| Failure::machine("cannot set up the HTTP client").caused_by(err);
         let client = gate.client(|| within_origin(&gate)).map_err(broken)?;
@@ -116,7 +135,12 @@ impl Egress {
         let list = self.hosts();
         let shown: Vec<&str> = list.iter().take(20).map(String::as_str).collect();
         let more = if list.len() > shown.len() { ", …" } else { "" };
-        format!("relay: only {}{more}", shown.join(", "))
+        let way = if self.gate.has_proxy() {
+            "; through the proxy of the environment, which looks names up itself"
+        } else {
+            ""
+        };
+        format!("relay: only {}{more}{way}", shown.join(", "))
     }
 
     /// What was reached and refused so far, by host.

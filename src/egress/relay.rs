@@ -1,7 +1,8 @@
 //! The relay: what commands in the sandbox have for a network. The guest listens on the sandbox's
 //! loopback; each connection there becomes a stream that ends here and speaks HTTP as to a proxy:
-//! `CONNECT` for everything with TLS, absolute addresses for plain HTTP. The host's name is checked and
-//! dialled by the gate; nothing that the guest says about addresses is believed.
+//! `CONNECT` for everything with TLS ([`super::tunnel`]), absolute addresses for plain HTTP, which only reads.
+//! The host's name is checked and dialled by the gate; nothing that the guest says about addresses is
+//! believed.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,18 +16,18 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::copy_bidirectional;
 use tokio::task::JoinSet;
 
 use super::gate::Gate;
-use super::hosts::Target;
+use super::hosts::{Target, shown};
 use super::ledger::{Meter, Metered};
+use super::tunnel::{self, Upgraded};
 use super::{Egress, Refused};
 use crate::guest::client::Client;
 use crate::guest::streams::Stream;
 
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_mins(1);
+/// How long the head of a request may take, and the first message in a tunnel.
+pub(super) const HEAD: Duration = Duration::from_mins(1);
 
 /// How long a connection may move nothing.
 const IDLE: Duration = Duration::from_mins(15);
@@ -77,40 +78,25 @@ async fn serve(gate: Arc<Gate>, stream: Stream) {
         // What breaks here is the command's own business: it sees its connection end.
         let _ = http.serve_connection(TokioIo::new(theirs), service).with_upgrades().await;
         if let Ok(tunnel) = tunnels.try_recv() {
-            carry(tunnel).await;
+            tunnel::carry(&gate, tunnel).await;
         }
     };
     tokio::select! {
         _ = async { tokio::join!(stream.carry(ours), serving) } => {}
-        () = idle(&moved) => {}
+        () = idle(&moved, async || tokio::time::sleep(IDLE).await) => {}
     }
 }
 
-/// Until nothing has moved for long.
-async fn idle(meter: &Meter) {
+/// Until nothing has moved for one `pause`.
+async fn idle(meter: &Meter, mut pause: impl AsyncFnMut()) {
     let mut moved = meter.moved();
     loop {
-        tokio::time::sleep(IDLE).await;
+        pause().await;
         if std::mem::replace(&mut moved, meter.moved()) == moved {
             return;
         }
     }
 }
-
-/// A connection to a host, for a command that asked for a tunnel to it.
-struct Tunnel {
-    upgrade: hyper::upgrade::OnUpgrade,
-    host: Metered<tokio::net::TcpStream>,
-}
-
-async fn carry(tunnel: Tunnel) {
-    let Tunnel { upgrade, mut host } = tunnel;
-    let Ok(upgraded) = upgrade.await else { return };
-    // How it ends is the business of the two.
-    let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut host).await;
-}
-
-type Upgraded = tokio::sync::mpsc::Sender<Tunnel>;
 
 async fn answer(
     gate: Arc<Gate>,
@@ -119,7 +105,7 @@ async fn answer(
 ) -> Result<Response<Answer>, Infallible> {
     let asked = asked_for(request.uri());
     let answered = if request.method() == Method::CONNECT {
-        tunnel(&gate, request, &upgraded).await
+        tunnel::open(&gate, request, &upgraded).await
     } else {
         forward(&gate, request).await
     };
@@ -137,7 +123,9 @@ fn asked_for(uri: &Uri) -> (String, u16) {
 
 /// An answer of our own.
 fn said(refused: &Refused) -> Response<Answer> {
-    let (status, lead) = if refused.is_policy() {
+    let (status, lead) = if matches!(refused, Refused::Method(_)) {
+        (StatusCode::METHOD_NOT_ALLOWED, "not allowed in this run: ")
+    } else if refused.is_policy() {
         (StatusCode::FORBIDDEN, "not allowed in this run: ")
     } else {
         (StatusCode::BAD_GATEWAY, "")
@@ -146,33 +134,18 @@ fn said(refused: &Refused) -> Response<Answer> {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
     headers
         .insert("proxy-status", HeaderValue::from_static("patchwright; error=http_request_denied"));
     response
 }
 
-async fn tunnel(
-    gate: &Gate,
-    mut request: Request<Incoming>,
-    upgraded: &Upgraded,
-) -> Result<Response<Answer>, Refused> {
-    let authority = request.uri().authority();
-    let authority = authority.ok_or_else(|| Refused::NoName(String::new()))?;
-    if authority.as_str().contains('@') {
-        return Err(Refused::UserInfo);
-    }
-    let port = authority.port_u16().unwrap_or(443);
-    let target = gate.hosts.find(authority.host(), port)?;
-    let host = open(gate, &target).await?;
-    let upgrade = hyper::upgrade::on(&mut request);
-    // One request of a connection is upgraded at most, so there is room.
-    let _ = upgraded.try_send(Tunnel { upgrade, host });
-    Ok(Response::new(Answer::Text(None)))
-}
-
 /// Passes one plain request on, over a connection of its own.
 async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Response<Answer>, Refused> {
     let target = plain_target(gate, &request)?;
+    reads_only(&request)?;
     let host = open(gate, &target).await?;
     let unreachable =
         |err: hyper::Error| Refused::Unreachable(target.name.clone(), err.to_string());
@@ -226,6 +199,18 @@ fn plain_target(gate: &Gate, request: &Request<Incoming>) -> Result<Target, Refu
     Ok(target)
 }
 
+/// Over plain HTTP it can be seen what a request does, so it may only read.
+fn reads_only(request: &Request<Incoming>) -> Result<(), Refused> {
+    let method = request.method();
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return Err(Refused::Method(shown(method.as_str())));
+    }
+    if !request.body().is_end_stream() {
+        return Err(Refused::Method(format!("{method} with a body")));
+    }
+    Ok(())
+}
+
 async fn open(gate: &Gate, target: &Target) -> Result<Metered<tokio::net::TcpStream>, Refused> {
     let stream = gate.dial(target).await?;
     let meter = gate.ledger.connected(&format!("{}:{}", target.name, target.port));
@@ -247,7 +232,7 @@ fn without_hops(headers: &mut HeaderMap) {
 }
 
 /// The body of an answer: our own words, or what the host sends.
-enum Answer {
+pub(super) enum Answer {
     Text(Option<Bytes>),
     /// The sender keeps the connection to the host alive.
     Passed(
@@ -285,5 +270,27 @@ impl Body for Answer {
             }
             Answer::Passed(body, _) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_ends_when_nothing_has_moved_for_one_pause() {
+        let meter = Meter::default();
+        let mut pauses = 0;
+        // Each pause is over at once; in the first three something moves, either way.
+        let pause = async || {
+            pauses += 1;
+            match pauses {
+                1 | 3 => meter.came(1).unwrap(),
+                2 => meter.went(1).unwrap(),
+                _ => {}
+            }
+        };
+        idle(&meter, pause).await;
+        assert_eq!((meter.moved(), pauses), (3, 4));
     }
 }
