@@ -2,6 +2,8 @@
 //! denial has its positive control, so a missing program cannot pass for a wall.
 #![expect(clippy::disallowed_methods, reason = "looks at the sandbox's files")]
 
+mod deep;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

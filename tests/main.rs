@@ -51,7 +51,7 @@ mod git; // clones, upload tars, changes, patches and pushes against a real git 
 mod github_world; // the GitHub of these tests against what is known of the real one
 mod guest; // commands through the real guest: results, limits, survivors, confinement
 mod guest_hostile; // guests that lie to the client
-mod guest_local; // the local sandbox: its walls, setup, sweep
+mod guest_local; // the local sandbox: its walls, setup, sweep, and trees without end
 mod guest_transfer; // the tree into the guest and the changes out of it
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model

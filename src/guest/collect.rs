@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
+use super::removal;
 use super::transfer::{Base, Entry, Kind, blob_id};
 use crate::tools::ToolError;
 
@@ -30,6 +31,9 @@ const MAX_NAMES: usize = 5_000_000;
 
 /// Most entries of the list of refused files; the last one then says that there were more.
 const MAX_REFUSED: usize = 1000;
+
+/// Bytes of a path in that list.
+const MAX_SHOWN_PATH: usize = 400;
 
 /// Largest `.gitignore` that is obeyed, in bytes.
 const MAX_IGNORE_FILE: u64 = 256 << 10;
@@ -193,9 +197,9 @@ impl Walk<'_> {
             let seen = match folder.parent(path, Parents::Require) {
                 Ok((parent, name)) => match folder::look(parent, name) {
                     Ok(stat) => compare(parent, name, &stat, Some(entry)),
-                    Err(_) => Seen::Gone,
+                    Err(err) => missing(err),
                 },
-                Err(_) => Seen::Gone,
+                Err(err) => missing(err),
             };
             let seen = if matches!(seen, Seen::Folder) { Seen::Gone } else { seen };
             self.take(path, seen)?;
@@ -238,7 +242,7 @@ impl Walk<'_> {
     fn refuse(&mut self, path: &[u8], reason: &str) {
         let refused = &mut self.listing.refused;
         if refused.len() < MAX_REFUSED {
-            refused.push((paths::escape(path), reason.to_owned()));
+            refused.push((shortened(path), reason.to_owned()));
         } else if refused.len() == MAX_REFUSED {
             refused.push(("…".to_owned(), "and more".to_owned()));
         }
@@ -276,6 +280,24 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
             || (name.starts_with('.') && name.ends_with("_cache"));
     }
     name.ends_with(".pyc") || name == ".DS_Store"
+}
+
+/// A path for people, without its middle when nobody would read it all: a thousand of the longest ones
+/// would be more than an answer may hold.
+fn shortened(path: &[u8]) -> String {
+    let start = path.get(..MAX_SHOWN_PATH / 2).filter(|_| path.len() > MAX_SHOWN_PATH);
+    match (start, path.get(path.len().saturating_sub(MAX_SHOWN_PATH / 2)..)) {
+        (Some(start), Some(end)) => format!("{}…{}", paths::escape(start), paths::escape(end)),
+        _ => paths::escape(path),
+    }
+}
+
+/// What is not found is gone; what only cannot be looked at (too many open files, no right to) is not.
+fn missing(err: Errno) -> Seen {
+    match err {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Seen::Gone,
+        _ => Seen::Refused("it cannot be read"),
+    }
 }
 
 /// Looks at one file: stamp first, content only when that differs.
@@ -338,7 +360,7 @@ pub fn remove_base(
     }
     let git = workspace.join(".git");
     let removed = match fs_err::symlink_metadata(&git) {
-        Ok(found) if found.is_dir() => fs_err::remove_dir_all(&git),
+        Ok(found) if found.is_dir() => removal::remove_tree(&git),
         Ok(_) => fs_err::remove_file(&git),
         Err(_) => Ok(()),
     };
@@ -356,7 +378,7 @@ pub fn remove_base(
         Some((user, group)) => {
             let ids = (Uid::from_raw(user), Gid::from_raw(group));
             rustix::fs::fchown(folder.top(), Some(ids.0), Some(ids.1)).map_err(broken)?;
-            give(folder.top(), ids, 0).map_err(broken)
+            give(folder.top(), ids).map_err(broken)
         }
         None => Ok(()),
     }
@@ -368,16 +390,12 @@ fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Changes the owner of everything in a folder, without following links.
-fn give(fd: BorrowedFd<'_>, owner: (Uid, Gid), depth: usize) -> rustix::io::Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(Errno::NAMETOOLONG);
-    }
-    for name in folder::names(fd)? {
+fn give(fd: BorrowedFd<'_>, owner: (Uid, Gid)) -> rustix::io::Result<()> {
+    let mut given = Ok(());
+    let walked = folder::every_name(fd, &mut |parent, name, _| {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(fd, &name, Some(owner.0), Some(owner.1), flags)?;
-        if folder::kind(&folder::look(fd, &name)?) == FileType::Directory {
-            give(folder::open_directory(fd, &name)?.as_fd(), owner, depth + 1)?;
-        }
-    }
-    Ok(())
+        given = rustix::fs::chownat(parent, name, Some(owner.0), Some(owner.1), flags);
+        given.is_ok()
+    });
+    given.and(walked)
 }

@@ -8,8 +8,9 @@
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
 //! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`script`] runs scripts of the
-//! model; [`room`] watches how much there is; [`confine`] takes rights away.
+//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`folder`] opens, and [`removal`]
+//! removes, without following a link; [`script`] runs scripts of the model; [`room`] watches how much there
+//! is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
 pub mod client;
@@ -31,6 +32,7 @@ mod pipe;
 pub mod process;
 pub mod protocol;
 mod relay;
+pub mod removal;
 mod resident;
 pub mod room;
 pub mod script;

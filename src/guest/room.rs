@@ -5,15 +5,14 @@
 //! Looking means walking the tree, so it is done seldom enough to cost little (one part in twenty of
 //! the time, by the processor time that a walk takes: waiting for a busy machine is no cost), and at
 //! once when the disk has lost space. A nearly full disk ends commands as well, wherever their bytes
-//! are: files that were deleted while open are in no tree.
+//! are: files that were deleted while open are in no tree. How deep folders are nested is no matter.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::folder::{self, Folder};
@@ -24,8 +23,6 @@ const TICK: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Walks may take one part in this many of the time.
 const SHARE: u32 = 20;
-/// Deepest nesting that is walked; deeper trees count as too large.
-const MAX_DEPTH: usize = 1000;
 /// Free space that is left to the machine, at most.
 const RESERVE: u64 = 1 << 30;
 
@@ -64,7 +61,6 @@ struct State {
 struct Used {
     bytes: u64,
     files: u64,
-    too_deep: bool,
 }
 
 /// One walk.
@@ -104,7 +100,6 @@ impl Room {
         let watcher = Arc::clone(&room);
         std::thread::Builder::new()
             .name("room".to_owned())
-            .stack_size(8 << 20)
             .spawn(move || watcher.keep_looking())
             .map_err(|err| format!("cannot start a thread: {err}"))?;
         Ok(room)
@@ -137,7 +132,6 @@ impl Room {
             state.allowed = Some(Used {
                 bytes: used.bytes.max(self.budget.bytes),
                 files: used.files.max(self.budget.files),
-                too_deep: used.too_deep,
             });
         }
         state.running += 1;
@@ -188,9 +182,7 @@ impl Room {
                 full = Some("the disk below the workspace is nearly full".to_owned());
             } else if last.is_none_or(|last| is_old(last) || self.has_shrunk(last)) {
                 let used = self.look().used;
-                let grew = used.bytes > allowed.bytes
-                    || used.files > allowed.files
-                    || (used.too_deep && !allowed.too_deep);
+                let grew = used.bytes > allowed.bytes || used.files > allowed.files;
                 full = grew.then(|| self.describe(used));
             }
             let mut state = self.lock();
@@ -218,7 +210,8 @@ impl Room {
         let disk = self.disk();
         let mut walk = Walk { used: Used::default(), linked: HashSet::new(), budget: self.budget };
         if let Ok(folder) = Folder::open(&self.workspace) {
-            walk.folder(folder.top(), 0);
+            // What cannot be read is not counted.
+            let _ = folder::every_name(folder.top(), &mut |_, _, stat| walk.count(stat));
         }
         let took = processor_time().saturating_sub(began);
         let look = Look { used: walk.used, at: Instant::now(), took, disk };
@@ -239,13 +232,10 @@ impl Room {
     }
 
     fn exceeds(&self, used: Used) -> bool {
-        used.bytes > self.budget.bytes || used.files > self.budget.files || used.too_deep
+        used.bytes > self.budget.bytes || used.files > self.budget.files
     }
 
     fn describe(&self, used: Used) -> String {
-        if used.too_deep {
-            return format!("the workspace has folders nested more than {MAX_DEPTH} deep");
-        }
         format!(
             "the workspace holds {} MiB in {} files and folders, but may hold {} MiB in {}; delete \
              what is not needed",
@@ -291,31 +281,17 @@ struct Walk {
 }
 
 impl Walk {
-    fn folder(&mut self, fd: BorrowedFd<'_>, depth: usize) {
-        if depth > MAX_DEPTH {
-            self.used.too_deep = true;
-            return;
+    /// Counts one name; false when there is no need to go on.
+    fn count(&mut self, stat: &Stat) -> bool {
+        self.used.files += 1;
+        if stat.st_nlink == 1
+            || folder::kind(stat) == FileType::Directory
+            || self.linked.insert(stat.st_ino)
+        {
+            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+            self.used.bytes = self.used.bytes.saturating_add(blocks.saturating_mul(512));
         }
-        let Ok(names) = folder::names(fd) else { return };
-        for name in names {
-            if self.used.files / 4 > self.budget.files || self.used.too_deep {
-                return;
-            }
-            let Ok(stat) = folder::look(fd, &name) else { continue };
-            self.used.files += 1;
-            if stat.st_nlink == 1
-                || folder::kind(&stat) == FileType::Directory
-                || self.linked.insert(stat.st_ino)
-            {
-                let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-                self.used.bytes = self.used.bytes.saturating_add(blocks.saturating_mul(512));
-            }
-            if folder::kind(&stat) == FileType::Directory
-                && let Ok(inner) = folder::open_directory(fd, &name)
-            {
-                self.folder(inner.as_fd(), depth + 1);
-            }
-        }
+        self.used.files / 4 <= self.budget.files
     }
 }
 
@@ -324,6 +300,24 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+
+    /// Folders in folders count like any other, and what is in the last one too.
+    #[test]
+    fn counts_what_lies_deep() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = Folder::open(top.path()).unwrap();
+        let mut descent = folder::Descent::new(folder.top()).unwrap();
+        for _ in 0..2500 {
+            let mode = rustix::fs::Mode::RWXU;
+            rustix::fs::mkdirat(descent.here().unwrap(), "d", mode).unwrap();
+            descent.enter("d".as_ref()).unwrap();
+        }
+        let budget = Budget { bytes: 1 << 30, files: 2499 };
+        let room = Room::watch(top.path().to_owned(), budget).unwrap();
+        let why = room.check().unwrap_err();
+        assert!(why.contains("in 2500 files and folders"), "{why}");
+        super::super::removal::remove_tree(&top.path().join("d")).unwrap();
+    }
 
     /// Were waiting a cost, a workspace would go unwatched for as long as the machine is busy.
     #[test]

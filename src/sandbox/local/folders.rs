@@ -4,14 +4,19 @@
 //! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
 //! and `guest.log`; when setup has run, also the copy of its result (`kept`), until it has its own place.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::Group;
+use crate::guest::folder::{self, Descent, Folder};
+use crate::guest::removal;
 use crate::guest::transfer::blob_id;
 use crate::sandbox::SandboxError;
 
@@ -201,56 +206,61 @@ fn plain(run: &str) -> String {
 /// Copies a tree: files, links, folders, with modes and times. Nothing else can be in it that a
 /// sandbox would miss.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SandboxError> {
-    let entries = fs_err::read_dir(from).map_err(|err| failed("read", from, &err))?;
-    for entry in entries {
-        let entry = entry.map_err(|err| failed("read", from, &err))?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(|err| failed("read", &source, &err))?;
-        let copied = if kind.is_dir() {
-            DirBuilder::new()
-                .mode(0o755)
-                .create(&target)
-                .map_err(|err| failed("make", &target, &err))?;
-            copy(&source, &target)?;
+    let open = |path: &Path| Folder::open(path).and_then(|folder| Descent::new(folder.top()));
+    let both = open(from).and_then(|source| Ok((source, open(to)?)));
+    let mut name = OsString::new();
+    both.map_err(io::Error::from)
+        .and_then(|(mut source, mut target)| copy_all(&mut source, &mut target, &mut name))
+        // Where it is may be longer than anybody reads.
+        .map_err(|err| failed("copy", &from.join("…").join(name), &err))
+}
+
+/// Copies from one folder to another, level by level. `at` is what was being copied last.
+fn copy_all(source: &mut Descent, target: &mut Descent, at: &mut OsString) -> io::Result<()> {
+    let mut waiting = vec![folder::names(source.here()?)?];
+    while let Some(level) = waiting.last_mut() {
+        let Some(name) = level.pop() else {
+            waiting.pop();
+            source.leave()?;
+            target.leave()?;
             continue;
-        } else if kind.is_symlink() {
-            fs_err::read_link(&source).and_then(|link| std::os::unix::fs::symlink(link, &target))
-        } else if kind.is_file() {
-            copy_file(&source, &target)
-        } else {
-            Ok(())
         };
-        copied.map_err(|err| failed("copy", &source, &err))?;
+        at.clone_from(&name);
+        let (from, to) = (source.here()?, target.here()?);
+        let stat = folder::look(from, &name)?;
+        match folder::kind(&stat) {
+            FileType::Directory => {
+                rustix::fs::mkdirat(to, &name, Mode::from_raw_mode(0o755))?;
+                source.enter(&name)?;
+                target.enter(&name)?;
+                waiting.push(folder::names(source.here()?)?);
+            }
+            FileType::Symlink => {
+                let link = rustix::fs::readlinkat(from, &name, Vec::new())?;
+                rustix::fs::symlinkat(&link, to, &name)?;
+            }
+            FileType::RegularFile => copy_file(from, to, &name)?,
+            _ => {}
+        }
     }
     Ok(())
 }
 
-fn copy_file(source: &Path, target: &Path) -> std::io::Result<()> {
-    fs_err::copy(source, target)?;
-    let modified = fs_err::metadata(source)?.modified()?;
-    // Its owner may set the time of a file that must not be written.
-    fs_err::File::open(target)?.file().set_modified(modified)
+fn copy_file(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let reading = flags | OFlags::RDONLY | OFlags::NONBLOCK;
+    let mut source = File::from(rustix::fs::openat(from, name, reading, Mode::empty())?);
+    let found = source.metadata()?;
+    let writing = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let mut target = File::from(rustix::fs::openat(to, name, writing, Mode::RUSR | Mode::WUSR)?);
+    io::copy(&mut source, &mut target)?;
+    target.set_permissions(found.permissions())?;
+    target.set_modified(found.modified()?)
 }
 
-/// Removes a tree, even one whose folders a command made unreadable.
+/// Removes a tree, even one whose folders a command made unreadable, or nested without end.
 fn remove(top: &Path) -> Result<(), SandboxError> {
-    match fs_err::remove_dir_all(top) {
-        Ok(()) => return Ok(()),
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(_) => open_up(top, 0),
-    }
-    fs_err::remove_dir_all(top).map_err(|err| failed("remove", top, &err))
-}
-
-/// Makes every folder accessible to its owner again.
-fn open_up(folder: &Path, depth: usize) {
-    let _ = fs_err::set_permissions(folder, Permissions::from_mode(0o700));
-    let Ok(entries) = fs_err::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        if depth < 1000 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path(), depth + 1);
-        }
-    }
+    removal::remove_tree(top).map_err(|err| failed("remove", top, &err))
 }
 
 pub(super) fn make_private(path: &Path) -> Result<(), SandboxError> {
@@ -291,10 +301,31 @@ mod tests {
         let made = fs_err::File::open(from.join("made")).unwrap();
         made.file().set_modified(long_ago).unwrap();
         fs_err::set_permissions(from.join("made"), Permissions::from_mode(0o444)).unwrap();
+        // Deeper than a path can say.
+        let folder = Folder::open(&from).unwrap();
+        let mut deep = Descent::new(folder.top()).unwrap();
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(deep.here().unwrap(), "d", Mode::RWXU).unwrap();
+            deep.enter("d".as_ref()).unwrap();
+        }
+        rustix::fs::symlinkat("made", deep.here().unwrap(), "link").unwrap();
         copy(&from, &to).unwrap();
         let copied = fs_err::metadata(to.join("made")).unwrap();
         assert_eq!(copied.permissions().mode() & 0o777, 0o444);
         assert_eq!(copied.modified().unwrap(), long_ago);
+        let folder = Folder::open(&to).unwrap();
+        let mut names = 0;
+        let mut link = String::new();
+        folder::every_name(folder.top(), &mut |_, name, _| {
+            names += 1;
+            link = name.to_string_lossy().into_owned();
+            true
+        })
+        .unwrap();
+        assert_eq!((names, link.as_str()), (3002, "link"));
+        for tree in [from, to] {
+            remove(&tree).unwrap();
+        }
     }
 
     #[test]

@@ -88,15 +88,19 @@ struct Looking<'g> {
 }
 
 impl walk::Visitor for Looking<'_> {
-    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
-        if self.pattern.matches(file.path) {
-            self.first.add(file.path, vec![walk::shown(file.path).into_owned()]);
-        }
+    fn goes_on(&self) -> bool {
         let goes_on = !self.cancelled.load(Ordering::Relaxed) && Instant::now() < self.end;
         if !goes_on {
             self.is_late.store(true, Ordering::Relaxed);
         }
         goes_on
+    }
+
+    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
+        if self.pattern.matches(file.path) {
+            self.first.add(file.path, vec![walk::shown(file.path).into_owned()]);
+        }
+        self.goes_on()
     }
 
     fn is_behind(&self, path: &str) -> bool {

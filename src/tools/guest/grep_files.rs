@@ -218,8 +218,12 @@ struct Thread<'s> {
 }
 
 impl walk::Visitor for Thread<'_> {
+    fn goes_on(&self) -> bool {
+        !self.search.clock.is_over()
+    }
+
     fn see(&mut self, file: &walk::Seen<'_>) -> bool {
-        if self.search.clock.is_over() {
+        if !self.goes_on() {
             return false;
         }
         if !self.search.include.is_empty() {

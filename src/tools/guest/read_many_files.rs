@@ -139,7 +139,7 @@ impl Found {
         let mut seen = 0;
         // `*.png` asks for pictures, `*` does not.
         let names_kind = is_picture_name(path);
-        let gaps = walk::in_order(root, &folder, &mut |file| {
+        let gaps = walk::in_order(root, &folder, cancelled, &mut |file| {
             let path = file.path;
             seen += 1;
             if pattern.as_ref().is_none_or(|it| it.matches(path)) && filter.takes(path) {

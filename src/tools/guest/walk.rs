@@ -51,6 +51,10 @@ impl Seen<'_> {
 
 /// What looks at the files; each thread has its own.
 pub(super) trait Visitor {
+    /// Asked before each folder and each share of files, whether there is anything in them or not: false
+    /// ends the whole walk.
+    fn goes_on(&self) -> bool;
+
     /// False ends the whole walk.
     fn see(&mut self, file: &Seen<'_>) -> bool;
 
@@ -60,9 +64,19 @@ pub(super) trait Visitor {
     }
 }
 
-impl<F: FnMut(&Seen<'_>) -> bool> Visitor for F {
+/// Looks until its call is cancelled.
+struct Until<'c> {
+    cancelled: &'c AtomicBool,
+    see: &'c mut dyn FnMut(&Seen<'_>) -> bool,
+}
+
+impl Visitor for Until<'_> {
+    fn goes_on(&self) -> bool {
+        !self.cancelled.load(Memory::Relaxed)
+    }
+
     fn see(&mut self, file: &Seen<'_>) -> bool {
-        self(file)
+        (self.see)(file)
     }
 }
 
@@ -93,10 +107,15 @@ impl Gaps {
 const FIXED: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(FIXED);
 
-/// Shows each regular file below `folder`, in order of names.
-pub(super) fn in_order(root: &Root, folder: &str, see: &mut dyn FnMut(&Seen<'_>) -> bool) -> Gaps {
+/// Shows each regular file below `folder`, in order of names, until the call is cancelled.
+pub(super) fn in_order(
+    root: &Root,
+    folder: &str,
+    cancelled: &AtomicBool,
+    see: &mut dyn FnMut(&Seen<'_>) -> bool,
+) -> Gaps {
     let walk = Walk::new(root, folder);
-    let mut visitor = |file: &Seen<'_>| see(file);
+    let mut visitor = Until { cancelled, see };
     while let Some((job, busy)) = walk.take() {
         walk.run(job, &mut visitor);
         drop(busy);
@@ -257,11 +276,12 @@ impl Walk {
     }
 
     fn run(&self, job: Job, visitor: &mut dyn Visitor) {
-        let goes_on = match job {
-            Job::List(folder) => self.list(&folder, visitor),
-            Job::Enter { parent, name } => self.enter(&parent, &name, visitor),
-            Job::Files { parent, names } => see_all(&parent, &names, visitor),
-        };
+        let goes_on = visitor.goes_on()
+            && match job {
+                Job::List(folder) => self.list(&folder, visitor),
+                Job::Enter { parent, name } => self.enter(&parent, &name, visitor),
+                Job::Files { parent, names } => see_all(&parent, &names, visitor),
+            };
         if !goes_on {
             self.stop.store(true, Memory::Relaxed);
             self.lock().jobs.clear();
@@ -355,12 +375,19 @@ fn from_root(path: &str) -> String {
 fn names(fd: &OwnedFd) -> io::Result<(Vec<(CString, bool)>, bool)> {
     let mut names = Vec::new();
     let mut has_more = false;
+    let mut looked_at = 0;
     for entry in Dir::read_from(fd)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b".." | b".git") {
             continue;
         }
+        // Whatever they are: links without number are no way to make it look without end.
+        if looked_at == MAX_NAMES {
+            has_more = true;
+            break;
+        }
+        looked_at += 1;
         let kind = match entry.file_type() {
             // Some file systems do not say the kind in the folder.
             FileType::Unknown => rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -369,10 +396,6 @@ fn names(fd: &OwnedFd) -> io::Result<(Vec<(CString, bool)>, bool)> {
         };
         if !matches!(kind, FileType::Directory | FileType::RegularFile) {
             continue;
-        }
-        if names.len() == MAX_NAMES {
-            has_more = true;
-            break;
         }
         names.push((name.to_owned(), kind == FileType::Directory));
     }
@@ -425,4 +448,81 @@ fn see_all(folder: &Folder, names: &[CString], visitor: &mut dyn Visitor) -> boo
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Looks at so many folders and shares of files.
+    struct Patience<'p>(&'p AtomicUsize);
+
+    impl Visitor for Patience<'_> {
+        fn goes_on(&self) -> bool {
+            self.0
+                .fetch_update(Memory::Relaxed, Memory::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+        }
+
+        fn see(&mut self, _: &Seen<'_>) -> bool {
+            true
+        }
+    }
+
+    /// Folders in folders, and nothing in them.
+    fn empty_folders() -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..40 {
+            fs_err::create_dir_all(folder.path().join(format!("{number:02}/in/it"))).unwrap();
+        }
+        let root = Root::open(folder.path()).unwrap();
+        (folder, root)
+    }
+
+    #[test]
+    fn a_walk_without_a_single_file_can_be_ended() {
+        let (_folder, root) = empty_folders();
+        for (patience, left) in [(0, 0), (7, 0), (121, 0), (1000, 879)] {
+            let counter = AtomicUsize::new(patience);
+            at_once(&root, "", &|| Patience(&counter));
+            assert_eq!(counter.into_inner(), left, "{patience}");
+        }
+    }
+
+    #[test]
+    fn a_cancelled_call_goes_into_no_more_folders() {
+        let (folder, root) = empty_folders();
+        for name in ["00/file", "01/file", "39/file"] {
+            fs_err::write(folder.path().join(name), "").unwrap();
+        }
+        let cancelled = AtomicBool::new(false);
+        let mut seen = 0;
+        in_order(&root, "", &cancelled, &mut |_| {
+            seen += 1;
+            cancelled.store(seen == 2, Memory::Relaxed);
+            true
+        });
+        assert_eq!(seen, 2);
+    }
+
+    #[test]
+    fn deeper_folders_than_it_goes_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut path = folder.path().to_owned();
+        for _ in 0..MAX_DEPTH + 100 {
+            path.push("d");
+        }
+        fs_err::create_dir_all(&path).unwrap();
+        fs_err::write(path.join("file"), "").unwrap();
+        let root = Root::open(folder.path()).unwrap();
+        let never = AtomicBool::new(false);
+        let gaps = in_order(&root, "", &never, &mut |_| panic!("that deep"));
+        // The second one where a process may not have as many open files.
+        assert!(
+            gaps == Gaps { closed: 0, cut: 1 } || gaps == Gaps { closed: 1, cut: 0 },
+            "{gaps:?}"
+        );
+    }
 }
