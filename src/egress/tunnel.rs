@@ -89,13 +89,13 @@ async fn opening(
     target: &Target,
     reader: &mut Reader,
 ) -> Opening {
-    let mut buffer = vec![0; CHUNK];
+    let (mut buffer, mut first) = (vec![0; CHUNK], [0; 1]);
     loop {
         // A host that speaks first speaks no TLS.
         let may_begin = target.may_be_plain && reader.is_empty();
         let count = tokio::select! {
             count = client.read(&mut buffer) => count.unwrap_or(0),
-            _ = host.readable(), if may_begin => return Opening::Other,
+            _ = host.peek(&mut first), if may_begin => return Opening::Other,
         };
         let opening = reader.push(buffer.get(..count).unwrap_or_default());
         if count == 0 || opening != Opening::Unfinished {
