@@ -4,11 +4,32 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::proxied::Proxy;
-use super::{Sink, egress, relayed};
+use super::{egress, relayed};
 use crate::support::client_hello::{client_hello, in_records, with_extension};
 
 /// A fatal alert, `unrecognized_name`.
 const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
+
+/// A server that says `first`, once something has come, and then sends everything back.
+async fn echo(first: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut part = vec![0; 64 << 10];
+                if !first.is_empty() {
+                    let _ = stream.read(&mut part).await;
+                    let _ = stream.write_all(first).await;
+                }
+                while let Ok(count @ 1..) = stream.read(&mut part).await {
+                    let _ = stream.write_all(&part[..count]).await;
+                }
+            });
+        }
+    });
+    port
+}
 
 /// Asks for a tunnel, which must be granted.
 async fn tunnel(relay: u16, authority: &str) -> TcpStream {
@@ -48,8 +69,7 @@ async fn refused(relay: u16, authority: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn egress_tunnels_carry_tls_for_their_own_host() {
-    let sink = Sink::start().await;
-    let proxy = Proxy::start(sink.port).await;
+    let proxy = Proxy::start(echo(b"").await).await;
     let egress = proxy.egress(&["static.invalid", "*.bücher.invalid"]);
     let (_guest, relay) = relayed(&egress).await;
     let hello = client_hello(Some("static.invalid")).await;
@@ -62,7 +82,7 @@ async fn egress_tunnels_carry_tls_for_their_own_host() {
         let split = in_records(&hello, size);
         assert_eq!(echoed(relay, authority, &split, 7).await, split);
     }
-    let more = [hello.as_slice(), &vec![23; 200_000]].concat();
+    let more = [hello.as_slice(), &vec![23; 20_000]].concat();
     assert!(echoed(relay, authority, &more, 1 << 20).await == more);
     // Whatever the case; foreign names in their ASCII form.
     let place = hello.windows(14).position(|part| part == b"static.invalid").unwrap();
@@ -79,8 +99,7 @@ async fn egress_tunnels_carry_tls_for_their_own_host() {
 
 #[tokio::test]
 async fn egress_tunnels_are_for_nobody_else() {
-    let sink = Sink::start().await;
-    let proxy = Proxy::start(sink.port).await;
+    let proxy = Proxy::start(echo(b"").await).await;
     let egress = proxy.egress(&["static.invalid", "other.invalid"]);
     let (_guest, relay) = relayed(&egress).await;
     let right = client_hello(Some("static.invalid")).await;
@@ -131,10 +150,10 @@ async fn egress_tunnels_are_for_nobody_else() {
 
 #[tokio::test]
 async fn egress_tunnels_to_a_named_port_may_carry_something_else() {
-    let sink = Sink::start().await;
-    let egress = sink.egress();
+    let port = echo(b"").await;
+    let egress = egress(&[&format!("web.test:{port}=127.0.0.1")]);
     let (_guest, relay) = relayed(&egress).await;
-    let authority = format!("web.test:{}", sink.port);
+    let authority = format!("web.test:{port}");
     let plain = b"anything\0at all";
     assert_eq!(echoed(relay, &authority, plain, 1).await, plain);
     let right = client_hello(Some("web.test")).await;
@@ -172,4 +191,47 @@ async fn egress_tunnels_wait_for_a_host_that_speaks_first() {
     assert_eq!(&greeting, b"220 ready\r\n");
     stream.write_all(b"EHLO\r\n").await.unwrap();
     assert_eq!(&serving.await.unwrap(), b"EHLO\r\n");
+}
+
+/// A server may ask for the first message once more, and then go by the name in the second.
+#[tokio::test]
+async fn egress_tunnels_read_the_second_hello_too() {
+    // A HelloRetryRequest: record, message, version, its random bytes, session, cipher, no extensions.
+    const RETRY: &[u8] = b"\x16\x03\x03\x00\x2c\x02\x00\x00\x28\x03\x03\
+        \xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91\
+        \xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c\
+        \x00\x13\x01\x00\x00\x00";
+    let proxy = Proxy::start(echo(RETRY).await).await;
+    let egress = proxy.egress(&["static.invalid"]);
+    let (_guest, relay) = relayed(&egress).await;
+    let authority = "static.invalid:443";
+    let right = client_hello(Some("static.invalid")).await;
+    let other = client_hello(Some("other.invalid")).await;
+    let change_cipher = [20, 3, 3, 0, 1, 1];
+    // The second one waits for the answer, or does not.
+    for waits in [true, false] {
+        for (second, is_same) in [(&right, true), (&other, false)] {
+            let mut stream = tunnel(relay, authority).await;
+            let mut retry = vec![0; RETRY.len()];
+            let after = [&change_cipher, second.as_slice()].concat();
+            if waits {
+                stream.write_all(&right).await.unwrap();
+                stream.read_exact(&mut retry).await.unwrap();
+                stream.write_all(&after).await.unwrap();
+            } else {
+                stream.write_all(&[right.as_slice(), &after].concat()).await.unwrap();
+                stream.read_exact(&mut retry).await.unwrap();
+            }
+            assert_eq!(retry, RETRY);
+            let expected = if is_same { after.as_slice() } else { ALERT };
+            let mut back = vec![0; expected.len()];
+            stream.read_exact(&mut back).await.unwrap();
+            assert_eq!(back, expected, "waits: {waits}, same: {is_same}");
+        }
+    }
+    let used = egress.used();
+    let row = used.iter().find(|row| row.host == authority).unwrap();
+    assert_eq!((row.connections, row.refused), (4, 2), "{row:?}");
+    let why = row.reason.clone().unwrap();
+    assert!(why.ends_with("the TLS client's second message is not like its first"), "{why}");
 }
