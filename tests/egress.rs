@@ -1,7 +1,9 @@
 //! The way out of a run: which hosts, at which addresses, through which walls, and what is counted.
 
 mod fetching;
+mod proxied;
 mod sandboxes;
+mod tunnels;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,7 +55,7 @@ async fn answer(mut stream: TcpStream) {
     loop {
         let count = stream.read(&mut buffer).await.unwrap_or(0);
         came.extend_from_slice(&buffer[..count]);
-        let is_http = came.starts_with(b"GET ") || came.starts_with(b"POST ");
+        let is_http = [&b"GET "[..], b"HEAD ", b"POST "].iter().any(|it| came.starts_with(it));
         if is_http && came.windows(4).any(|end| end == b"\r\n\r\n") {
             let text = String::from_utf8_lossy(&came).into_owned();
             let line = text.lines().next().unwrap_or_default();
@@ -61,7 +63,8 @@ async fn answer(mut stream: TcpStream) {
             let length = body.len();
             let head =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-            let _ = stream.write_all((head + &body).as_bytes()).await;
+            let answer = if line.starts_with("HEAD ") { head } else { head + &body };
+            let _ = stream.write_all(answer.as_bytes()).await;
             return;
         }
         if count == 0 {
@@ -288,6 +291,47 @@ async fn egress_relay_lets_through_what_is_allowed_and_nothing_else() {
     let refused: u64 = used.iter().map(|row| row.refused).sum();
     assert!(refused >= 11, "{used:?}");
     drop(guest);
+}
+
+#[tokio::test]
+async fn egress_relay_only_reads_over_plain_http() {
+    let sink = Sink::start().await;
+    let egress = sink.egress();
+    let (_guest, relay) = relayed(&egress).await;
+    let web = format!("web.test:{}", sink.port);
+    let request = |method: &str, rest: &str| {
+        format!("{method} http://{web}/ HTTP/1.1\r\nHost: {web}\r\nConnection: close\r\n{rest}")
+    };
+    for (method, rest) in [("GET", "\r\n"), ("HEAD", "\r\n"), ("GET", "Content-Length: 0\r\n\r\n")]
+    {
+        let answer = ask(relay, &request(method, rest)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{method}: {answer}");
+    }
+    assert_eq!(sink.count(), 3);
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    for (method, rest, named) in [
+        ("POST", "Content-Length: 1\r\n\r\nx", "POST"),
+        ("POST", "\r\n", "POST"),
+        ("PUT", chunked, "PUT"),
+        ("DELETE", "\r\n", "DELETE"),
+        ("PROPFIND", "\r\n", "PROPFIND"),
+        ("OPTIONS", "\r\n", "OPTIONS"),
+        ("get", "\r\n", "get"),
+        ("GET", "Content-Length: 1\r\n\r\nx", "GET with a body"),
+        ("HEAD", chunked, "HEAD with a body"),
+    ] {
+        let answer = ask(relay, &request(method, rest)).await;
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+        assert!(answer.contains("\r\nallow: GET, HEAD\r\n"), "{method}: {answer}");
+        let used = egress.used();
+        let row = used.iter().find(|row| row.host == web).unwrap();
+        let why = row.reason.clone().unwrap();
+        assert!(why.starts_with(&format!("a `{named}` request over plain http")), "{why}");
+    }
+    assert_eq!(sink.count(), 3, "something got through");
+    let used = egress.used();
+    let row = used.iter().find(|row| row.host == web).unwrap();
+    assert_eq!((row.connections, row.refused), (3, 9), "{row:?}");
 }
 
 #[tokio::test]

@@ -233,6 +233,36 @@ async fn stops_listening_to_a_flood() {
     assert!(flood.await.unwrap() < 4 << 20);
 }
 
+/// A guest that sends and does not read: what waits for it is bounded.
+#[tokio::test]
+async fn ends_a_guest_that_does_not_read_what_it_is_sent() {
+    let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+    theirs.write_all(&hello()).await.unwrap();
+    let (reader, writer) = tokio::io::split(ours);
+    let client = Client::connect(reader, writer, Duration::from_secs(5)).await.unwrap();
+    let long = Duration::from_mins(10);
+    let call = || client.tool("wait", serde_json::Value::Null, 1, long);
+    let calls = futures_util::future::join_all((0..66_000).map(|_| call()));
+    let sending = async {
+        // Credit for a stream that is gone: no fault, and no answer.
+        let frame = frame(FrameKind::Credit, 1 << 20, &1_u32.to_be_bytes());
+        while theirs.write_all(&frame).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        // Until the calls have heard of it.
+        std::future::pending::<()>().await;
+    };
+    let answers = tokio::select! {
+        answers = calls => answers,
+        () = sending => Vec::new(),
+    };
+    assert_eq!(answers.len(), 66_000);
+    for answer in answers {
+        let why = answer.unwrap_err().to_string();
+        assert!(why.contains("it does not read what it is sent"), "{why}");
+    }
+}
+
 #[tokio::test]
 async fn gives_up_on_a_silent_guest() {
     let (client, _theirs) = client(Vec::new()).await;

@@ -3,6 +3,7 @@
 mod boundary;
 mod images;
 mod lifecycle;
+mod network;
 
 use std::collections::BTreeMap;
 

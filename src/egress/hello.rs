@@ -8,12 +8,15 @@ pub(super) const MAX_OPENING: usize = 16 << 10;
 
 /// Kinds of records, as TLS has had them so far.
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=24;
+const CHANGE_CIPHER: u8 = 20;
 const HANDSHAKE: u8 = 22;
+const DATA: u8 = 23;
 
 /// First number of a version that no server takes for TLS any more.
 const NO_VERSION: u8 = 16;
 
 const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
@@ -23,6 +26,16 @@ const HIDING: [u16; 2] = [0xfe0d, 0xffce];
 
 const BROKEN: &str = "cannot be read";
 const TOO_LONG: &str = "is too long";
+
+/// What stands for the random bytes when a server asks for another first message (HelloRetryRequest).
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// Where a server's first message has them, and where they end: after the heads of record and message, and
+/// the version.
+const RANDOM: std::ops::Range<usize> = 11..43;
 
 /// What a connection begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +53,8 @@ pub(super) enum Opening {
 /// Reads the beginning of a connection as it comes, and keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
+    /// It is the second message, which the server has asked for; other records may come before it.
+    is_again: bool,
     raw: Vec<u8>,
     /// Where in it the next record begins.
     next: usize,
@@ -48,6 +63,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// For the message after a server has asked for another one ([`asks_again`]).
+    pub(super) fn again() -> Reader {
+        Reader { is_again: true, ..Reader::default() }
+    }
+
     /// More bytes. To be called until something else than [`Opening::Unfinished`] comes.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Opening {
         self.raw.extend_from_slice(bytes);
@@ -62,16 +82,21 @@ impl Reader {
         self.raw.is_empty()
     }
 
-    /// All that was pushed.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.raw
+    /// All that was pushed: up to the end of the message, and what follows.
+    pub(super) fn into_parts(mut self) -> (Vec<u8>, Vec<u8>) {
+        let rest = self.raw.split_off(self.next.min(self.raw.len()));
+        (self.raw, rest)
     }
 
     fn read(&mut self) -> Result<Opening, &'static str> {
         loop {
             let rest = self.raw.get(self.next..).unwrap_or_default();
+            let mut is_skipped = false;
             match rest {
                 [] => return Ok(Opening::Unfinished),
+                [CHANGE_CIPHER | DATA, ..] if self.is_again && self.message.is_empty() => {
+                    is_skipped = true;
+                }
                 [kind, ..] if !RECORDS.contains(kind) && self.next == 0 => {
                     return Ok(Opening::Other);
                 }
@@ -88,13 +113,29 @@ impl Reader {
                 return Err(BROKEN);
             }
             let Some(fragment) = body.get(..length) else { return Ok(Opening::Unfinished) };
-            self.message.extend_from_slice(fragment);
             self.next += 5 + length;
+            if is_skipped {
+                continue;
+            }
+            self.message.extend_from_slice(fragment);
             let opening = asked_for(&self.message)?;
             if opening != Opening::Unfinished {
                 return Ok(opening);
             }
         }
+    }
+}
+
+/// Whether a server answers by asking for the client's first message once more; some servers go by the name
+/// in that one. Nothing while too little has come. Source: RFC 8446, 4.1.3 and 4.1.4.
+pub(super) fn asks_again(answer: &[u8]) -> Option<bool> {
+    match answer {
+        [] => None,
+        [HANDSHAKE, ..] if answer.len() < RANDOM.end => None,
+        [HANDSHAKE, _, _, _, _, SERVER_HELLO, ..] => {
+            Some(answer.get(RANDOM) == Some(RETRY.as_slice()))
+        }
+        _ => Some(false),
     }
 }
 
@@ -258,9 +299,35 @@ mod tests {
                         if place == last { named("docs.rs") } else { Opening::Unfinished };
                     assert_eq!(reader.push(&[*byte]), expected, "{size}: byte {place}");
                 }
-                assert_eq!(reader.into_bytes(), **bytes);
+                assert_eq!(reader.into_parts(), ((*bytes).clone(), Vec::new()));
             }
         }
+    }
+
+    #[test]
+    fn hello_is_read_again_when_the_server_asks() {
+        let retry = record(
+            HANDSHAKE,
+            &[&[SERVER_HELLO, 0, 0, 40, 3, 3], RETRY.as_slice(), &[0; 6]].concat(),
+        );
+        for end in 0..RANDOM.end {
+            assert_eq!(asks_again(&retry[..end]), None);
+        }
+        assert_eq!(asks_again(&retry), Some(true));
+        let mut other = retry.clone();
+        other[RANDOM.end - 1] ^= 1;
+        assert_eq!(asks_again(&other), Some(false));
+        assert_eq!(asks_again(&[21, 3, 3, 0, 2, 2, 112]), Some(false));
+        let before = [record(CHANGE_CIPHER, &[1]), record(DATA, b"early")].concat();
+        let second = hello(&sni("docs.rs"));
+        let mut reader = Reader::again();
+        assert_eq!(
+            reader.push(&[before.clone(), second.clone(), vec![7]].concat()),
+            named("docs.rs")
+        );
+        assert_eq!(reader.into_parts(), ([before.clone(), second].concat(), vec![7]));
+        let late = [before, record(21, &[1, 0])].concat();
+        assert!(matches!(Reader::again().push(&late), Opening::Unclear(_)));
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Egress {
     }
 
     /// For the report of what a sandbox enforces.
-    pub(crate) fn report(&self) -> String {
+    pub fn report(&self) -> String {
         let list = self.hosts();
         let shown: Vec<&str> = list.iter().take(20).map(String::as_str).collect();
         let more = if list.len() > shown.len() { ", …" } else { "" };

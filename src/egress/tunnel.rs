@@ -1,6 +1,7 @@
 //! Tunnels: what `CONNECT` asks for. What is said in one cannot be seen, but for whom it is can: a TLS client
 //! names the host in its first message, and servers of many sites go by that name, not by the one that was
-//! asked for. So the two must be the same, and the tunnel must carry TLS, before a byte of it is passed on.
+//! asked for. So the two must be the same, and the tunnel must carry TLS, before a byte of it is passed on;
+//! where a server asks for that message once more, the same is true of the second.
 //! At ports that the list names, other than 443, the host may speak something else.
 
 use http::{Request, Response};
@@ -13,7 +14,7 @@ use tokio::time::timeout as within;
 
 use super::Refused;
 use super::gate::Gate;
-use super::hello::{Opening, Reader};
+use super::hello::{self, Opening, Reader};
 use super::hosts::{Target, shown};
 use super::ledger::Metered;
 use super::relay::{Answer, HEAD};
@@ -67,35 +68,97 @@ pub(super) async fn carry(gate: &Gate, tunnel: Tunnel) {
         return;
     }
     if let Err(why) = judge(&opening, &target) {
-        gate.refused(&target.name, target.port, &Refused::Tunnel(target.name.clone(), why));
-        if opening != Opening::Other {
-            let _ = client.write_all(&UNRECOGNIZED_NAME).await;
-        }
-        let _ = client.shutdown().await;
-        return;
+        return turn_away(gate, &mut client, &target, why, opening != Opening::Other).await;
     }
     let meter = gate.ledger.connected(&format!("{}:{}", target.name, target.port));
     let mut host = Metered::new(host, meter);
-    if host.write_all(&reader.into_bytes()).await.is_ok() {
+    let (first, mut rest) = reader.into_parts();
+    if host.write_all(&first).await.is_err() {
+        return;
+    }
+    if matches!(opening, Opening::Hello(_)) && asks_again(&mut client, &mut host).await {
+        let mut reader = Reader::again();
+        let second = within(HEAD, again(&mut client, &rest, &mut reader)).await;
+        if second != Ok(opening) {
+            let why = "the TLS client's second message is not like its first".to_owned();
+            return turn_away(gate, &mut client, &target, why, true).await;
+        }
+        let (second, after) = reader.into_parts();
+        rest = [second, after].concat();
+    }
+    if host.write_all(&rest).await.is_ok() {
         // How it ends is the business of the two.
         let _ = copy_bidirectional(&mut client, &mut host).await;
     }
 }
 
+/// Closes a tunnel that is not for its host, and says so in the books.
+async fn turn_away(
+    gate: &Gate,
+    client: &mut (impl AsyncWrite + Unpin),
+    target: &Target,
+    why: String,
+    speaks_tls: bool,
+) {
+    gate.refused(&target.name, target.port, &Refused::Tunnel(target.name.clone(), why));
+    if speaks_tls {
+        let _ = client.write_all(&UNRECOGNIZED_NAME).await;
+    }
+    let _ = client.shutdown().await;
+}
+
+/// Passes the beginning of the host's answer on; whether it asks for the client's first message once more.
+/// What the client says meanwhile waits.
+async fn asks_again(
+    client: &mut (impl AsyncWrite + Unpin),
+    host: &mut (impl AsyncRead + Unpin),
+) -> bool {
+    let (mut buffer, mut answer) = (vec![0; CHUNK], Vec::new());
+    loop {
+        let count = host.read(&mut buffer).await.unwrap_or(0);
+        let part = buffer.get(..count).unwrap_or_default();
+        answer.extend_from_slice(part);
+        if client.write_all(part).await.is_err() || client.flush().await.is_err() || count == 0 {
+            return false;
+        }
+        if let Some(asks) = hello::asks_again(&answer) {
+            return asks;
+        }
+    }
+}
+
+/// Reads the client's second message, of which some may be there already.
+async fn again(
+    client: &mut (impl AsyncRead + Unpin),
+    before: &[u8],
+    reader: &mut Reader,
+) -> Opening {
+    let mut buffer = vec![0; CHUNK];
+    let mut opening = reader.push(before);
+    while opening == Opening::Unfinished {
+        let count = client.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 {
+            break;
+        }
+        opening = reader.push(buffer.get(..count).unwrap_or_default());
+    }
+    opening
+}
+
 /// Reads what a tunnel begins with.
 async fn opening(
-    client: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    client: &mut (impl AsyncRead + Unpin),
     host: &TcpStream,
     target: &Target,
     reader: &mut Reader,
 ) -> Opening {
-    let mut buffer = vec![0; CHUNK];
+    let (mut buffer, mut first) = (vec![0; CHUNK], [0; 1]);
     loop {
         // A host that speaks first speaks no TLS.
         let may_begin = target.may_be_plain && reader.is_empty();
         let count = tokio::select! {
             count = client.read(&mut buffer) => count.unwrap_or(0),
-            _ = host.readable(), if may_begin => return Opening::Other,
+            _ = host.peek(&mut first), if may_begin => return Opening::Other,
         };
         let opening = reader.push(buffer.get(..count).unwrap_or_default());
         if count == 0 || opening != Opening::Unfinished {
