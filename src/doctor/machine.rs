@@ -27,6 +27,9 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
         }
     };
     findings.extend(docker(config, env).await);
+    if config.sandbox == SandboxChoice::Docker {
+        findings.extend(sandboxes::setup_network(&config.setup_hosts));
+    }
     if let Some(state) = state {
         findings.extend(local(config, &state).await);
     }

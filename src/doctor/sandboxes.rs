@@ -2,7 +2,7 @@
 //! from what Docker says of itself, and from the report of a local sandbox that has just started.
 
 use super::Finding;
-use crate::sandbox::docker::Engine;
+use crate::sandbox::docker::{Engine, Seccomp};
 
 /// What the Docker engine can enforce.
 pub fn docker(engine: &Engine) -> Vec<Finding> {
@@ -17,14 +17,15 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
         let wanted = format!("name={name}");
         engine.security.iter().find(|one| one.split(',').next() == Some(wanted.as_str()))
     };
-    findings.push(match named("seccomp").map(|one| profile(one)) {
-        Some("unconfined") | None => Finding::broken(
+    let seccomp = Seccomp::of(&engine.security);
+    findings.push(match seccomp.refusal() {
+        Some(_) => Finding::broken(
             "docker seccomp",
-            "the engine applies no seccomp profile",
-            "start dockerd with its default seccomp profile",
+            "the engine applies no seccomp profile: no container is started",
+            "start dockerd with its default seccomp profile, on a kernel with seccomp",
         ),
-        Some(profile) => {
-            Finding::fine("docker seccomp", format!("profile {profile}, and our own on top"))
+        None => {
+            Finding::fine("docker seccomp", format!("{}, and our own on top", seccomp.report()))
         }
     });
     findings.push(if named("rootless").is_some() {
@@ -56,8 +57,17 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
     findings
 }
 
-fn profile(option: &str) -> &str {
-    option.split(',').find_map(|part| part.strip_prefix("profile=")).unwrap_or("default")
+/// What setup commands reach in a container when every host is allowed to them; nothing to say otherwise.
+pub fn setup_network(hosts: &[String]) -> Option<Finding> {
+    hosts.iter().any(|host| host == "*").then(|| {
+        Finding::note(
+            "setup network",
+            "`network.setup-allow` is `*`: setup commands are on Docker's bridge, past the relay: they \
+             reach everything that this machine reaches, its own services, the local network and a \
+             cloud's metadata service too, and nothing of it is checked, listed or bounded",
+            Some("name the hosts that setup needs"),
+        )
+    })
 }
 
 /// One thing that a local sandbox may enforce: how the lines of its report begin that are about it.
@@ -163,4 +173,62 @@ fn is_weak(line: &str) -> bool {
     ["not bounded", "not in force", "in part", "shared (", "network: present", "network: unknown"]
         .iter()
         .any(|weak| line.contains(weak))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    fn engine(security: &[&str]) -> Engine {
+        Engine {
+            version: "29.0.0".to_owned(),
+            api_version: "1.52".to_owned(),
+            cgroup_version: "2".to_owned(),
+            security: security.iter().map(|&option| option.to_owned()).collect(),
+            storage: "overlay2".to_owned(),
+            unbounded: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn says_which_seccomp_profile_the_engine_applies() {
+        for (security, state, message) in [
+            (
+                &["name=seccomp,profile=builtin"][..],
+                State::Fine,
+                "default seccomp, and our own on top",
+            ),
+            (
+                &["name=seccomp,profile=/own.json"],
+                State::Fine,
+                "seccomp profile `/own.json` of the engine, and our own on top",
+            ),
+            (
+                &["name=seccomp,profile=unconfined"],
+                State::Broken,
+                "the engine applies no seccomp profile: no container is started",
+            ),
+            (
+                &["name=rootless"],
+                State::Broken,
+                "the engine applies no seccomp profile: no container is started",
+            ),
+        ] {
+            let findings = docker(&engine(security));
+            let found = findings.iter().find(|found| found.what == "docker seccomp").unwrap();
+            assert_eq!((found.state, found.message.as_str()), (state, message));
+        }
+    }
+
+    #[test]
+    fn warns_of_setup_that_reaches_everything() {
+        let hosts = |hosts: &[&str]| hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>();
+        assert_eq!(setup_network(&hosts(&[])), None);
+        assert_eq!(setup_network(&hosts(&["pypi.org", "*.npmjs.org"])), None);
+        let found = setup_network(&hosts(&["*"])).unwrap();
+        assert_eq!(found.state, State::Note);
+        assert!(found.message.contains("metadata service"), "{found}");
+    }
 }

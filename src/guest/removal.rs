@@ -107,10 +107,13 @@ impl Removal {
             removed = rustix::fs::unlinkat(here, &name, AtFlags::REMOVEDIR);
         }
         match removed {
-            Ok(()) | Err(Errno::NOENT) => {
+            Ok(()) => {
                 level.has_changed = true;
                 Ok(())
             }
+            // Somebody else was faster. Not a change of ours: a name that is never found would be one
+            // each time.
+            Err(Errno::NOENT) => Ok(()),
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.enter(name),
             Err(err) => Err(err),
         }
@@ -154,12 +157,13 @@ impl Removal {
             None => self.above.as_fd(),
         };
         match rustix::fs::unlinkat(above, &level.name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => {
+            Ok(()) => {
                 if let Some(above) = self.levels.last_mut() {
                     above.has_changed = true;
                 }
                 Ok(())
             }
+            Err(Errno::NOENT) => Ok(()),
             // What was moved here, or passed over because the folder changed while it was read.
             Err(Errno::NOTEMPTY | Errno::EXIST) if level.has_changed => {
                 level.has_changed = false;

@@ -12,7 +12,7 @@ use bollard::models::{
 
 use super::owner::{self, Owner};
 use super::pull::Image;
-use super::{GUEST, HOME, USER, VOLUME};
+use super::{GUEST, HOME, Seccomp, USER, VOLUME};
 use crate::egress::Egress;
 use crate::sandbox::{ContainerLimits, SandboxError};
 
@@ -242,11 +242,12 @@ fn is_inherited(name: &str) -> bool {
 }
 
 /// What a working container enforces, for the report.
-pub(super) fn enforced(limits: &ContainerLimits) -> Vec<String> {
+pub(super) fn enforced(limits: &ContainerLimits, seccomp: &Seccomp) -> Vec<String> {
     vec![
         "network: none".to_owned(),
         format!(
-            "user: {USER}:{USER}, all capabilities dropped, no new privileges, default seccomp"
+            "user: {USER}:{USER}, all capabilities dropped, no new privileges, {}",
+            seccomp.report()
         ),
         "root: read-only".to_owned(),
         format!("memory: {} MiB without swap", limits.memory_bytes >> 20),

@@ -1,7 +1,7 @@
 //! The Docker sandbox: one locked container per run, with one guest in it.
 //!
 //! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
-//! made of it is checked by [`looser`], [`attach`] speaks to the guest, [`takedown`] removes, and
+//! made of it is checked by [`looser`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
 //! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`].
 //! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
 
@@ -12,6 +12,7 @@ mod configuration;
 mod looser;
 mod owner;
 mod pull;
+mod seccomp;
 mod setup;
 mod takedown;
 
@@ -23,6 +24,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use self::api::bounded;
 use self::configuration::{Shape, Task};
 use self::owner::Owner;
+pub use self::seccomp::Seccomp;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image,
 };
@@ -53,6 +55,7 @@ pub struct DockerSandbox {
     owner: Owner,
     /// Processors of the engine's machine; Docker refuses to promise more.
     processors: f64,
+    seccomp: Seccomp,
 }
 
 /// What answers at the socket, for `doctor` and the report.
@@ -96,8 +99,9 @@ impl DockerSandbox {
             bounded("info", CALL, docker.info()).await.map_err(|err| no_docker(err.cause()))?;
         let processors =
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
+        let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let owner = Owner::this_process()?;
-        Ok(DockerSandbox { docker, host, owner, processors })
+        Ok(DockerSandbox { docker, host, owner, processors, seccomp })
     }
 
     /// The address in use.
@@ -164,7 +168,7 @@ impl Sandbox for DockerSandbox {
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
-        let mut enforced = configuration::enforced(&limits);
+        let mut enforced = configuration::enforced(&limits, &self.seccomp);
         enforced.extend(spec.egress.as_ref().map(|egress| egress.report()));
         Ok(Running {
             client,
