@@ -203,7 +203,10 @@ fn nothing_is_pushed_where_people_have_locked_the_conversation() {
     assert!(output.stderr.contains("pull request #8 is locked"), "{}", output.text());
     assert_eq!((world.model.requests().len(), world.github.head_of(PULL)), (0, before.clone()));
 
-    let world = TestWorld::new(with_pull(), fix());
+    // Time for people to do something after the first call.
+    let pause = call("shell_command", json!({"command": "sleep 1"}));
+    let turns = std::iter::once(pause).chain(fix());
+    let world = TestWorld::new(with_pull(), turns);
     let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
     let url = conversation(&world, PULL, comment);
     let before = world.github.head_of(PULL);
