@@ -54,7 +54,7 @@ pub struct ImageSpec<'a> {
     pub setup_timeout: Duration,
     /// Names of the files in the root folder of the repository (decide the image by kind).
     pub root_files: &'a [String],
-    /// Contents of lock files, by path (part of the cache key).
+    /// What tells the contents of lock files from others, by path (part of the cache key).
     pub lock_files: &'a [(String, Vec<u8>)],
     /// The tree that setup runs in. It is not part of the cache key, so it has to be one that every run
     /// on this repository may start from.

@@ -1,13 +1,15 @@
 //! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
 use super::failures;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
 use crate::event::OWN_BRANCHES;
 use crate::forge::Repository;
-use std::path::Path;
-
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
 use crate::git::commit::{self, Facts};
 use crate::git::diff;
@@ -135,14 +137,15 @@ impl Workspace {
         Ok(files.map(|entry| entry.name).collect())
     }
 
-    /// Lock files in the root folder with their contents, by name.
+    /// Lock files in the root folder with the SHA-256 of their contents, by name: they may be large, and
+    /// only have to be told from others.
     pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let mut found = Vec::new();
         for name in self.root_files().await? {
             if LOCK_FILES.contains(&name.as_str())
                 && let Some(content) = self.file(&name).await?
             {
-                found.push((name, content));
+                found.push((name, Sha256::digest(&content).to_vec()));
             }
         }
         Ok(found)

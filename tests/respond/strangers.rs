@@ -173,12 +173,26 @@ fn what_a_fork_was_pushed_after_the_question_is_not_worked_on() {
 }
 
 #[test]
+fn our_own_commit_on_a_fork_does_not_count_against_the_question_that_it_answers() {
+    let world = TestWorld::new(from_fork(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    world.run(&["respond", &url]).expect(0);
+    let (asked, head) = (world.model.requests().len(), world.github.head_of(PULL));
+    // As if it had been killed before it answered, and begun again on another machine.
+    let ours = world.github.comments(PULL).into_iter().find(|said| said.id != comment).unwrap();
+    world.github.delete_comment(ours.id);
+    fs_err::remove_dir_all(world.path("state")).unwrap();
+    world.run(&["respond", &url]).expect(0);
+    assert_eq!((world.model.requests().len(), world.github.head_of(PULL)), (asked, head));
+    assert_eq!(answers(&world, PULL).len(), 1);
+}
+
+#[test]
 fn a_fork_whose_last_push_is_not_told_is_not_worked_on_but_from_a_shell() {
     let world = TestWorld::new(from_fork(), fix());
-    let untold =
-        |world: &TestWorld| world.github.of("mallory/app").change(|fork| fork.pushed = None);
     let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
-    untold(&world);
+    world.github.of("mallory/app").change(|fork| fork.pushed = None);
     let output = world.run(&["respond", &conversation(&world, PULL, comment)]).expect(30);
     assert!(output.stderr.contains("GitHub does not say whether"), "{}", output.text());
     world.run(&["respond", "acme/app#8", "fix", "the", "sign"]).expect(0);
@@ -203,7 +217,10 @@ fn nothing_is_pushed_where_people_have_locked_the_conversation() {
     assert!(output.stderr.contains("pull request #8 is locked"), "{}", output.text());
     assert_eq!((world.model.requests().len(), world.github.head_of(PULL)), (0, before.clone()));
 
-    let world = TestWorld::new(with_pull(), fix());
+    // Time for people to do something after the first call.
+    let pause = call("shell_command", json!({"command": "sleep 1"}));
+    let turns = std::iter::once(pause).chain(fix());
+    let world = TestWorld::new(with_pull(), turns);
     let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
     let url = conversation(&world, PULL, comment);
     let before = world.github.head_of(PULL);

@@ -105,6 +105,7 @@ fn key(spec: &ImageSpec<'_>) -> String {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
+    part(b"2");
     part(spec.repository.as_bytes());
     for command in spec.setup {
         part(command.as_bytes());
