@@ -241,6 +241,7 @@ impl<'a> Agent<'a> {
                 name: call.name.clone(),
                 content: vec![Content::text(text)],
                 success: false,
+                ran: false,
                 form: call.output_form(),
             };
             self.record(&Entry::CallDropped { turn: self.state.spending.turns, output })?;
