@@ -434,9 +434,9 @@ impl From<ToolError> for Broken {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unknown(err: ToolError) -> Refusal {
-    Refusal { fault: Fault::UnknownTool, message: err.to_string() }
+    let (ToolError::Tell(message) | ToolError::Broken(message)) = err;
+    Refusal { fault: Fault::UnknownTool, message }
 }
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.
