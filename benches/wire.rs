@@ -152,6 +152,7 @@ fn conversation(turns: usize, wire: Wire) -> Vec<Item> {
             name: "shell_command".to_owned(),
             content: vec![Content::text("let x = \"a\";\n\tfoo(x);\n".repeat(90))],
             success: true,
+            ran: false,
             form: OutputForm::Function,
         }));
     }

@@ -55,6 +55,7 @@ fn output(id: &str, content: Vec<Content>) -> Item {
         name: "list_dir".to_owned(),
         content,
         success: true,
+        ran: false,
         form: OutputForm::Function,
     })
 }
@@ -169,4 +170,13 @@ fn settings_are_sent_only_where_the_catalogue_says_so() {
     let sent = body(&model(Fields { output_limit: limit, ..fields }), &[]);
     assert_eq!(sent["max_completion_tokens"], 4096);
     assert!(sent.get("max_tokens").is_none());
+}
+
+#[test]
+fn strict_functions_are_called_one_by_one() {
+    for (strict, expected) in [(true, json!(false)), (false, Value::Null)] {
+        let model = model(Fields { strict: Some(strict), ..Fields::default() });
+        let sent = body(&model, &[user("Hi")]);
+        assert_eq!(sent["parallel_tool_calls"], expected, "strict: {strict}");
+    }
 }

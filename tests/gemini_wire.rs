@@ -26,6 +26,7 @@ use patchwright::provider::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::support::tool_desk::ToolDesk;
 use crate::wires::{decode, fixtures, name};
 
 fn model(slug: &str) -> Model {
@@ -102,8 +103,8 @@ fn call(id: &str, name: &str, arguments: &str, native: Option<Native>) -> Item {
 }
 
 fn output(id: &str, name: &str, content: Vec<Content>, success: bool) -> Item {
-    let form = OutputForm::Function;
-    Item::Output(CallOutput { id: id.to_owned(), name: name.to_owned(), content, success, form })
+    let (id, name, form) = (id.to_owned(), name.to_owned(), OutputForm::Function);
+    Item::Output(CallOutput { id, name, content, success, ran: false, form })
 }
 
 fn answer(id: &str, text: &str) -> Item {
@@ -242,6 +243,39 @@ fn gemini_history_goes_back_part_by_part() {
     answers[0]["functionResponse"].as_object_mut().unwrap().shift_remove("parts");
     answers.push(png);
     assert_eq!(contents("gemini-2.5-pro", &conversation()), older);
+}
+
+#[test]
+fn gemini_how_a_command_ended_is_a_result_and_no_error() {
+    let failed = |ran: bool| {
+        let text = "Output: no\nExit Code: 3".to_owned();
+        Item::Output(CallOutput {
+            id: "a".to_owned(),
+            name: "run_shell_command".to_owned(),
+            content: vec![Content::Text { text }],
+            success: false,
+            ran,
+            form: OutputForm::Function,
+        })
+    };
+    for (ran, key) in [(true, "output"), (false, "error")] {
+        let history = [user("x"), call("a", "run_shell_command", "{}", None), failed(ran)];
+        let answers = &contents("gemini-3.5-flash", &history)[2]["parts"];
+        let response = &answers[0]["functionResponse"]["response"];
+        assert_eq!(*response, json!({key: "Output: no\nExit Code: 3"}));
+    }
+}
+
+#[tokio::test]
+async fn gemini_a_command_that_fails_is_answered_with_its_exit_code() {
+    let desk = ToolDesk::new("gemini-3.5-flash").await;
+    let ran = desk.json("run_shell_command", json!({"command": "echo no; exit 3"})).await;
+    let missing = desk.json("read_file", json!({"file_path": "nowhere.txt"})).await;
+    let fine = desk.json("run_shell_command", json!({"command": "true"})).await;
+    let kinds = [&ran, &missing, &fine].map(|output| (output.success, output.ran));
+    assert_eq!(kinds, [(false, true), (false, false), (true, false)]);
+    let [Content::Text { text }] = ran.content.as_slice() else { panic!("{ran:?}") };
+    assert_eq!(text, "Output: no\nExit Code: 3");
 }
 
 #[test]

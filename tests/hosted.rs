@@ -1,20 +1,23 @@
-//! Tools that the provider runs: configured, declared, with secrets nowhere but on the wire; and
-//! strict schemas of our own.
+//! Tools that the provider runs: configured, declared, with secrets nowhere but on the wire. Tools that it
+//! defines and we run: done by the kind of their items, in their own forms. Strict schemas of our own.
 
 use expect_test::expect;
+use patchwright::config::Mode;
 use patchwright::config::env::Env;
 use patchwright::config::{file, merge};
 use patchwright::provider::ToolForm;
 use patchwright::provider::hosted;
-use patchwright::provider::item::{Payload, Wire};
-use patchwright::tools::profile::{Profile, Setting};
+use patchwright::provider::item::{OutputForm, Payload, ToolCall, Wire};
+use patchwright::tools::profile::{self, Profile, Setting};
 use patchwright::tools::registry::ToolSet;
+use patchwright::tools::services::Services;
 use patchwright::tools::{arguments, schema};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
 use crate::exec::project;
 use crate::support::model::{item, say};
+use crate::support::tool_desk::{ToolDesk, model, shown};
 use crate::support::world::TestWorld;
 
 const TOKEN: &str = "mcp-token-4b1f9e0c77aa52d3";
@@ -205,6 +208,149 @@ fn a_run_declares_them_denies_approvals_and_keeps_the_secret() {
     assert!(shown.stdout.contains("${PATCHWRIGHT_TOOL_DOCS}") && !shown.stdout.contains(TOKEN));
     let refused = world.run(&["tools", "--model", "chat/x", "--config", "config.yml"]).expect(2);
     assert!(refused.stderr.contains("cannot be used on the `chat` wire"), "{}", refused.text());
+}
+
+/// A call of a tool that OpenAI defines and we execute.
+fn native(desk: &ToolDesk, name: &str, args: &Value) -> ToolCall {
+    desk.call(name, Payload::Native(args.to_string()))
+}
+
+#[tokio::test]
+async fn items_of_openai_s_tools_are_done_whatever_the_profile_has() {
+    for slug in ["gpt-5.3-codex", "gpt-5.1", "gpt-4.1", "gpt-6.1-sol"] {
+        let desk = ToolDesk::new(slug).await;
+        desk.write("a.txt", "one\n");
+        let patch = json!({"type": "update_file", "path": "a.txt", "diff": "@@\n-one\n+two\n"});
+        let calls = vec![
+            native(&desk, "apply_patch", &patch),
+            native(
+                &desk,
+                "shell",
+                &json!({"commands": ["cat a.txt", "exit 3"], "timeout_ms": null}),
+            ),
+            native(&desk, "local_shell", &json!({"command": ["cat", "a.txt"]})),
+        ];
+        let outputs = desk.run_all(calls).await;
+        let forms = [OutputForm::ApplyPatch, OutputForm::Shell, OutputForm::LocalShell];
+        assert!(outputs.iter().map(|it| it.form).eq(forms), "{slug}: {outputs:?}");
+        assert_eq!(desk.file("a.txt"), "two\n", "{slug}");
+        assert!(outputs[0].success && outputs[2].success, "{slug}: {outputs:?}");
+        assert!(shown(&outputs[0]).contains("M a.txt"), "{slug}: {outputs:?}");
+        assert!(shown(&outputs[2]).ends_with("two\n"), "{slug}: {outputs:?}");
+        let chunks: Value = serde_json::from_str(&shown(&outputs[1])).unwrap();
+        let exit = |code: i32| json!({"type": "exit", "exit_code": code});
+        assert_eq!(
+            chunks,
+            json!([
+                {"stdout": "two\n", "stderr": "", "outcome": exit(0)},
+                {"stdout": "", "stderr": "", "outcome": exit(3)},
+            ]),
+            "{slug}"
+        );
+        // A function of the same name is the profile's own.
+        let own = desk.json("shell", json!({"command": ["echo", "own"]})).await;
+        assert!(shown(&own).ends_with("own\n"), "{slug}: {own:?}");
+    }
+}
+
+#[tokio::test]
+async fn items_of_openai_s_tools_give_no_power_that_a_run_does_not_have() {
+    let model = model("gpt-5.3-codex");
+    let tools = ToolSet::for_run(&model, Mode::Plan, &[]).unwrap();
+    let desk = ToolDesk::with(model.clone(), tools, Services::default()).await;
+    let patch = json!({"type": "create_file", "path": "new.txt", "diff": "+x"});
+    let calls = vec![
+        native(&desk, "shell", &json!({"commands": ["touch new.txt"]})),
+        native(&desk, "apply_patch", &patch),
+    ];
+    for output in desk.run_all(calls).await {
+        assert!(!output.success && shown(&output).contains("only plans"), "{output:?}");
+    }
+    for (off, name, args) in [
+        ("exec_command", "shell", json!({"commands": ["touch new.txt"]})),
+        ("apply_patch", "apply_patch", patch),
+    ] {
+        let all = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+        let tools = all.without(&[off.to_owned()]);
+        let desk = ToolDesk::with(model.clone(), tools, Services::default()).await;
+        let output = desk.run_all(vec![native(&desk, name, &args)]).await.remove(0);
+        assert!(!output.success && shown(&output).contains("switched off"), "{off}: {output:?}");
+        assert!(!desk.guest.workspace().join("new.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_hosted_shell_has_output_and_errors_apart() {
+    let mut model = model("gpt-5.3-codex");
+    profile::choose(&mut model, "openai-hosted");
+    let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+    let desk = ToolDesk::with(model, tools, Services::default()).await;
+    let commands = [
+        "echo out; echo err >&2; exit 2",
+        "echo only >&2",
+        "seq 1 30000; seq 1 30000 >&2",
+        "seq 1 30000 >&2; echo end",
+    ];
+    let run = async |args: Value| -> Value {
+        let output = desk.run_all(vec![native(&desk, "shell", &args)]).await.remove(0);
+        serde_json::from_str(&shown(&output)).unwrap()
+    };
+    let chunks = run(json!({"commands": commands})).await;
+    let texts = |at: usize| {
+        let text = |key: &str| chunks[at][key].as_str().unwrap().to_owned();
+        (text("stdout"), text("stderr"))
+    };
+    assert_eq!(texts(0), ("out\n".to_owned(), "err\n".to_owned()));
+    assert_eq!(chunks[0]["outcome"], json!({"type": "exit", "exit_code": 2}));
+    assert_eq!(texts(1), (String::new(), "only\n".to_owned()));
+    // Both ends of both, and what one does not need is the other's.
+    let limit = usize::try_from(desk.model.output_tokens).unwrap() * 4 / commands.len();
+    let (stdout, stderr) = texts(2);
+    for text in [&stdout, &stderr] {
+        assert!(text.starts_with("1\n2\n") && text.ends_with("30000\n"), "{text}");
+        assert!(text.len() > limit / 3, "{} of {limit}", text.len());
+    }
+    assert!(stdout.len() + stderr.len() < limit + 400, "{}", stdout.len() + stderr.len());
+    let (stdout, stderr) = texts(3);
+    assert_eq!(stdout, "end\n");
+    assert!(stderr.len() > limit / 2 && stderr.len() < limit + 200, "{}", stderr.len());
+    let late = "echo before; echo late >&2; sleep 600";
+    let chunks = run(json!({"commands": [late], "timeout_ms": 5000})).await;
+    let ended = json!([{"stdout": "before\n", "stderr": "late\n", "outcome": {"type": "timeout"}}]);
+    assert_eq!(chunks, ended);
+    // In words where the call had another form.
+    let call = desk.json("shell", json!({"commands": ["echo out; echo err >&2"]})).await;
+    assert!(shown(&call).ends_with("Output:\nout\nErrors:\nerr\n"), "{call:?}");
+}
+
+#[tokio::test]
+async fn a_local_shell_sets_the_variables_that_a_call_names() {
+    let desk = ToolDesk::new("codex-mini-latest").await;
+    let run = async |env: Value| {
+        let script = "echo \"$FOO $CI $HOME\"; env | grep -ci _proxy";
+        let args = json!({"command": ["sh", "-c", script], "env": env});
+        desk.run_all(vec![native(&desk, "local_shell", &args)]).await.remove(0)
+    };
+    let plain = shown(&run(json!({})).await);
+    let (_, before) = plain.split_once("Output:\n").unwrap();
+    let set = json!({"FOO": "bar", "CI": "no", "HOME": "/nowhere", "https_proxy": "http://h", "LD_PRELOAD": "/x"});
+    let set = shown(&run(set).await);
+    let (_, after) = set.split_once("Output:\n").unwrap();
+    assert_eq!(after, format!("bar{before}"), "what the sandbox sets stays");
+    let many: serde_json::Map<String, Value> =
+        (0..200).map(|number| (format!("V{number}"), json!("x"))).collect();
+    for (env, says) in [(json!(many), "at most 128"), (json!({"A=B": "x"}), "has a `=`")] {
+        let output = run(env).await;
+        assert!(!output.success && shown(&output).contains(says), "{output:?}");
+    }
+}
+
+#[test]
+fn codex_mini_gets_the_local_shell_that_was_made_for_it() {
+    let tools = ToolSet::for_run(&model("codex-mini-latest"), Mode::Execute, &[]).unwrap();
+    let [shell, patch] = &tools.declarations()[..2] else { panic!("two tools at least") };
+    assert_eq!(shell.form, ToolForm::Native { value: json!({"type": "local_shell"}) });
+    assert!(matches!(patch.form, ToolForm::Function { .. }) && patch.name == "apply_patch");
 }
 
 /// OpenAI's rules for strict schemas.

@@ -21,6 +21,7 @@ mod batch_scale; // two hundred of them, with trouble in some
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod bounds; // replies that are too much of anything: refused, and never in the way later
+mod call_ids_wire; // servers that give several calls one id, or none: all are run, and told apart from then on
 mod campaign; // campaign files, waves, windows, prompts
 mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
 mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each

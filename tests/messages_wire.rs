@@ -128,6 +128,7 @@ fn output(id: &str, content: Vec<Content>, success: bool) -> Item {
         name: "bash".to_owned(),
         content,
         success,
+        ran: false,
         form: OutputForm::Function,
     })
 }
@@ -591,6 +592,10 @@ fn messages_replies_go_back_as_they_came() {
     for path in fixtures(Wire::Messages) {
         let bytes = fs_err::read(&path).unwrap();
         let Ok(reply) = decode(Wire::Messages, &[&bytes]).outcome else { continue };
+        // Ids that the API would not take go back as ours.
+        if matches!(name(&path).as_str(), "calls_with_one_id" | "call_without_id") {
+            continue;
+        }
         // Through the journal and back.
         let stored = serde_json::to_string(&reply).unwrap();
         let reply: Reply = serde_json::from_str(&stored).unwrap();

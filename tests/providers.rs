@@ -356,6 +356,7 @@ async fn providers_runs_a_conversation_that_the_api_accepts() {
                     name: call.name.clone(),
                     content: vec![Content::text("ok")],
                     success: true,
+                    ran: false,
                     form: call.output_form(),
                 }));
             }

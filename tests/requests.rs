@@ -112,6 +112,7 @@ fn elements() -> Vec<(Item, Value)> {
             name: "tool".to_owned(),
             content,
             success,
+            ran: false,
             form,
         })
     };
@@ -319,6 +320,7 @@ fn conversation() -> Vec<Item> {
             name: "tool".to_owned(),
             content,
             success: true,
+            ran: false,
             form,
         })
     };

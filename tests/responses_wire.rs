@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use patchwright::provider::catalogue::{Catalogue, Fields, Model};
-use patchwright::provider::item::{CallOutput, Content, Item, OutputForm, Wire};
+use patchwright::provider::item::{CallOutput, Content, Item, OutputForm, ToolCall, Wire};
 use patchwright::provider::{
     Previous, Provider, Reply, Request, ToolChoice, ToolDeclaration, ToolForm, wire,
 };
@@ -56,6 +56,7 @@ fn answered(reply: &Reply, content: &[Content]) -> Vec<Item> {
             name: call.name.clone(),
             content: content.to_vec(),
             success: false,
+            ran: false,
             form: call.output_form(),
         })),
         _ => None,
@@ -127,10 +128,81 @@ fn a_tool_search_answers_with_the_declarations_it_found() {
         name: "tool_search".to_owned(),
         content: vec![Content::text(found.to_string())],
         success: true,
+        ran: false,
         form: OutputForm::ToolSearch,
     });
     let body = body(&model(Fields::default()), &[], &[output], None);
     assert_eq!(body["input"][0]["tools"], found);
+}
+
+#[test]
+fn what_a_script_shows_is_a_list_however_short() {
+    let head = "Script completed\nWall time 0.1 seconds\nOutput:\n";
+    let output = |name: &str, content: &[&str], form| {
+        Item::Output(CallOutput {
+            id: format!("call_{name}"),
+            name: name.to_owned(),
+            content: content.iter().map(|text| Content::text(*text)).collect(),
+            success: true,
+            ran: false,
+            form,
+        })
+    };
+    let history = [
+        output("exec", &[head], OutputForm::Custom),
+        output("exec", &[head, "shown"], OutputForm::Custom),
+        output("wait", &[head], OutputForm::Function),
+        output("update_plan", &[head], OutputForm::Function),
+    ];
+    let part = |text: &str| json!({"type": "input_text", "text": text});
+    let newest = Catalogue::load(&BTreeMap::new()).unwrap().resolve("gpt-6.1-sol", None).unwrap();
+    let sent = body(&newest, &[], &history, None);
+    let outputs: Vec<&Value> =
+        sent["input"].as_array().unwrap().iter().map(|item| &item["output"]).collect();
+    let alone = json!([part(head)]);
+    assert_eq!(outputs, [&alone, &json!([part(head), part("shown")]), &alone, &json!(head)]);
+    // Others have tools of these names too, and no scripts.
+    let sent = body(&model(Fields::default()), &[], &history[2..3], None);
+    assert_eq!(sent["input"][0]["output"], head);
+}
+
+#[test]
+fn strict_functions_and_parallel_calls_are_never_asked_for_together() {
+    let tool = |strict: bool| ToolDeclaration {
+        name: "list_dir".to_owned(),
+        description: "Lists a folder".to_owned(),
+        form: ToolForm::Function { schema: json!({"type": "object"}), strict },
+    };
+    for (strict, parallel) in [(false, true), (true, false)] {
+        let tools = [tool(false), tool(strict)];
+        let sent = body(&model(Fields::default()), &tools, &[user("Hi")], None);
+        assert_eq!(sent["parallel_tool_calls"], json!(parallel));
+    }
+    // Of the catalogue, none asks for both.
+    let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+    for slug in catalogue.slugs() {
+        let model = catalogue.resolve(slug, None).unwrap();
+        assert!(!(model.strict && model.parallel_calls), "{slug}");
+    }
+}
+
+#[test]
+fn a_local_shell_call_keeps_its_environment() {
+    let item = json!({"type": "local_shell_call", "id": "lsh_1", "call_id": "call_1", "status": "completed", "action": {
+        "type": "exec", "command": ["make"], "env": {"FOO": "bar"}, "working_directory": "src",
+    }});
+    let end = json!({"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [item]}});
+    let stream = format!("data: {end}\n\n");
+    let reply = decode(Wire::Responses, &[stream.as_bytes()]).outcome.unwrap();
+    let [Item::Call(call)] = reply.items.as_slice() else { panic!("{reply:?}") };
+    let args: Value = serde_json::from_str(call.payload.as_str()).unwrap();
+    assert_eq!(args, json!({"command": ["make"], "workdir": "src", "env": {"FOO": "bar"}}));
+    // On its own wire as it came; from elsewhere it is built of the arguments.
+    for native in [call.native.clone(), None] {
+        let call = Item::Call(ToolCall { native, ..call.clone() });
+        let sent = body(&model(Fields::default()), &[], &[call], None);
+        assert_eq!(sent["input"][0]["action"]["env"], json!({"FOO": "bar"}));
+    }
 }
 
 #[test]
@@ -160,6 +232,7 @@ fn models_without_eyes_are_told_that_there_was_a_picture() {
             name: "view_image".to_owned(),
             content: vec![Content::text("see"), picture.clone()],
             success: true,
+            ran: false,
             form,
         })
     };

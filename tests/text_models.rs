@@ -235,6 +235,7 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
             name: call.name.clone(),
             content: vec![Content::text(text)],
             success,
+            ran: false,
             form: OutputForm::Function,
         };
         let turn = state.spending.turns;

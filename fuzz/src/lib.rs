@@ -65,6 +65,7 @@ fn goes_back(wire: Wire, reply: Reply) {
             name: call.name.clone(),
             content: vec![Content::text("done")],
             success: true,
+            ran: false,
             form: call.output_form(),
         })),
         _ => None,

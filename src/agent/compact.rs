@@ -268,6 +268,7 @@ mod tests {
                 name,
                 content: vec![Content::text(output)],
                 success: true,
+                ran: false,
                 form: OutputForm::Function,
             }),
         ]

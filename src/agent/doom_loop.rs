@@ -176,6 +176,7 @@ mod tests {
                         name,
                         content: vec![Content::text(format!("Wall time: 0.{index} s\n{result}"))],
                         success: true,
+                        ran: false,
                         form: OutputForm::Function,
                     }));
                 }
@@ -221,6 +222,7 @@ mod tests {
                 name,
                 content: vec![Content::text(text)],
                 success: true,
+                ran: false,
                 form: OutputForm::Function,
             };
             [Item::Call(call), Item::Output(output)]

@@ -1,12 +1,12 @@
 //! What of a reply goes into the history. Pure, and the same for a fresh and for a recorded reply.
 //!
-//! Calls that could never be answered properly (no id, an id used twice, a name that is not a name,
-//! megabytes of arguments) are left out, and the model is told so; a history with one of them in it
-//! would be refused by the provider from then on.
+//! Calls that could never be answered properly (a name that is not a name, megabytes of arguments) are
+//! left out, and the model is told so; a history with one of them in it would be refused by the provider
+//! from then on. A call without an id of its own gets one.
 
 use super::history::{History, text_of};
 use crate::provider::Reply;
-use crate::provider::item::{Content, Item, Role, StopReason, ToolCall, Wire};
+use crate::provider::item::{Content, Item, Role, StopReason, ToolCall};
 use crate::tools::dispatch::{self, Fault};
 
 /// Characters of what a provider says about a call that it could not read.
@@ -35,7 +35,13 @@ pub struct Accepted {
 impl Accepted {
     /// The history gets all that the provider has of this reply, so that both speak of the same.
     pub fn is_whole(&self, reply: &Reply) -> bool {
-        reply.stop == StopReason::EndTurn && self.remarks.is_empty()
+        let made = reply.items.iter().filter_map(|item| match item {
+            Item::Call(call) => Some(call.id.as_str()),
+            _ => None,
+        });
+        let is_named_alike =
+            self.is_text || made.eq(self.calls.iter().map(|call| call.id.as_str()));
+        reply.stop == StopReason::EndTurn && self.remarks.is_empty() && is_named_alike
     }
 
     /// There is nothing in it: no text, no calls, not even bad ones.
@@ -64,8 +70,8 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
                 continue;
             }
             Item::Call(call) => {
-                let call = with_own_id(call, history);
-                if let Some(objection) = objection(&call, &accepted.calls, history) {
+                let call = with_own_id(call, &accepted.calls, history);
+                if let Some(objection) = objection(&call) {
                     accepted.remarks.push(objection);
                     accepted.fault = Some(Fault::Malformed);
                 } else {
@@ -101,28 +107,30 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
     accepted
 }
 
-/// The call, with an id that no call of the run has. On the Gemini wire the id is ours, made new in the
-/// conversation as it is sent; calls that compaction took out of that still have theirs in the journal.
-fn with_own_id(call: &ToolCall, history: &History) -> ToolCall {
+/// The id of a call that has none.
+const NO_ID: &str = "call";
+
+/// The call, with an id that no other call of the run has. Providers make ids new in the conversation as
+/// it is sent; those of calls that compaction took out of that are still in the journal.
+fn with_own_id(call: &ToolCall, earlier: &[ToolCall], history: &History) -> ToolCall {
+    let is_taken = |id: &str| history.has_call(id) || earlier.iter().any(|other| other.id == id);
     let mut call = call.clone();
-    let is_ours = call.native.as_ref().is_some_and(|native| native.wire == Wire::Gemini);
-    if is_ours && !call.id.is_empty() && history.has_call(&call.id) {
+    if call.id.is_empty() {
+        NO_ID.clone_into(&mut call.id);
+    }
+    if is_taken(&call.id) {
         let mut ids = (2u32..).map(|number| format!("{}_{number}", call.id));
-        call.id = ids.find(|id| !history.has_call(id)).unwrap_or_default();
+        call.id = ids.find(|id| !is_taken(id)).unwrap_or_default();
     }
     call
 }
 
 /// Why a call cannot even be put into the history.
-fn objection(call: &ToolCall, earlier: &[ToolCall], history: &History) -> Option<String> {
+fn objection(call: &ToolCall) -> Option<String> {
     let name = dispatch::printable(&call.name);
     let size = call.payload.as_str().len();
     if !dispatch::is_tool_name(&call.name) {
         Some(format!("A call of `{name}` was not run: that is not the name of a tool."))
-    } else if call.id.is_empty() {
-        Some(format!("A call of `{name}` was not run: it had no id."))
-    } else if history.has_call(&call.id) || earlier.iter().any(|other| other.id == call.id) {
-        Some(format!("A call of `{name}` was not run: its id had been used before."))
     } else if size > dispatch::MAX_ARGUMENTS {
         Some(format!(
             "A call of `{name}` was not run: its arguments have {size} bytes, and at most {} are \
@@ -150,5 +158,45 @@ fn unreadable(details: &str) -> String {
 pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
     while let Some(Item::Reasoning(_)) = items.last() {
         items.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::item::{Payload, Usage};
+
+    fn reply(ids: &[&str]) -> Reply {
+        let call = |id: &&str| {
+            let payload = Payload::Json("{}".to_owned());
+            let (id, name) = ((*id).to_owned(), "list_dir".to_owned());
+            Item::Call(ToolCall { id, name, payload, native: None })
+        };
+        Reply {
+            items: ids.iter().map(call).collect(),
+            usage: Usage::default(),
+            stop: StopReason::EndTurn,
+            model: "m".to_owned(),
+            id: Some("resp_1".to_owned()),
+        }
+    }
+
+    fn ids(accepted: &Accepted) -> Vec<&str> {
+        accepted.calls.iter().map(|call| call.id.as_str()).collect()
+    }
+
+    #[test]
+    fn ids_stay_taken_when_the_conversation_was_shortened() {
+        let mut history = History::default();
+        let first = accept(&reply(&["call_0", "call_1"]), &history);
+        assert!(first.is_whole(&reply(&["call_0", "call_1"])));
+        history.extend(first.items);
+        history.replace(Vec::new());
+        let second = reply(&["call_0", "call_2", "call_0", ""]);
+        let accepted = accept(&second, &history);
+        assert_eq!(ids(&accepted), ["call_0_2", "call_2", "call_0_3", "call"]);
+        assert_eq!(accepted.items.len(), 4);
+        // The provider has them under other ids, so the reply is not its own any more.
+        assert!(accepted.remarks.is_empty() && !accepted.is_whole(&second));
     }
 }

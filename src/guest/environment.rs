@@ -48,6 +48,39 @@ pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, 
     env
 }
 
+/// Most variables that a call sets, and the bytes of their names and values.
+const MAX_ASKED: usize = 128;
+const MAX_ASKED_BYTES: usize = 64 << 10;
+
+/// What a call may set of what it asks for: not what is set for every command, where files go and which
+/// way the network is, and not what the launcher of commands would read.
+///
+/// # Errors
+/// For the model: more than one command can have, or a name that is none.
+pub fn asked(env: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+    let bytes: usize = env.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if env.len() > MAX_ASKED || bytes > MAX_ASKED_BYTES {
+        return Err(format!(
+            "the command was not run: `env` has {} variables of {bytes} bytes in all; at most \
+             {MAX_ASKED} of {MAX_ASKED_BYTES} bytes are taken",
+            env.len()
+        ));
+    }
+    if env.keys().any(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err("the command was not run: a name in `env` is empty or has a `=`".to_owned());
+    }
+    let own = env.iter().filter(|(name, _)| !is_reserved(name));
+    Ok(own.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn is_reserved(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    FIXED.iter().any(|(fixed, _)| *fixed == name)
+        || matches!(name, "HOME" | "PWD" | "TMPDIR")
+        || upper.ends_with("_PROXY")
+        || ["LD_", "PATCHWRIGHT_"].iter().any(|beginning| upper.starts_with(beginning))
+}
+
 fn is_foreign(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     FOREIGN_BEGINNINGS.iter().any(|beginning| upper.starts_with(beginning))

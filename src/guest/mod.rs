@@ -6,12 +6,14 @@
 //! times, and [`collected`] parses what comes out as hostile.
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
-//! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
+//! ([`descendants`]) and within bounds of [`output`], with errors `apart` where they have a
+//! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`folder`] opens, and [`removal`]
 //! removes, without following a link; [`script`] runs scripts of the model; [`room`] watches how much there
 //! is; [`confine`] takes rights away.
 
+mod apart;
 #[cfg(feature = "host")]
 pub mod client;
 pub mod collect;

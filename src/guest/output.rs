@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::tools::CommandOutput;
+use crate::tools::{CommandOutput, Errors};
 
 /// Keeps the first and the last bytes of a stream.
 #[derive(Debug)]
@@ -96,7 +96,32 @@ impl Kept {
             total_lines,
             omitted_bytes: omitted,
             session: None,
+            errors: None,
         }
+    }
+
+    /// Bytes that are kept.
+    pub fn kept(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// The same within `cap` bytes.
+    #[must_use]
+    pub fn within(mut self, cap: usize) -> Kept {
+        if self.kept() <= cap {
+            return self;
+        }
+        let mut less = Kept::new(cap);
+        less.push(&self.head);
+        less.push(self.tail.make_contiguous());
+        Kept { total_bytes: self.total_bytes, newlines: self.newlines, last: self.last, ..less }
+    }
+
+    /// What this says as standard error that was kept apart.
+    pub fn into_errors(self) -> Errors {
+        let CommandOutput { output, total_bytes, total_lines, omitted_bytes, .. } =
+            self.finish(0, false, 0);
+        Errors { output, total_bytes, total_lines, omitted_bytes }
     }
 }
 

@@ -111,11 +111,24 @@ impl Processes {
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
         let inside = self.enter()?;
-        let mut running = self.start(spec, None)?;
+        let running = self.start(spec, None)?;
         let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
-        let ending =
-            running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
-        let status = self.end(running, &mut kept);
+        let deadline = started + spec.timeout;
+        let (code, timed_out) = self.attend(running, inside, &mut kept, deadline, cancelled)?;
+        Ok(kept.finish(code, timed_out, milliseconds(started)))
+    }
+
+    /// Follows a command to its end; its exit code, and whether its time was up.
+    pub(super) fn attend(
+        &self,
+        mut running: Running,
+        inside: Option<Inside>,
+        kept: &mut Kept,
+        deadline: Instant,
+        cancelled: &AtomicBool,
+    ) -> Result<(i32, bool), ToolError> {
+        let ending = running.follow(kept, deadline, &|_| self.interruption(cancelled));
+        let status = self.end(running, kept);
         drop(inside);
         let timed_out = matches!(ending, Ending::TimedOut);
         let code = match ending {
@@ -127,8 +140,7 @@ impl Processes {
             Ending::Ended => exit_code(status),
         };
         self.leave(code)?;
-        let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(kept.finish(code, timed_out, duration))
+        Ok((code, timed_out))
     }
 
     /// A command begins; the workspace is watched while the answer lives.
@@ -240,6 +252,10 @@ impl Processes {
 
 pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
     ToolError::Broken(format!("cannot start a command: {err}"))
+}
+
+pub(super) fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The exit code of a command as shells have it.

@@ -154,6 +154,10 @@ pub struct CallOutput {
     pub content: Vec<Content>,
     /// False when the tool failed; wires that have an error flag set it.
     pub success: bool,
+    /// What failed was carried out all the same, as a command that ends with an error: the content is
+    /// its result. Otherwise a failure's content says why there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran: bool,
     /// The form of the call, which decides the form of the output on the Responses wire.
     pub form: OutputForm,
 }

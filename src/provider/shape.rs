@@ -1,5 +1,6 @@
 //! What several wires do alike with a conversation: names and ids that an API takes back, free text as
-//! arguments, calls that came twice, how deep a received value may be, and counted tokens.
+//! arguments, calls that came twice, ids that are taken, how deep a received value may be, and counted
+//! tokens.
 //!
 //! Called by the wires' encoders and decoders alone. Pure.
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::item::{Item, ToolCall, Usage};
 use super::wire::fault::{Fault, FaultKind};
+use super::{Request, ToolDeclaration, ToolForm};
 
 /// How deep a value may be nested that goes into the journal and back to the provider. What reads
 /// either again gives up at 128, and both put something around it.
@@ -102,20 +104,51 @@ impl FreshIds {
     }
 }
 
-/// A call that is sent twice counts once; two calls with one id cannot be answered.
-pub(super) fn push_call(items: &mut Vec<Item>, call: ToolCall) -> Result<(), Fault> {
-    let earlier = items.iter().find_map(|item| match item {
-        Item::Call(earlier) if earlier.id == call.id => Some(earlier),
-        _ => None,
-    });
-    match earlier {
-        None => items.push(Item::Call(call)),
-        Some(earlier) if earlier.payload == call.payload && earlier.name == call.name => {}
-        Some(_) => {
-            return Err(Fault::new(FaultKind::Cut, "two different calls have the same id"));
+/// A call that is sent twice counts once. Different ones that share an id stay apart; [`renew_ids`]
+/// gives them ids of their own.
+pub(super) fn push_call(items: &mut Vec<Item>, call: ToolCall) {
+    let is_known = !call.id.is_empty()
+        && calls(items).any(|earlier| {
+            earlier.id == call.id && earlier.payload == call.payload && earlier.name == call.name
+        });
+    if !is_known {
+        items.push(Item::Call(call));
+    }
+}
+
+/// The id of a call that came without one.
+const NO_ID: &str = "call";
+
+/// Gives calls without an id, and calls whose id another call of the reply or of the conversation has,
+/// an id of our own. Servers exist that count from the start with every reply, or say the same for each
+/// call; under one id two calls cannot be told apart. True when one got another id.
+pub(super) fn renew_ids(items: &mut [Item], history: &[Item]) -> bool {
+    let mut seen: HashSet<&str> = calls(history).map(|call| call.id.as_str()).collect();
+    if calls(items).all(|call| !call.id.is_empty() && seen.insert(&call.id)) {
+        return false;
+    }
+    let mut ids = FreshIds::after(calls(history).map(|call| call.id.clone()));
+    for item in items {
+        if let Item::Call(call) = item {
+            call.id = ids.take(if call.id.is_empty() { NO_ID } else { &call.id });
         }
     }
-    Ok(())
+    true
+}
+
+fn calls(items: &[Item]) -> impl Iterator<Item = &ToolCall> {
+    items.iter().filter_map(|item| match item {
+        Item::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Several calls may come in one reply. Not where functions are strict: `OpenAI` keeps the schema of a
+/// call for sure only when it is the only one, and says so in its guide to structured outputs.
+pub(super) fn calls_in_parallel(request: &Request<'_>) -> bool {
+    let is_strict =
+        |tool: &ToolDeclaration| matches!(tool.form, ToolForm::Function { strict: true, .. });
+    request.model.parallel_calls && !request.tools.iter().any(is_strict)
 }
 
 /// Refuses items with a value that could not be read again.

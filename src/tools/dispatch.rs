@@ -229,7 +229,8 @@ impl<'a> Dispatch<'a> {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
             return Err((None, Refusal { fault: Fault::TooMany, message }));
         }
-        let tool = self.find(&call.name).map_err(|refusal| (None, refusal))?;
+        let meant = self.means.tools.meant(call).map_err(unknown);
+        let tool = meant.map_err(|refusal| (None, refusal))?;
         let shown =
             arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
         if !tool.is_wrapper() {
@@ -248,8 +249,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn find(&self, name: &str) -> Result<&'a Known, Refusal> {
-        let found = self.means.tools.find(name);
-        found.map_err(|err| Refusal { fault: Fault::UnknownTool, message: err.to_string() })
+        self.means.tools.find(name).map_err(unknown)
     }
 
     pub(super) async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
@@ -379,6 +379,7 @@ impl<'a> Dispatch<'a> {
             name: call.name.clone(),
             content,
             success,
+            ran: !success && ran.output.as_ref().is_ok_and(ToolOutput::is_of_command),
             form: call.output_form(),
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
@@ -414,6 +415,11 @@ impl From<ToolError> for Broken {
     fn from(err: ToolError) -> Broken {
         Broken::Sandbox(err.to_string())
     }
+}
+
+fn unknown(err: ToolError) -> Refusal {
+    let (ToolError::Tell(message) | ToolError::Broken(message)) = err;
+    Refusal { fault: Fault::UnknownTool, message }
 }
 
 /// A command may take as long as the model asks for, and never longer than the run's limit says.

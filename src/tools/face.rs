@@ -73,7 +73,17 @@ pub static SHELL_COMMAND: Face = Face {
 };
 pub static EXEC_COMMAND: Face = own("exec_command");
 pub static WRITE_STDIN: Face = own("write_stdin");
-pub static SHELL: Face = Face { description: "shell_command", ..own("shell") };
+pub static SHELL: Face = Face {
+    description: "shell_command",
+    args: &[
+        ("command", "command"),
+        ("workdir", "workdir"),
+        ("timeout_ms", "timeout_ms"),
+        ("sandbox_permissions", "sandbox_permissions"),
+        ("justification", "justification"),
+    ],
+    ..own("shell")
+};
 pub static LOCAL_SHELL: Face =
     Face { description: "shell_command", ..also("local_shell", "shell") };
 pub static APPLY_PATCH: Face = Face {
@@ -122,6 +132,12 @@ pub static HOSTED_SHELL: Face =
     Face { description: "shell_command", ..also("shell", "hosted_shell") };
 pub static HOSTED_PATCH: Face =
     Face { description: "apply_patch_function", ..also("apply_patch", "hosted_patch") };
+
+/// The same by the kinds of their items, where a profile has other tools under those names.
+pub static SHELL_CALL: Face =
+    Face { description: "shell_command", ..also("shell_call", "hosted_shell") };
+pub static APPLY_PATCH_CALL: Face =
+    Face { description: "apply_patch_function", ..also("apply_patch_call", "hosted_patch") };
 
 pub static BASH: Face = own("bash");
 pub static TEXT_EDITOR: Face = also("str_replace_based_edit_tool", "text_editor");
@@ -243,6 +259,7 @@ pub static UNDERSTOOD: &[&Face] = &[
     &SHELL,
     &LOCAL_SHELL,
     &also("container.exec", "shell"),
+    &SHELL_CALL,
     &EXEC_COMMAND,
     &WRITE_STDIN,
     &GEMINI_SHELL,
@@ -251,6 +268,7 @@ pub static UNDERSTOOD: &[&Face] = &[
     &also("run_command", "shell_command"),
     &also("terminal", "shell_command"),
     &APPLY_PATCH,
+    &APPLY_PATCH_CALL,
     &TEXT_EDITOR,
     &also("str_replace_editor", "text_editor"),
     &WRITE_FILE,

@@ -9,7 +9,7 @@ use super::registry::Known;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// No id, an id used before, a name that is no name, or too large.
+    /// A name that is no name, or too large.
     Malformed,
     UnknownTool,
     NotJson,

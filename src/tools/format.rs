@@ -90,7 +90,7 @@ impl Style<'_> {
     fn several(&self, call: &ToolCall, commands: &[CommandOutput]) -> String {
         let tokens = self.tokens / (commands.len() as u64).max(1);
         if call.output_form() != OutputForm::Shell {
-            let texts: Vec<String> = commands.iter().map(|it| codex(it, tokens)).collect();
+            let texts: Vec<String> = commands.iter().map(|it| in_words(it, tokens)).collect();
             return (self.redact)(&texts.join("\n\n"));
         }
         let characters = serde_json::from_str::<Value>(call.payload.as_str())
@@ -104,9 +104,12 @@ impl Style<'_> {
             } else {
                 json!({"type": "exit", "exit_code": command.exit_code})
             };
+            let (tokens, for_errors) = truncate::shared(command, tokens);
+            let errors = command.errors.as_ref().map(|it| truncate::errors(it, for_errors).text);
             // A secret is found in the text itself, not in its JSON.
             let stdout = (self.redact)(&truncate::command(command, tokens).text);
-            json!({"stdout": stdout, "stderr": "", "outcome": outcome})
+            let stderr = (self.redact)(&errors.unwrap_or_default());
+            json!({"stdout": stdout, "stderr": stderr, "outcome": outcome})
         };
         Value::Array(commands.iter().map(chunk).collect()).to_string()
     }
@@ -129,7 +132,10 @@ pub fn with_notes(
         && let Ok(Value::Array(mut chunks)) = serde_json::from_str(&text)
         && let Some(Value::Object(chunk)) = chunks.last_mut()
     {
-        chunk.insert("stderr".to_owned(), Value::String(notes));
+        let before = chunk.get("stderr").and_then(Value::as_str).unwrap_or_default();
+        let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+        let stderr = format!("{before}{gap}{notes}");
+        chunk.insert("stderr".to_owned(), Value::String(stderr));
         return Value::Array(chunks).to_string();
     }
     if !text.ends_with('\n') {
@@ -137,6 +143,20 @@ pub fn with_notes(
     }
     text.push_str("Note: ");
     text.push_str(&notes);
+    text
+}
+
+/// A command whose errors were kept apart: they follow its output.
+fn in_words(command: &CommandOutput, tokens: u64) -> String {
+    let (tokens, for_errors) = truncate::shared(command, tokens);
+    let mut text = codex(command, tokens);
+    if let Some(errors) = command.errors.as_ref().filter(|errors| !errors.output.is_empty()) {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str("Errors:\n");
+        text.push_str(&truncate::errors(errors, for_errors).text);
+    }
     text
 }
 

@@ -181,8 +181,11 @@ fn text_of(output: &Result<ToolOutput, String>) -> String {
         Err(message) => message.clone(),
         Ok(output) => {
             let commands = output.command.iter().chain(&output.commands);
-            let parts =
-                commands.map(|command| command.output.as_str()).chain([output.text.as_str()]);
+            let written = commands.flat_map(|command| {
+                let errors = command.errors.as_ref().map(|errors| errors.output.as_str());
+                [Some(command.output.as_str()), errors].into_iter().flatten()
+            });
+            let parts = written.chain([output.text.as_str()]);
             parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
         }
     }

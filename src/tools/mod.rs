@@ -114,6 +114,11 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> ToolOutput {
         ToolOutput { text: text.into(), success: true, ..ToolOutput::default() }
     }
+
+    /// It says how one or several commands went.
+    pub fn is_of_command(&self) -> bool {
+        self.command.is_some() || !self.commands.is_empty()
+    }
 }
 
 /// One of several things that a tool shows.
@@ -152,6 +157,18 @@ pub struct CommandOutput {
     /// The session in which the command still runs; `exit_code` says nothing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
+    /// Standard error, where it was kept apart; `output` and its counts are standard output alone then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
+}
+
+/// What a command wrote to standard error, like the fields of [`CommandOutput`] about its output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    pub output: String,
+    pub total_bytes: u64,
+    pub total_lines: u64,
+    pub omitted_bytes: u64,
 }
 
 /// Why a tool gives no output. `Tell` is an answer for the model, `Broken` ends the run.

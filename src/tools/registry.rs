@@ -19,7 +19,7 @@ use crate::config::tools::compiled;
 use crate::error::{Failure, Result};
 use crate::provider::ToolDeclaration;
 use crate::provider::catalogue::{Model, ToolMode, distance};
-use crate::provider::item::Wire;
+use crate::provider::item::{OutputForm, ToolCall, Wire};
 
 /// What some models write in front of a tool's name.
 const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
@@ -289,6 +289,23 @@ impl ToolSet {
         let mut known = self.known.iter().map(Arc::as_ref);
         let exact = known.find(|tool| tool.name == name);
         exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The tool that a call means. Calls of tools that `OpenAI` defines say by their kind what they mean,
+    /// whatever the profile calls by their name.
+    ///
+    /// # Errors
+    /// As [`ToolSet::find`].
+    pub fn meant(&self, call: &ToolCall) -> Result<&Known, ToolError> {
+        let (own, kind) = match call.output_form() {
+            OutputForm::Shell => (&face::HOSTED_SHELL, &face::SHELL_CALL),
+            OutputForm::ApplyPatch => (&face::HOSTED_PATCH, &face::APPLY_PATCH_CALL),
+            _ => return self.find(&call.name),
+        };
+        match self.find(&call.name) {
+            Ok(tool) if tool.tool == own.tool => Ok(tool),
+            named => self.find(kind.name).map_err(|err| named.err().unwrap_or(err)),
+        }
     }
 
     fn find_loosely(&self, name: &str) -> Option<&Known> {

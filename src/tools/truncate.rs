@@ -1,7 +1,7 @@
 //! Long outputs, cut down to what a model should read: the start and the end, with an exact note of
 //! what is missing between them.
 
-use super::CommandOutput;
+use super::{CommandOutput, Errors};
 
 /// Bytes of text that make up about one token.
 pub const BYTES_PER_TOKEN: usize = 4;
@@ -34,13 +34,31 @@ pub fn bytes(text: &str, limit: usize) -> String {
 
 /// Cuts the output of a command, of which the guest may already have left out the middle.
 pub fn command(command: &CommandOutput, tokens: u64) -> Truncated {
-    let output = &command.output;
-    if command.omitted_bytes == 0 {
+    let CommandOutput { output, total_bytes, total_lines, omitted_bytes, .. } = command;
+    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens)
+}
+
+/// The same for standard error that was kept apart.
+pub fn errors(errors: &Errors, tokens: u64) -> Truncated {
+    let Errors { output, total_bytes, total_lines, omitted_bytes } = errors;
+    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens)
+}
+
+/// The tokens of a command for its output and for its errors: what one does not need is the other's.
+pub fn shared(command: &CommandOutput, tokens: u64) -> (u64, u64) {
+    let need = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN as u64);
+    let errors = command.errors.as_ref().map_or(0, |errors| need(errors.total_bytes));
+    let left = tokens.saturating_sub(need(command.total_bytes));
+    let errors = errors.min(left.max(tokens / 2));
+    (tokens - errors, errors)
+}
+
+fn written(output: &str, bytes: u64, lines: u64, omitted: u64, tokens: u64) -> Truncated {
+    if omitted == 0 {
         return text(output, tokens);
     }
-    let bytes = command.total_bytes.max(output.len() as u64);
     // The note of the sandbox in the middle is no line of the command's.
-    cut(output, bytes, command.total_lines, tokens)
+    cut(output, bytes.max(output.len() as u64), lines, tokens)
 }
 
 fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64) -> Truncated {
@@ -136,6 +154,7 @@ mod tests {
             total_lines: 5_000,
             omitted_bytes: (whole.len() - cap) as u64,
             session: None,
+            errors: None,
         };
         assert_eq!(
             command(&output, 100),

@@ -146,10 +146,17 @@ fn gemini(contents: &[Value]) -> Vec<Answer> {
             let answer = &part["functionResponse"];
             let response = answer["response"].as_object().unwrap();
             assert!(response.contains_key("output") != response.contains_key("error"), "{part}");
+            // How a command ended is its result, in its family's words.
+            let result = response.get("output").map(Value::to_string).unwrap_or_default();
+            let words = ["Exit Code: ", "Exit code: ", "Exit code ", "exited with code "];
+            let ended_badly = words.iter().any(|words| {
+                let code = result.split(words).nth(1).and_then(|rest| rest.chars().next());
+                code.is_some_and(|first| first.is_ascii_digit() && first != '0')
+            });
             Answer {
                 kind: None,
                 is_matched: answer["name"] == call["name"] && answer["id"] == call["id"],
-                failed: Some(response.contains_key("error")),
+                failed: Some(response.contains_key("error") || ended_badly),
                 text: beside.clone(),
             }
         })

@@ -233,6 +233,7 @@ impl Entry {
             name: call.name.clone(),
             content: vec![Content::text(text)],
             success: false,
+            ran: false,
             form: call.output_form(),
         };
         Entry::CallDropped { turn, output }

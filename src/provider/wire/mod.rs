@@ -14,9 +14,9 @@ pub mod responses;
 use serde::de::IgnoredAny;
 
 use self::fault::Fault;
-use super::item::{Item, Wire};
+use super::item::{Item, StopReason, Wire};
 use super::sse::{self, Event};
-use super::{OnProgress, Reply, Request};
+use super::{OnProgress, Reply, Request, shape};
 
 /// Bytes of one streamed answer at most, comments and padding included.
 pub const MAX_STREAM: usize = 64 << 20;
@@ -182,12 +182,16 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
     }
 }
 
-/// Makes the ids of a reply's calls new in the conversation, on wires where the id that we match
-/// outputs by is our own.
+/// Makes the ids of a reply's calls new in the conversation, before anybody takes them down. A reply
+/// with a call under another id than the provider's is not what it has stored, so it goes without a
+/// name and is sent back whole. (Gemini is told the ids that it gave itself.)
 pub fn settle(wire: Wire, reply: &mut Reply, history: &[Item]) {
-    match wire {
-        Wire::Gemini => gemini::rename_calls(&mut reply.items, history),
-        Wire::Responses | Wire::Chat | Wire::Messages => {}
+    // What could not be read has no id, and nothing answers it.
+    if reply.stop == StopReason::MalformedCall {
+        return;
+    }
+    if shape::renew_ids(&mut reply.items, history) && wire == Wire::Responses {
+        reply.id = None;
     }
 }
 

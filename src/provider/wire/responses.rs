@@ -4,6 +4,7 @@
 //! travels as `encrypted_content`. For models set to `stateful` replies are stored, and a request
 //! names the last one and adds what is new. Shapes are those of OpenAI's published API description.
 
+mod calls;
 mod decode;
 mod encode;
 mod input;

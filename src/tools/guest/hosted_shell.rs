@@ -1,8 +1,7 @@
 //! `hosted_shell`: the commands of one `shell_call`, the shell tool that `OpenAI` defines, one after
 //! the other, each with an outcome of its own.
 //!
-//! The time limit is that of all commands together. Output and error are one stream, in the order in
-//! which they were written.
+//! The time limit is that of all commands together. Output and error stay apart, as the answer has them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -66,7 +65,7 @@ fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
         let words = [shell.clone(), "-c".to_owned(), script.clone()];
         let spec =
             Spec { argv: &words, cwd: None, env: &BTreeMap::new(), timeout: left, output_cap: cap };
-        commands.push(call.processes.run(&spec, call.cancelled)?);
+        commands.push(call.processes.run_apart(&spec, call.cancelled)?);
     }
     let success = commands.iter().all(|command| command.exit_code == 0);
     Ok(ToolOutput { success, commands, ..ToolOutput::default() })
@@ -83,5 +82,6 @@ fn not_run() -> CommandOutput {
         total_lines: 0,
         omitted_bytes: 0,
         session: None,
+        errors: None,
     }
 }

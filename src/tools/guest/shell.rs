@@ -79,6 +79,9 @@ struct ShellArgs {
     sandbox_permissions: Option<String>,
     /// Why more permissions are needed. Nobody can grant them.
     justification: Option<String>,
+    /// Variables to set for the command, by name. Those that the sandbox sets itself stay as they are.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
 }
 
 fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput, ToolError> {
@@ -89,7 +92,7 @@ fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput,
     let shell = environment::default_shell(&call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
     let command = [shell, flag.to_owned(), args.command.clone()];
-    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms, &BTreeMap::new())
 }
 
 fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
@@ -112,7 +115,8 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
         }
         other => other.to_vec(),
     };
-    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
+    let env = environment::asked(&args.env).map_err(ToolError::Tell)?;
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms, &env)
 }
 
 pub(super) fn refuse_escalation(
@@ -151,12 +155,13 @@ fn run(
     argv: &[String],
     workdir: Option<&str>,
     timeout_ms: Option<u64>,
+    env: &BTreeMap<String, String>,
 ) -> Result<ToolOutput, ToolError> {
     let timeout = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS);
     let spec = Spec {
         argv,
         cwd: workdir.map(Path::new),
-        env: &BTreeMap::new(),
+        env,
         timeout: Duration::from_millis(timeout),
         output_cap: call.output_cap,
     };

@@ -292,10 +292,10 @@ impl Decoder {
         };
         let usage = usage(self.usage.clone());
         let (id, model) = (self.id.clone(), self.model.clone());
-        Ok(Reply { items: shape::bounded(self.items(stop)?)?, usage, stop, model, id })
+        Ok(Reply { items: shape::bounded(self.items(stop))?, usage, stop, model, id })
     }
 
-    fn items(self, stop: StopReason) -> Result<Vec<Item>, Fault> {
+    fn items(self, stop: StopReason) -> Vec<Item> {
         let mut items = Vec::new();
         if !(self.thinking.is_empty() && self.details.is_empty() && self.blocks.is_empty()) {
             let mut fields = Map::new();
@@ -322,10 +322,10 @@ impl Decoder {
         if stop == StopReason::EndTurn {
             let reply = self.id.unwrap_or_default();
             for (number, call) in self.calls.into_iter().enumerate() {
-                shape::push_call(&mut items, call.finished(&reply, number))?;
+                shape::push_call(&mut items, call.finished(&reply, number));
             }
         }
-        Ok(items)
+        items
     }
 }
 

@@ -40,8 +40,9 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         body.insert("tools".to_owned(), Value::Array(tools));
         body.insert("tool_choice".to_owned(), json!(request.tool_choice.word()));
         // Imitations know the field less often; one that must not call in parallel has to be told.
-        if is_openai || !model.parallel_calls {
-            body.insert("parallel_tool_calls".to_owned(), json!(model.parallel_calls));
+        let in_parallel = shape::calls_in_parallel(request);
+        if is_openai || !in_parallel {
+            body.insert("parallel_tool_calls".to_owned(), json!(in_parallel));
         }
     }
     if let Some(effort) = request.effort.filter(|_| !model.efforts.is_empty()) {

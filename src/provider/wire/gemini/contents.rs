@@ -231,7 +231,8 @@ impl<'a> Conversation<'a> {
             .and_then(|parts| parts.iter().find_map(|part| field(part, FUNCTION_CALL)));
         let (mut response, mut inside) = (json!({"error": "The call was not run."}), Vec::new());
         if let Some(output) = output {
-            let key = if output.success { "output" } else { "error" };
+            // An error is why there is no result. How a command ended is a result of it.
+            let key = if output.success || output.ran { "output" } else { "error" };
             response = json!({key: Said::texts(&output.content)});
             for content in &output.content {
                 if let Said::Image { media_type, data } = content {

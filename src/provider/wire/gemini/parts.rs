@@ -153,27 +153,6 @@ fn mend_arguments(part: &mut Value, arguments: &str) {
     }
 }
 
-/// Gives calls ids that no earlier call of the conversation has. Ours are made up where the API gives
-/// none, and servers that imitate it count from the start with every reply; what goes back is the id
-/// in the call's own part, so ours may change.
-pub fn rename_calls(items: &mut [Item], history: &[Item]) {
-    let mut ids: Option<FreshIds> = None;
-    let earlier = || {
-        FreshIds::after(history.iter().filter_map(|item| match item {
-            Item::Call(earlier) => Some(earlier.id.clone()),
-            _ => None,
-        }))
-    };
-    for item in items {
-        // What could not be read has no id, and nothing answers it.
-        if let Item::Call(call) = item
-            && !call.id.is_empty()
-        {
-            call.id = ids.get_or_insert_with(earlier).take(&call.id);
-        }
-    }
-}
-
 /// The name in the last call of a reply.
 pub(super) fn last_call_name(parts: &[Value]) -> Option<String> {
     let last = parts.iter().rev().find_map(|part| field(part, FUNCTION_CALL))?;

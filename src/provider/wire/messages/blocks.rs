@@ -141,9 +141,6 @@ impl Block {
             return Err(Fault::new(FaultKind::Cut, "the stream lacks the end of a call"));
         }
         let id = self.field("id").to_owned();
-        if id.is_empty() {
-            return Err(Fault::new(FaultKind::Cut, "a call has no id"));
-        }
         let payload = Payload::Json(match self.fields.get("input") {
             _ if !self.input.trim().is_empty() => self.input.clone(),
             None | Some(Value::Null) => "{}".to_owned(),
@@ -213,7 +210,7 @@ pub(super) fn items(
                 summary: vec![],
                 native: Some(native(Value::Object(block.fields))),
             })),
-            Kind::Call if runs_calls => shape::push_call(&mut items, block.call()?)?,
+            Kind::Call if runs_calls => shape::push_call(&mut items, block.call()?),
             Kind::Other => items.extend(block.carried(stop)?),
             Kind::Text | Kind::Call => {}
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::input::{Context, Entry};
 use crate::provider::catalogue::ToolMode;
-use crate::provider::{Request, ToolDeclaration, ToolForm};
+use crate::provider::{Request, ToolDeclaration, ToolForm, shape};
 
 /// The body; the same request gives the same bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
@@ -21,7 +21,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         request.previous.filter(|it| model.stateful && it.known <= request.history.len());
     let known = previous.map_or(0, |it| it.known);
     let new = request.history.get(known..).unwrap_or_default();
-    let context = Context::new(model.images, request.history);
+    let context = Context::new(request);
     let mut input = Vec::with_capacity(new.len() + 1);
     let in_input = model.tools_in_input && model.is_makers_responses() && has_tools;
     if in_input && known == 0 {
@@ -36,7 +36,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
         tool_choice: has_tools.then_some(request.tool_choice.word()),
         parallel_tool_calls: has_tools
-            .then_some(model.parallel_calls && model.tool_mode == ToolMode::Direct),
+            .then_some(shape::calls_in_parallel(request) && model.tool_mode == ToolMode::Direct),
         reasoning: reasons.then(|| ReasoningOptions::of(request)).flatten(),
         text: model.verbosity.as_deref().map(|verbosity| Text { verbosity }),
         store: model.stateful,

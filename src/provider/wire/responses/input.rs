@@ -7,12 +7,13 @@ use std::collections::HashMap;
 
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::outputs;
+use super::{calls, outputs};
+use crate::provider::Request;
+use crate::provider::catalogue::ToolMode;
 use crate::provider::item::{
-    CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
-    Wire,
+    CallOutput, Content, Item, Message, Native, OutputForm, Reasoning, Role, Wire,
 };
 use crate::provider::{shape, wire};
 
@@ -126,16 +127,24 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    fn of(native: Option<&'a Native>) -> Kept<'a> {
+    pub(super) fn of(native: Option<&'a Native>) -> Kept<'a> {
         let Some(value) = native.and_then(ours) else { return Kept::default() };
         let mut kept = Kept::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
         kept.caller = value.get("caller");
         kept
     }
+
+    pub(super) fn without_content(self) -> Kept<'a> {
+        Kept { content: None, ..self }
+    }
+
+    pub(super) fn without_status(self) -> Kept<'a> {
+        Kept { status: None, ..self }
+    }
 }
 
-fn ours(native: &Native) -> Option<&Value> {
+pub(super) fn ours(native: &Native) -> Option<&Value> {
     (native.wire == Wire::Responses).then_some(&native.value)
 }
 
@@ -170,7 +179,7 @@ impl Serialize for DataUrl<'_> {
 }
 
 /// A tool name as the API takes it back.
-pub(super) struct ToolName<'a>(&'a str);
+pub(super) struct ToolName<'a>(pub(super) &'a str);
 
 const NAME_LIMIT: usize = 64;
 
@@ -180,21 +189,30 @@ impl Serialize for ToolName<'_> {
     }
 }
 
+/// The calls of a model that calls tools from scripts.
+const SCRIPTS: &[&str] = &["exec", "wait"];
+
 /// What elements of `input` depend on besides their own item.
 pub(super) struct Context<'a> {
     /// The model takes pictures; others are told in words that there was one.
     images: bool,
+    /// The model calls tools from scripts.
+    scripts: bool,
     /// What came with the calls of provider-defined and of programs' calls, by call id.
     calls: HashMap<&'a str, &'a Value>,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(images: bool, history: &'a [Item]) -> Context<'a> {
-        let calls = history.iter().filter_map(|item| match item {
+    pub(super) fn new(request: &Request<'a>) -> Context<'a> {
+        let calls = request.history.iter().filter_map(|item| match item {
             Item::Call(call) => Some((call.id.as_str(), call.native.as_ref().and_then(ours)?)),
             _ => None,
         });
-        Context { images, calls: calls.collect() }
+        Context {
+            images: request.model.images,
+            scripts: request.model.tool_mode == ToolMode::Code,
+            calls: calls.collect(),
+        }
     }
 
     fn of_call(&self, call_id: &str, pointer: &str) -> Option<&'a Value> {
@@ -206,7 +224,7 @@ impl<'a> Context<'a> {
         match item {
             Item::Message(said) => elements.push(Entry::Typed(self.message(said))),
             Item::Reasoning(thought) => elements.extend(reasoning(thought).map(Entry::Typed)),
-            Item::Call(call) => elements.push(tool_call(call)),
+            Item::Call(call) => elements.push(calls::tool_call(call)),
             Item::Output(answer) => self.output(answer, elements),
             Item::Opaque(native) => elements.extend(ours(native).map(Entry::Raw)),
         }
@@ -250,8 +268,13 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    fn words(&self, content: &'a [Content]) -> Words<'a> {
-        match content {
+    /// What a tool answered. That of a script is a list however short it is, as in `OpenAI`'s own
+    /// client.
+    fn words(&self, answer: &'a CallOutput) -> Words<'a> {
+        if self.scripts && SCRIPTS.contains(&answer.name.as_str()) {
+            return Words::Parts(self.input_parts(&answer.content));
+        }
+        match answer.content.as_slice() {
             [] => Words::Text(""),
             [Content::Text { text }] => Words::Text(text),
             parts => Words::Parts(self.input_parts(parts)),
@@ -263,10 +286,10 @@ impl<'a> Context<'a> {
         let caller = self.of_call(call_id, "/caller");
         elements.push(Entry::Typed(match answer.form {
             OutputForm::Function => {
-                Input::FunctionCallOutput { call_id, output: self.words(&answer.content), caller }
+                Input::FunctionCallOutput { call_id, output: self.words(answer), caller }
             }
             OutputForm::Custom => {
-                Input::CustomToolCallOutput { call_id, output: self.words(&answer.content), caller }
+                Input::CustomToolCallOutput { call_id, output: self.words(answer), caller }
             }
             OutputForm::LocalShell => Input::LocalShellCallOutput {
                 id: call_id,
@@ -339,77 +362,4 @@ fn reasoning(thought: &Reasoning) -> Option<Input<'_>> {
     }
     let summary = thought.summary.iter().map(|text| Part::SummaryText { text }).collect();
     Some(Input::Reasoning { kept: Kept { status: None, ..kept }, summary })
-}
-
-fn tool_call(call: &ToolCall) -> Entry<'_> {
-    let kept = || Kept { content: None, ..Kept::of(call.native.as_ref()) };
-    let (call_id, name) = (call.id.as_str(), ToolName(&call.name));
-    match &call.payload {
-        Payload::Json(arguments) => {
-            Entry::Typed(Input::FunctionCall { kept: kept(), call_id, name, arguments })
-        }
-        Payload::Freeform(input) => {
-            // The description gives this item no status.
-            let kept = Kept { status: None, ..kept() };
-            Entry::Typed(Input::CustomToolCall { kept, call_id, name, input })
-        }
-        Payload::Native(arguments) => match call.native.as_ref().and_then(ours) {
-            Some(value) => Entry::Raw(value),
-            None => built_call(call, arguments),
-        },
-    }
-}
-
-/// A call of a provider-defined tool that did not come from this wire (a script, another wire).
-fn built_call<'a>(call: &'a ToolCall, arguments: &'a str) -> Entry<'a> {
-    let args: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
-    let id = &call.id;
-    Entry::Built(match call.output_form() {
-        OutputForm::LocalShell => {
-            let mut action = json!({
-                "type": "exec",
-                "command": args.get("command").cloned().unwrap_or_else(|| json!([])),
-                "env": {},
-            });
-            for (ours, theirs) in [("workdir", "working_directory"), ("timeout_ms", "timeout_ms")] {
-                if let Some(value) = args.get(ours) {
-                    action[theirs] = value.clone();
-                }
-            }
-            json!({"type": "local_shell_call", "id": id, "call_id": id, "action": action, "status": "completed"})
-        }
-        OutputForm::Shell => {
-            json!({"type": "shell_call", "call_id": id, "action": args, "status": "completed"})
-        }
-        OutputForm::ApplyPatch => json!({
-            "type": "apply_patch_call", "call_id": id, "operation": args, "status": "completed",
-        }),
-        OutputForm::Computer => {
-            let mut item = json!({"type": "computer_call", "id": id, "call_id": id});
-            for key in ["action", "actions"] {
-                if let Some(value) = args.get(key) {
-                    item[key] = value.clone();
-                }
-            }
-            item["pending_safety_checks"] = json!([]);
-            item["status"] = json!("completed");
-            item
-        }
-        OutputForm::McpApproval => {
-            let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
-            json!({
-                "type": "mcp_approval_request", "id": id, "server_label": text("server_label"),
-                "name": text("name"), "arguments": text("arguments"),
-            })
-        }
-        OutputForm::ToolSearch => json!({
-            "type": "tool_search_call", "call_id": id, "execution": "client", "arguments": args,
-            "status": "completed",
-        }),
-        OutputForm::Function | OutputForm::Custom => {
-            let kept = Kept::default();
-            let name = ToolName(&call.name);
-            return Entry::Typed(Input::FunctionCall { kept, call_id: id, name, arguments });
-        }
-    })
 }

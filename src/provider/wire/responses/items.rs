@@ -10,7 +10,7 @@ use crate::provider::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Wire,
 };
 use crate::provider::shape;
-use crate::provider::wire::fault::{Fault, FaultKind};
+use crate::provider::wire::fault::Fault;
 
 /// Only refusals and thoughts, and at least one refusal.
 pub(super) fn is_refusal(items: &[Item]) -> bool {
@@ -83,9 +83,9 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
         if !is_ours {
             items.extend(said(value));
         } else if matches!(stop, StopReason::EndTurn | StopReason::Pause)
-            && let Some(call) = call(value)?
+            && let Some(call) = call(value)
         {
-            shape::push_call(&mut items, call)?;
+            shape::push_call(&mut items, call);
         }
     }
     // The API refuses reasoning that nothing follows.
@@ -155,17 +155,14 @@ fn spoken(part: &Value) -> Option<Content> {
 }
 
 /// A complete call; `None` for one that the server itself calls unfinished.
-fn call(value: Value) -> Result<Option<ToolCall>, Fault> {
+fn call(value: Value) -> Option<ToolCall> {
     if matches!(text(&value, "status").as_str(), "incomplete" | "in_progress") {
-        return Ok(None);
+        return None;
     }
     let id = match text(&value, "call_id") {
         id if id.is_empty() => text(&value, "id"),
         id => id,
     };
-    if id.is_empty() {
-        return Err(Fault::new(FaultKind::Cut, "a call has no id"));
-    }
     let (name, payload) = match kind(&value) {
         "custom_tool_call" => (text(&value, "name"), Payload::Freeform(text(&value, "input"))),
         "local_shell_call" => ("local_shell".to_owned(), local_shell(&value)),
@@ -185,7 +182,7 @@ fn call(value: Value) -> Result<Option<ToolCall>, Fault> {
             kept(&value, &["id", "status", "namespace", "caller"])
         }
     };
-    Ok(Some(ToolCall { id, name, payload, native }))
+    Some(ToolCall { id, name, payload, native })
 }
 
 /// Text, though some servers send the object itself.
@@ -204,6 +201,10 @@ fn local_shell(value: &Value) -> Payload {
         if let Some(value) = action.get(theirs).filter(|value| !value.is_null()) {
             args[ours] = value.clone();
         }
+    }
+    // Required of the provider, and empty as a rule.
+    if let Some(env) = action.get("env").and_then(Value::as_object).filter(|env| !env.is_empty()) {
+        args["env"] = json!(env);
     }
     Payload::Native(args.to_string())
 }

@@ -48,6 +48,9 @@ fn command(fields: &mut Map<String, Value>, command: &CommandOutput) {
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of a command")]
     let seconds = command.duration_ms as f64 / 1000.0;
     fields.insert("output".to_owned(), json!(command.output));
+    if let Some(errors) = &command.errors {
+        fields.insert("errors".to_owned(), json!(errors.output));
+    }
     match command.session {
         Some(session) => fields.insert("session_id".to_owned(), json!(session)),
         None => fields.insert("exit_code".to_owned(), json!(command.exit_code)),
