@@ -84,14 +84,17 @@ pub trait Tool: Send + Sync {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }
 
-/// What is done again in a fresh sandbox for a recorded call that wrote.
+/// What is done again in a fresh sandbox for a recorded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redo {
-    /// The call itself; what it calls in turn, it calls again.
+    /// The call itself, when it wrote; what it calls in turn, it calls again.
     Call,
     /// Only the calls that it made, with their recorded arguments: for tools that would not make the
     /// same ones again.
     Nested,
+    /// Nothing: what it did is not in the sandbox. A call that is made again and makes it gets the
+    /// recorded answer.
+    Never,
 }
 
 /// What a host tool may use.
