@@ -102,6 +102,7 @@ async fn call(
         nested: &Alone,
         agents: None,
         id: "call-1",
+        is_nested: false,
     };
     find(opened, name).call(&context, args).await
 }

@@ -163,9 +163,9 @@ async fn a_script_that_was_interrupted_after_it_acted_elsewhere_is_left_and_keep
     assert!(bench.file("calc.sh").ends_with("}\n1\n2\n3\n"), "{}", bench.file("calc.sh"));
     let text = written(&bench);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
-    let began = at("\"name\":\"outside\"");
-    let ended = at("\"is\":\"call_ended\"");
+    let is_outside = |line: &&str| line.contains("nested_started") && line.contains("outside");
+    let began = lines.iter().position(is_outside).unwrap();
+    let ended = lines.iter().position(|line| line.contains("\"is\":\"call_ended\"")).unwrap();
     assert!(lines[began..ended].len() >= 4, "{text}");
     for kept in began + 1..=ended {
         let first = bench.go_on(script, &lines[..kept].concat()).await;

@@ -23,11 +23,6 @@ pub fn id_of(outer: &str, number: u32) -> String {
     format!("{outer}#{number}")
 }
 
-/// The id is one of a call from inside another one.
-pub fn is_nested(id: &str) -> bool {
-    id.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok())
-}
-
 /// Most calls that one call makes.
 const MAX_NESTED: u32 = 4_096;
 
@@ -139,6 +134,11 @@ impl<'a> Within<'a> {
         Within { by: Some(number), counts: Arc::clone(&self.counts), ..*self }
     }
 
+    /// What makes them is a nested call itself.
+    pub(super) fn is_inside(&self) -> bool {
+        self.by.is_some()
+    }
+
     fn journal(&self, entry: &Entry) -> Result<(), Broken> {
         if self.again.is_some() {
             return Ok(());
@@ -149,7 +149,8 @@ impl<'a> Within<'a> {
 
     fn started(&self, number: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
         if self.again.is_none() {
-            self.dispatch.means.progress.happened(Happening::CallStarted { call });
+            let started = Happening::CallStarted { call, is_nested: true };
+            self.dispatch.means.progress.happened(started);
         }
         self.journal(&Entry::NestedStarted {
             outer: self.outer.to_owned(),

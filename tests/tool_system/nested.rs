@@ -85,6 +85,8 @@ struct Desk {
     journal: Journal,
     limits: Limits,
     services: Services,
+    /// Calls that have started, each with whether another call made it.
+    started: Mutex<Vec<(String, bool)>>,
 }
 
 impl Desk {
@@ -97,7 +99,8 @@ impl Desk {
         let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(extra)];
         let tools = tools.offered(&model, &config, &Present::default(), extras).unwrap();
         let services = Services { config, ..Services::default() };
-        Desk { guest, model, tools, journal: journal.unwrap(), limits, services }
+        let started = Mutex::default();
+        Desk { guest, model, tools, journal: journal.unwrap(), limits, services, started }
     }
 
     async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
@@ -108,7 +111,11 @@ impl Desk {
             limits: &self.limits,
             journal: &self.journal,
             clock: clock(),
-            progress: &|_: Happening<'_>| {},
+            progress: &|what: Happening<'_>| {
+                if let Happening::CallStarted { call, is_nested } = what {
+                    self.started.lock().unwrap().push((call.id.clone(), is_nested));
+                }
+            },
             services: &self.services,
         };
         let plan = Mutex::new(Plan::default());
@@ -226,6 +233,15 @@ async fn what_lasts_outside_of_the_sandbox_is_answered_again_and_not_done() {
     assert!(redone.unwrap().unwrap().success);
     assert_eq!(desk.file("log"), "x\nx\n");
     assert_eq!(desk.entries(), entries, "the plan was not written down again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_the_model_is_one_whatever_its_id_looks_like() {
+    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, Tools::default()).await;
+    let args = json!({"calls": [{"tool": "list_dir", "args": {"dir_path": "."}}]});
+    desk.say(&ToolCall { id: "outer#1".to_owned(), ..calling(&args) }).await;
+    let started = desk.started.lock().unwrap().clone();
+    assert_eq!(started, [("outer#1".to_owned(), false), ("outer#1#1".to_owned(), true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

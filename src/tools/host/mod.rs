@@ -116,6 +116,8 @@ pub struct HostCall<'a> {
     pub agents: Option<&'a dyn Agents>,
     /// The call that is being run, for tools that care about its id or its form.
     pub id: &'a str,
+    /// Another call makes it, not the model.
+    pub is_nested: bool,
 }
 
 /// Calls from inside a call: the same seven steps, journalled as part of the outer one.
@@ -137,7 +139,12 @@ pub trait Nested: Send + Sync {
 pub trait Agents: Send + Sync {
     /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait`, `close_agent` and `task`.
     /// A call with an id that has been seen before does nothing twice.
-    async fn call(&self, tool: &str, id: &str, args: Value) -> Result<ToolOutput, ToolError>;
+    async fn call(
+        &self,
+        tool: &str,
+        ctx: &HostCall<'_>,
+        args: Value,
+    ) -> Result<ToolOutput, ToolError>;
 }
 
 /// The tool with this name.
