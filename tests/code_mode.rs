@@ -356,9 +356,9 @@ async fn a_script_is_done_again_by_its_calls() {
         ..call.clone()
     };
     let again = async |it: &Dispatch<'_>| {
-        assert!(it.redo(&call).await.unwrap().is_none());
+        assert!(it.redo(&call, &[]).await.unwrap().is_none());
         assert!(!it.redoes_whole("exec") && it.redoes_whole("exec_command"));
-        it.redo(&nested).await.unwrap()
+        it.redo(&nested, &[]).await.unwrap()
     };
     assert!(desk.dispatched(again).await.is_some_and(|redone| redone.success));
     assert!(desk.file("log").ends_with("again\n"));

@@ -1,6 +1,7 @@
 //! `js_repl`: cells in a Node process of the sandbox.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use patchwright::agent::journal;
 use patchwright::config::Mode;
@@ -13,6 +14,7 @@ use serde_json::json;
 use crate::support::bench::Bench;
 use crate::support::docker::is_required;
 use crate::support::model::{custom, say};
+use crate::support::outside;
 use crate::support::tool_desk::{ToolDesk, model, shown};
 use crate::support::world::{TestWorld, github};
 
@@ -298,6 +300,37 @@ async fn a_cell_inside_a_script_is_done_again_once() {
     let before = journal.replace(",\"by\":1", "").replace("\"by\":1,", "");
     assert!(before.len() < journal.len());
     assert_eq!(bench.go_on(script, &before).await.ended.stopped.reason.word(), "finished");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_is_run_again_gets_the_answers_that_it_had() {
+    if !has_node() {
+        return;
+    }
+    let script = r"
+- calls:
+    - tool: js_repl
+      input: |
+        const sh = command => codex.tool('shell_command', {command});
+        await sh('echo 1 >> calc.sh');
+        await codex.tool('update_plan', {plan: [{step: 'do', status: 'pending'}]});
+        const first = JSON.stringify(await codex.tool('outside', {})).includes('call 1');
+        await sh('echo ' + first + ' >> calc.sh');
+- calls: [{ tool: update_plan, args: { plan: [{ step: do, status: completed }] } }]
+- text: Done
+";
+    let mut bench = Bench::new();
+    let calls = outside::added_to(&mut bench);
+    let whole = bench.run(script).await;
+    let tree = bench.file("calc.sh");
+    assert!(tree.ends_with("}\n1\ntrue\n"), "{tree}");
+    let journal = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
+    let resumed = bench.go_on(script, &journal).await;
+    assert_eq!(bench.file("calc.sh"), tree);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(resumed.ended.stopped.notes, Vec::<String>::new());
+    assert_eq!(resumed.ended.stopped.plan, whole.stopped.plan);
+    assert_eq!(resumed.journal.matches("\"is\":\"plan_updated\"").count(), 2);
 }
 
 #[test]

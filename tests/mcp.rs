@@ -94,6 +94,7 @@ async fn call(
         nested: &Alone,
         agents: None,
         id: "call-1",
+        is_nested: false,
     };
     find(opened, name).call(&context, args).await
 }

@@ -630,7 +630,7 @@ async fn a_resumed_run_has_the_shell_that_it_had() {
     ];
     let mut redone = Vec::new();
     for call in &recorded {
-        let done = desk.dispatched(async |it: &Dispatch<'_>| it.redo(call).await).await;
+        let done = desk.dispatched(async |it: &Dispatch<'_>| it.redo(call, &[]).await).await;
         let done = done.unwrap().unwrap();
         redone.push((done.success, done.changed.join(" ")));
     }

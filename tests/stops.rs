@@ -1,20 +1,13 @@
 //! How runs end, that every end keeps the work so far, and that a run cut anywhere goes on to the
 //! same end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use patchwright::agent::journal::{self, Entry};
-use patchwright::config::tools::Tools;
-use patchwright::tools::extra::Extra;
-use patchwright::tools::host::HostCall;
-use patchwright::tools::need::Present;
-use patchwright::tools::{Effect, ToolError, ToolOutput};
-use serde_json::{Value, json};
 
 use crate::support::bench::{Bench, FIX, Mishap};
+use crate::support::outside;
 use crate::support::transcript::transcript;
 
 /// A run with a cut reply, an empty one, a bad call, a repeated call that is pointed out, and one
@@ -152,53 +145,6 @@ async fn calls_of_scripts_side_by_side_are_made_again_in_their_order() {
     assert_eq!(bench.file("calc.sh"), tree);
 }
 
-/// A tool that acts outside of the sandbox, and counts how often.
-struct Outside {
-    calls: Arc<AtomicU32>,
-    schema: Value,
-}
-
-#[async_trait]
-impl Extra for Outside {
-    fn name(&self) -> &'static str {
-        "outside"
-    }
-
-    fn description(&self) -> &'static str {
-        "Acts elsewhere."
-    }
-
-    fn schema(&self) -> &Value {
-        &self.schema
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Writes
-    }
-
-    fn origin(&self) -> &'static str {
-        "test"
-    }
-
-    fn is_redone(&self) -> bool {
-        false
-    }
-
-    async fn call(&self, _ctx: &HostCall<'_>, _args: Value) -> Result<ToolOutput, ToolError> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(ToolOutput::text(format!("call {number}")))
-    }
-}
-
-fn with_outside(bench: &mut Bench) -> Arc<AtomicU32> {
-    let calls = Arc::new(AtomicU32::new(0));
-    let schema = json!({"type": "object"});
-    let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
-    let (config, present) = (Tools::default(), Present::default());
-    bench.tools = bench.tools.clone().offered(&bench.model, &config, &present, extras).unwrap();
-    calls
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_was_interrupted_after_it_acted_elsewhere_is_left_and_keeps_what_it_wrote() {
     let script = r"
@@ -212,14 +158,14 @@ async fn a_script_that_was_interrupted_after_it_acted_elsewhere_is_left_and_keep
 - text: Done
 ";
     let mut bench = Bench::new();
-    let calls = with_outside(&mut bench);
+    let calls = outside::added_to(&mut bench);
     bench.run(script).await;
     assert!(bench.file("calc.sh").ends_with("}\n1\n2\n3\n"), "{}", bench.file("calc.sh"));
     let text = written(&bench);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
-    let began = at("\"name\":\"outside\"");
-    let ended = at("\"is\":\"call_ended\"");
+    let is_outside = |line: &&str| line.contains("nested_started") && line.contains("outside");
+    let began = lines.iter().position(is_outside).unwrap();
+    let ended = lines.iter().position(|line| line.contains("\"is\":\"call_ended\"")).unwrap();
     assert!(lines[began..ended].len() >= 4, "{text}");
     for kept in began + 1..=ended {
         let first = bench.go_on(script, &lines[..kept].concat()).await;

@@ -3,11 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
+
 use super::journal::{Entry, Line};
 use super::state::State;
 use super::stop::StopKind;
 use super::turn::{Agent, stop_of};
 use crate::provider::item::{Payload, ToolCall, Wire};
+use crate::tools::nested::Answered;
 use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
@@ -24,7 +27,7 @@ impl Agent<'_> {
             if write.around.iter().any(|name| dispatch.redoes_whole(name)) {
                 continue;
             }
-            let redone = self.bounded(dispatch.redo(&write.call)).await?;
+            let redone = self.bounded(dispatch.redo(&write.call, &write.answers)).await?;
             let Some(redone) = redone.map_err(stop_of)? else { continue };
             self.touched.extend(redone.changed);
             if redone.success != write.success {
@@ -59,7 +62,12 @@ pub(super) struct Write<'a> {
     pub profile: Option<&'a str>,
     /// Names of the calls around it that are among these themselves.
     pub around: Vec<&'a str>,
+    /// What the calls that it made were answered by tools that are not asked twice.
+    pub answers: Vec<Answered<'a>>,
 }
+
+/// Who made a call, and its id: ids are those of one conversation.
+type Key<'a> = (Option<&'a str>, &'a str);
 
 /// Who made a call, its id (of a nested one, that of the outer one), and the number of a nested one. The
 /// outer one has the number 0.
@@ -93,9 +101,12 @@ struct Calls<'a> {
     order: Vec<Place<'a>>,
     /// Which nested call made a nested call.
     makers: HashMap<Place<'a>, u32>,
+    /// Nested calls: the tool, and its arguments.
+    nested: HashMap<Place<'a>, (&'a str, &'a Value)>,
+    answers: HashMap<Key<'a>, Vec<Answered<'a>>>,
     /// Outer calls that were started, and those that are not made once more: they ended, or were given up.
-    started: HashSet<(Option<&'a str>, &'a str)>,
-    settled: HashSet<(Option<&'a str>, &'a str)>,
+    started: HashSet<Key<'a>>,
+    settled: HashSet<Key<'a>>,
 }
 
 /// Calls that wrote and have ended, those of scripts too, in the order in which they ran: writes run
@@ -135,6 +146,7 @@ impl<'a> Calls<'a> {
             Entry::NestedStarted { outer, number, name, arguments, writes, by } => {
                 let place = (agent, outer.as_str(), *number);
                 // A call is made by one that was made before it.
+                self.nested.insert(place, (name, arguments));
                 if let Some(by) = by.filter(|by| by < number) {
                     self.makers.insert(place, by);
                 }
@@ -145,8 +157,13 @@ impl<'a> Calls<'a> {
                     self.start(place, Made { name, call, profile, success: None });
                 }
             }
-            Entry::NestedEnded { outer, number, success, .. } => {
-                self.end((agent, outer, *number), *success);
+            Entry::NestedEnded { outer, number, success, answer, .. } => {
+                let (place, number) = ((agent, outer.as_str(), *number), *number);
+                self.end(place, *success);
+                if let (Some(answer), Some((name, arguments))) = (answer, self.nested.get(&place)) {
+                    let answered = Answered { number, name, arguments, answer };
+                    self.answers.entry((agent, outer)).or_default().push(answered);
+                }
             }
             Entry::CallEnded { output, .. } => {
                 self.end((agent, &output.id, 0), output.success);
@@ -160,8 +177,10 @@ impl<'a> Calls<'a> {
     }
 
     /// What a call did that is started once more is gone: it had not ended.
-    fn forget(&mut self, agent: Option<&str>, id: &str) {
+    fn forget(&mut self, agent: Option<&'a str>, id: &'a str) {
         let is_of = |place: &Place<'_>| (place.0, place.1) == (agent, id);
+        self.answers.remove(&(agent, id));
+        self.nested.retain(|place, _| !is_of(place));
         self.order.retain(|place| !is_of(place));
         self.made.retain(|place, _| !is_of(place));
         self.makers.retain(|place, _| !is_of(place));
@@ -186,16 +205,28 @@ impl<'a> Calls<'a> {
         self.settled.contains(&(place.0, place.1)).then_some((made, success))
     }
 
-    fn write(&self, place: Place<'a>) -> Option<Write<'a>> {
-        let (made, success) = self.ended(place)?;
+    /// The calls around one, the inner ones first.
+    fn around(&self, place: Place<'a>) -> Vec<Place<'a>> {
         let mut around = Vec::new();
         let mut inner = place;
         while inner.2 > 0 {
             inner.2 = self.makers.get(&inner).copied().unwrap_or(0);
-            around.extend(self.ended(inner).map(|(maker, _)| maker.name));
+            around.push(inner);
         }
+        around
+    }
+
+    fn write(&self, place: Place<'a>) -> Option<Write<'a>> {
+        let (made, success) = self.ended(place)?;
+        let (agent, id, _) = place;
+        let around = self.around(place).into_iter();
+        let around = around.filter_map(|maker| Some(self.ended(maker)?.0.name)).collect();
+        let answers = self.answers.get(&(agent, id)).into_iter().flatten();
+        let is_inside = |it: &&Answered<'_>| self.around((agent, id, it.number)).contains(&place);
+        let mut answers: Vec<Answered<'_>> = answers.filter(is_inside).copied().collect();
+        answers.sort_by_key(|answered| answered.number);
         let (call, profile) = (made.call.clone(), made.profile);
-        Some(Write { agent: place.0, call, success, profile, around })
+        Some(Write { agent, call, success, profile, around, answers })
     }
 }
 
@@ -206,9 +237,10 @@ mod tests {
     use super::*;
     use crate::provider::Reply;
     use crate::provider::item::{CallOutput, Item, Native, OutputForm, StopReason, Usage};
+    use crate::tools::nested::Answer;
 
     /// An entry in a line: `asks ID…`, `starts ID`, `ends ID`, `drops ID`, `makes ID NUMBER [BY]`,
-    /// `made ID NUMBER`; in front of it `agent:` for a sub-agent.
+    /// `made ID NUMBER [ANSWER]`; in front of it `agent:` for a sub-agent.
     fn entry(text: &str) -> Entry {
         if let Some((agent, rest)) = text.split_once(": ") {
             return Entry::Lane { agent: agent.to_owned(), entry: Box::new(entry(rest)) };
@@ -221,6 +253,7 @@ mod tests {
             name: "exec".to_owned(),
             content: Vec::new(),
             success: true,
+            ran: false,
             form: OutputForm::Custom,
         };
         match words[0] {
@@ -259,6 +292,7 @@ mod tests {
                 success: true,
                 duration_ms: 0,
                 bytes: 0,
+                answer: words.get(3).map(|text| Answer::Error((*text).to_owned())),
             },
             "ends" => Entry::CallEnded {
                 turn: 1,
@@ -273,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Each write as its tool, its id and what is around it.
+    /// Each write as its tool, its id, what is around it, and what it was answered.
     fn check(entries: &[&str], expected: &[&str]) {
         let line =
             |text: &&str| Line { seq: 1, at: chrono::DateTime::UNIX_EPOCH, entry: entry(text) };
@@ -281,7 +315,9 @@ mod tests {
         let shown = |write: &Write<'_>| {
             let agent = write.agent.map(|agent| format!("{agent}: ")).unwrap_or_default();
             let around: String = write.around.iter().map(|name| format!(" < {name}")).collect();
-            format!("{agent}{} {}{around}", write.call.name, write.call.id)
+            let answers = write.answers.iter().map(|it| format!(" {}={:?}", it.number, it.answer));
+            let answers: String = answers.collect();
+            format!("{agent}{} {}{around}{answers}", write.call.name, write.call.id)
         };
         let found: Vec<String> = writes(&recorded).iter().map(shown).collect();
         assert_eq!(found, expected, "{entries:?}");
@@ -362,5 +398,28 @@ mod tests {
         let first = ["asks call_0", "starts call_0", "ends call_0"];
         let second = ["asks call_0", "starts call_0_2", "ends call_0_2"];
         check(&[first, second].concat(), &["exec call_0", "exec call_0_2"]);
+    }
+
+    #[test]
+    fn a_call_has_the_answers_that_calls_inside_of_it_got() {
+        check(
+            &[
+                "asks a",
+                "starts a",
+                "makes a 1",
+                "makes a 2",
+                "makes a 3 1",
+                "made a 2 two",
+                "made a 3 three",
+                "made a 1",
+                "ends a",
+            ],
+            &[
+                "exec a 2=Error(\"two\") 3=Error(\"three\")",
+                "tool-1 a < exec 3=Error(\"three\")",
+                "tool-2 a < exec",
+                "tool-3 a < tool-1 < exec",
+            ],
+        );
     }
 }

@@ -257,7 +257,7 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
         // The plan that people see is the run's.
         Happening::PlanUpdated { .. } if agent.is_some() => {}
         Happening::PlanUpdated { plan } => phase.progress.plan(plan),
-        Happening::CallStarted { call } => {
+        Happening::CallStarted { call, .. } => {
             ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
             ui.event(&match agent {
                 None => json!({ "is": "call", "tool": call.name }),

@@ -12,6 +12,7 @@ use crate::provider::item::{CallOutput, Content};
 use crate::provider::{ToolDeclaration, ToolForm};
 use crate::tools::extra::Extra;
 use crate::tools::host::HostCall;
+use crate::tools::nested::{self, Answer};
 use crate::tools::registry::ToolSet;
 use crate::tools::{Effect, ToolError, ToolOutput};
 
@@ -19,7 +20,7 @@ use crate::tools::{Effect, ToolError, ToolOutput};
 struct Recorded {
     name: String,
     schema: Value,
-    outputs: Arc<HashMap<String, ToolOutput>>,
+    outputs: Arc<HashMap<String, Answer>>,
 }
 
 /// The tools of servers that were declared to the model, or run, and that are in neither of these.
@@ -28,13 +29,7 @@ pub(super) fn missing(
     tools: &ToolSet,
     extras: &[Arc<dyn Extra>],
 ) -> Vec<Arc<dyn Extra>> {
-    let outputs = lines.iter().filter_map(|line| match &line.entry {
-        Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
-            Some((output.id.clone(), answer(output)))
-        }
-        _ => None,
-    });
-    let outputs = Arc::new(outputs.collect::<HashMap<_, _>>());
+    let outputs = Arc::new(outputs(lines));
     let mut missing: Vec<Arc<dyn Extra>> = Vec::new();
     for (name, schema) in lines.iter().flat_map(named) {
         let has = |list: &[Arc<dyn Extra>]| list.iter().any(|extra| extra.name() == name);
@@ -46,6 +41,25 @@ pub(super) fn missing(
     missing
 }
 
+/// What calls were answered, by their ids; those of the run's own model where sub-agents have the same.
+fn outputs(lines: &[Line]) -> HashMap<String, Answer> {
+    let answered = |entry: &Entry| match entry {
+        Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
+            Some((output.id.clone(), Answer::Output(answer(output))))
+        }
+        Entry::NestedEnded { outer, number, answer: Some(answer), .. } => {
+            Some((nested::id_of(outer, *number), answer.clone()))
+        }
+        _ => None,
+    };
+    let (own, theirs): (Vec<_>, Vec<_>) = lines
+        .iter()
+        .map(|line| line.entry.of_agent())
+        .filter_map(|(agent, entry)| Some((agent, answered(entry)?)))
+        .partition(|(agent, _)| agent.is_none());
+    theirs.into_iter().chain(own).map(|(_, answered)| answered).collect()
+}
+
 /// The name is one that only a tool of an MCP server has.
 fn is_of_server(name: &str) -> bool {
     name.starts_with("mcp__") || name.ends_with("_mcp_resource") || name.starts_with("list_mcp_")
@@ -53,7 +67,7 @@ fn is_of_server(name: &str) -> bool {
 
 /// Names of tools with their schemas.
 fn named(line: &Line) -> Vec<(String, Value)> {
-    match &line.entry {
+    match line.entry.of_agent().1 {
         Entry::Prompted { tools, .. } => {
             let declared: Vec<ToolDeclaration> =
                 serde_json::from_value(tools.clone()).unwrap_or_default();
@@ -67,6 +81,8 @@ fn named(line: &Line) -> Vec<(String, Value)> {
         Entry::CallEnded { output, fault: None, .. } | Entry::CallDropped { output, .. } => {
             vec![(output.name.clone(), json!({"type": "object"}))]
         }
+        // Nor was one that only scripts have called.
+        Entry::NestedStarted { name, .. } => vec![(name.clone(), json!({"type": "object"}))],
         _ => Vec::new(),
     }
 }
@@ -104,7 +120,51 @@ impl Extra for Recorded {
     }
 
     async fn call(&self, ctx: &HostCall<'_>, _args: Value) -> Result<ToolOutput, ToolError> {
-        let output = self.outputs.get(ctx.id).cloned();
-        output.ok_or_else(|| ToolError::tell("the recording has no answer to this call"))
+        let Some(answer) = self.outputs.get(ctx.id) else {
+            return Err(ToolError::tell("the recording has no answer to this call"));
+        };
+        answer.result().map_err(ToolError::Tell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::item::Wire;
+    use crate::tools::profile::Profile;
+
+    #[test]
+    fn tools_that_only_scripts_have_called_answer_as_they_did() {
+        let name = "mcp__far__go".to_owned();
+        let started = Entry::NestedStarted {
+            outer: "call_1".to_owned(),
+            number: 2,
+            name: name.clone(),
+            arguments: json!({}),
+            writes: true,
+            by: None,
+        };
+        let ended = Entry::NestedEnded {
+            outer: "call_1".to_owned(),
+            number: 2,
+            success: true,
+            duration_ms: 0,
+            bytes: 4,
+            answer: Some(Answer::Output(ToolOutput::text("gone"))),
+        };
+        let of_agent =
+            |entry: Entry| Entry::Lane { agent: "agent-1".to_owned(), entry: Box::new(entry) };
+        let line = |entry| Line { seq: 1, at: chrono::DateTime::UNIX_EPOCH, entry };
+        for lines in [
+            vec![line(started.clone()), line(ended.clone())],
+            vec![line(of_agent(started)), line(of_agent(ended))],
+        ] {
+            let tools = ToolSet::new(Profile::Codex, Wire::Responses).unwrap();
+            let missing = missing(&lines, &tools, &[]);
+            let names: Vec<&str> = missing.iter().map(|tool| tool.name()).collect();
+            assert_eq!(names, [name.as_str()]);
+            let answers = outputs(&lines);
+            assert_eq!(answers["call_1#2"].result().unwrap().text, "gone");
+        }
     }
 }

@@ -30,7 +30,6 @@ use crate::provider::scripted::ScriptedProvider;
 use crate::sandbox::{ImageSpec, Running, SandboxSpec};
 use crate::tools::custom;
 use crate::tools::face;
-use crate::tools::nested;
 use crate::tools::registry::ToolSet;
 use crate::tools::services::Services;
 use crate::verify;
@@ -165,13 +164,11 @@ async fn converse(
             what => (None, what),
         };
         match (what, who) {
-            (Happening::CallStarted { call }, who) => {
+            (Happening::CallStarted { call, is_nested }, who) => {
                 let lane = who.map(|id| format!("[{id}] ")).unwrap_or_default();
                 ui.say(&format!("· {lane}{}", call.name));
                 // Those of scripts are not in the lanes.
-                conductor
-                    .filter(|_| !nested::is_nested(&call.id))
-                    .inspect(|conductor| conductor.call_started(who));
+                conductor.filter(|_| !is_nested).inspect(|conductor| conductor.call_started(who));
             }
             (Happening::CallEnded { .. }, who) => {
                 conductor.inspect(|conductor| conductor.call_ended(who));

@@ -263,7 +263,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        self.means.progress.happened(Happening::CallStarted { call });
+        self.means.progress.happened(Happening::CallStarted { call, is_nested: false });
         // Under the name that runs, where the call names it inside.
         let is_wrapped = self.find(&call.name).is_ok_and(Known::is_wrapper);
         let name =
@@ -314,6 +314,7 @@ impl<'a> Dispatch<'a> {
             nested,
             agents: self.agents,
             id,
+            is_nested: nested.is_inside(),
         }
     }
 

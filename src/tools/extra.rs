@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::host::HostCall;
+use super::host::{HostCall, Redo};
 use super::{Effect, ToolError, ToolOutput};
 
 /// A tool with a name of its own in this run.
@@ -29,10 +29,10 @@ pub trait Extra: Send + Sync {
         true
     }
 
-    /// What it changes is in the sandbox, so that a call is made again when a run goes on in a fresh
-    /// one. False for what acts elsewhere.
-    fn is_redone(&self) -> bool {
-        true
+    /// As [`redo`](super::host::Tool::redo) of our own tools: a call is made again when a run goes on in a
+    /// fresh sandbox. [`Redo::Never`] for what acts elsewhere.
+    fn redo(&self) -> Redo {
+        Redo::Call
     }
 
     /// Does the work. The arguments have been checked against the schema.

@@ -70,7 +70,7 @@ impl Meter {
                 self.ended(&key(&output.id, 0), output, Some(*duration_ms));
             }
             Entry::CallDropped { output, .. } => self.ended(&key(&output.id, 0), output, None),
-            Entry::NestedEnded { outer, number, success, duration_ms, bytes } => {
+            Entry::NestedEnded { outer, number, success, duration_ms, bytes, .. } => {
                 if let Some(name) = self.running.remove(&key(outer, *number)) {
                     self.count(&name, true, *success, Some(*duration_ms), *bytes);
                 }

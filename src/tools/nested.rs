@@ -1,33 +1,108 @@
 //! Calls from inside a call (a script's, for example): the same steps as any other, journalled as part of
 //! the outer one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::dispatch::{Broken, Dispatch, Start};
-use super::host::Nested;
+use super::host::{Nested, Redo};
 use super::progress::Happening;
-use super::redo::is_elsewhere;
+use super::registry::Known;
 use super::{Effect, ToolError, ToolOutput};
 use crate::agent::journal::Entry;
 use crate::provider::ToolDeclaration;
 use crate::provider::item::{Payload, ToolCall};
 
 /// The id of a call from inside another one; the same when the outer one is made again.
-fn id_of(outer: &str, number: u32) -> String {
+pub fn id_of(outer: &str, number: u32) -> String {
     format!("{outer}#{number}")
-}
-
-/// The id is one of a call from inside another one.
-pub fn is_nested(id: &str) -> bool {
-    id.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok())
 }
 
 /// Most calls that one call makes.
 const MAX_NESTED: u32 = 4_096;
+
+/// Most bytes of answers that are kept of the calls that one call makes.
+const MAX_KEPT: usize = 8 << 20;
+
+/// What a nested call answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Output(ToolOutput),
+    /// It could not be done; why.
+    Error(String),
+}
+
+impl Answer {
+    fn of(output: &Result<ToolOutput, String>) -> Answer {
+        match output {
+            Ok(output) => Answer::Output(output.clone()),
+            Err(message) => Answer::Error(message.clone()),
+        }
+    }
+
+    /// As the one who called gets it.
+    ///
+    /// # Errors
+    /// For that one: why it could not be done.
+    pub fn result(&self) -> Result<ToolOutput, String> {
+        match self {
+            Answer::Output(output) => Ok(output.clone()),
+            Answer::Error(message) => Err(message.clone()),
+        }
+    }
+}
+
+/// A recorded call from inside another one, to a tool that is not asked twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    pub number: u32,
+    pub name: &'a str,
+    pub arguments: &'a Value,
+    pub answer: &'a Answer,
+}
+
+/// What is known when a call is made again.
+pub(super) struct Again<'a> {
+    answers: &'a [Answered<'a>],
+    /// Numbers of the answers that were given.
+    given: Mutex<HashSet<u32>>,
+}
+
+impl<'a> Again<'a> {
+    pub(super) fn new(answers: &'a [Answered<'a>]) -> Again<'a> {
+        Again { answers, given: Mutex::default() }
+    }
+
+    /// The next answer to a call like this. Calls that run side by side may come in another order, and
+    /// have other numbers inside of a call that has another place now.
+    fn answer(&self, tool: &Known, arguments: &Value) -> Result<ToolOutput, String> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left =
+            self.answers.iter().filter(|it| it.name == tool.name && !given.contains(&it.number));
+        let next = left.clone().next();
+        match left.find(|it| it.arguments == arguments).or(next) {
+            Some(answered) => {
+                given.insert(answered.number);
+                answered.answer.result()
+            }
+            None => Err("made before the run was interrupted, and not made again".to_owned()),
+        }
+    }
+}
+
+/// What the calls have in common that are made inside of one call, by whatever.
+#[derive(Default)]
+struct Counts {
+    made: AtomicU32,
+    /// Bytes of answers that were kept.
+    kept: AtomicUsize,
+}
 
 /// The calls that one call makes.
 pub(super) struct Within<'a> {
@@ -36,28 +111,36 @@ pub(super) struct Within<'a> {
     outer: &'a str,
     /// The number of the nested call that makes them; `None` for the call around them all.
     by: Option<u32>,
-    /// Calls that were made so far, by all that are inside the outer one.
-    made: Arc<AtomicU32>,
-    /// The outer call is run once more for its effect: nothing is journalled.
-    is_again: bool,
+    counts: Arc<Counts>,
+    /// Set when the outer call is run once more for its effect: nothing is journalled.
+    again: Option<&'a Again<'a>>,
 }
 
 impl<'a> Within<'a> {
     pub(super) fn new(dispatch: &'a Dispatch<'a>, outer: &'a str) -> Within<'a> {
-        Within { dispatch, outer, by: None, made: Arc::default(), is_again: false }
+        Within { dispatch, outer, by: None, counts: Arc::default(), again: None }
     }
 
-    pub(super) fn again(dispatch: &'a Dispatch<'a>, outer: &'a str) -> Within<'a> {
-        Within { is_again: true, ..Within::new(dispatch, outer) }
+    pub(super) fn again(
+        dispatch: &'a Dispatch<'a>,
+        outer: &'a str,
+        again: &'a Again<'a>,
+    ) -> Within<'a> {
+        Within { again: Some(again), ..Within::new(dispatch, outer) }
     }
 
     /// For the calls that one of these makes in turn.
     fn inside(&self, number: u32) -> Within<'a> {
-        Within { by: Some(number), made: Arc::clone(&self.made), ..*self }
+        Within { by: Some(number), counts: Arc::clone(&self.counts), ..*self }
+    }
+
+    /// What makes them is a nested call itself.
+    pub(super) fn is_inside(&self) -> bool {
+        self.by.is_some()
     }
 
     fn journal(&self, entry: &Entry) -> Result<(), Broken> {
-        if self.is_again {
+        if self.again.is_some() {
             return Ok(());
         }
         self.dispatch.means.journal.append(entry).map_err(Broken::Journal)?;
@@ -65,8 +148,9 @@ impl<'a> Within<'a> {
     }
 
     fn started(&self, number: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        if !self.is_again {
-            self.dispatch.means.progress.happened(Happening::CallStarted { call });
+        if self.again.is_none() {
+            let started = Happening::CallStarted { call, is_nested: true };
+            self.dispatch.means.progress.happened(started);
         }
         self.journal(&Entry::NestedStarted {
             outer: self.outer.to_owned(),
@@ -87,8 +171,9 @@ impl<'a> Within<'a> {
             Ok(asked) => asked,
             Err((_, refusal)) => return Ok(Err(refusal.message)),
         };
-        if self.is_again && is_elsewhere(asked.tool) {
-            return Ok(Err("made before the run was interrupted, and not made again".to_owned()));
+        let tool = asked.tool;
+        if let (Some(again), Redo::Never) = (self.again, tool.redo()) {
+            return Ok(again.answer(tool, &asked.shown));
         }
         let start = |start: Start<'_>| self.started(number, call, &start);
         let inside = self.inside(number);
@@ -109,8 +194,21 @@ impl<'a> Within<'a> {
             success: output.as_ref().is_ok_and(|output| output.success),
             duration_ms: u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
             bytes: size(&output),
+            answer: self.kept(tool, &output),
         })?;
         Ok(output)
+    }
+
+    /// The answer of a tool that is not asked twice, for a call that is made again.
+    fn kept(&self, tool: &Known, output: &Result<ToolOutput, String>) -> Option<Answer> {
+        if self.again.is_some() || tool.redo() != Redo::Never {
+            return None;
+        }
+        let answer = Answer::of(output);
+        let size = serde_json::to_vec(&answer).map_or(usize::MAX, |json| json.len());
+        let keep = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= MAX_KEPT);
+        let kept = self.counts.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
+        kept.is_ok().then_some(answer)
     }
 }
 
@@ -128,7 +226,7 @@ fn size(output: &Result<ToolOutput, String>) -> u64 {
 #[async_trait]
 impl Nested for Within<'_> {
     async fn call(&self, name: &str, args: Value) -> Result<ToolOutput, ToolError> {
-        let number = self.made.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let number = self.counts.made.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if number > MAX_NESTED {
             return Err(ToolError::tell(format!("one call makes at most {MAX_NESTED} calls")));
         }

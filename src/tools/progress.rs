@@ -30,6 +30,8 @@ pub enum Happening<'a> {
     },
     CallStarted {
         call: &'a ToolCall,
+        /// A call makes it, not the model.
+        is_nested: bool,
     },
     CallEnded {
         call: &'a ToolCall,

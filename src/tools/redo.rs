@@ -4,8 +4,8 @@ use super::Effect;
 use super::arguments;
 use super::dispatch::{Asked, Broken, Dispatch};
 use super::host::Redo;
-use super::nested::Within;
-use super::registry::{Known, Place};
+use super::nested::{Again, Answered, Within};
+use super::registry::Known;
 use crate::agent::journal::Entry;
 use crate::provider::item::ToolCall;
 
@@ -17,21 +17,21 @@ const LEFT_HALFWAY: &str = "the run was interrupted during this call. The calls 
                             sandbox nobody knows whether it was done: find out before you do that again";
 
 /// What a call that was run again did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Redone {
     pub success: bool,
     pub changed: Vec<String>,
 }
 
 impl Dispatch<'_> {
-    /// The call acts outside of the sandbox, so that making it twice is not the same as making it once.
+    /// The call acts outside of the sandbox.
     pub fn acts_elsewhere(&self, call: &ToolCall) -> bool {
-        self.asked(0, call).is_ok_and(|it| is_elsewhere(it.tool))
+        self.asked(0, call).is_ok_and(|it| it.tool.acts_elsewhere())
     }
 
     /// The same of a call that a call has made, by its name.
     pub fn is_elsewhere(&self, name: &str) -> bool {
-        self.means.tools.find(name).is_ok_and(is_elsewhere)
+        self.means.tools.find(name).is_ok_and(Known::acts_elsewhere)
     }
 
     /// The end of a call that was begun before the run was interrupted, and that must not be made twice.
@@ -43,21 +43,31 @@ impl Dispatch<'_> {
     /// A call under this name that is made again makes the calls that it made by itself. Otherwise they
     /// are made again one by one.
     pub fn redoes_whole(&self, name: &str) -> bool {
-        self.means.tools.find(name).is_ok_and(|tool| redo_of(tool) == Some(Redo::Call))
+        self.means.tools.find(name).is_ok_and(is_redone)
     }
 
     /// Runs a recorded call that wrote again for its effect, with the arguments that it ran with; nothing
-    /// is journalled and nobody is told. `None` when there is nothing that has to be done again.
-    pub async fn redo(&self, call: &ToolCall) -> Result<Option<Redone>, Broken> {
+    /// is journalled and nobody is told. `answers` is what it was answered by tools that are not asked
+    /// twice. `None` when there is nothing that has to be done again.
+    pub async fn redo(
+        &self,
+        call: &ToolCall,
+        answers: &[Answered<'_>],
+    ) -> Result<Option<Redone>, Broken> {
         match self.asked(0, call) {
-            Ok(asked) if redo_of(asked.tool) != Some(Redo::Call) => Ok(None),
-            Ok(asked) => self.again(asked, call).await.map(Some),
-            Err((Some(tool), _)) if redo_of(tool).is_none() => Ok(None),
-            Err(_) => Ok(Some(Redone { success: false, changed: Vec::new() })),
+            Ok(asked) if is_redone(asked.tool) => self.again(asked, call, answers).await.map(Some),
+            Err((Some(tool), _)) if is_redone(tool) => Ok(Some(Redone::default())),
+            Ok(_) | Err((Some(_), _)) => Ok(None),
+            Err((None, _)) => Ok(Some(Redone::default())),
         }
     }
 
-    async fn again(&self, asked: Asked<'_>, call: &ToolCall) -> Result<Redone, Broken> {
+    async fn again(
+        &self,
+        asked: Asked<'_>,
+        call: &ToolCall,
+        answers: &[Answered<'_>],
+    ) -> Result<Redone, Broken> {
         let Asked { tool, shown } = asked;
         let subject = self.subject(tool, call);
         let is_hooked = subject.is_hooked();
@@ -67,7 +77,9 @@ impl Dispatch<'_> {
         if is_hooked {
             subject.before(&shown).await?;
         }
-        let ran = self.execute(tool, &call.id, &Within::again(self, &call.id), args).await?;
+        let again = Again::new(answers);
+        let ran =
+            self.execute(tool, &call.id, &Within::again(self, &call.id, &again), args).await?;
         if is_hooked {
             subject.after(&shown, &ran.output).await?;
         }
@@ -76,17 +88,8 @@ impl Dispatch<'_> {
     }
 }
 
-/// What is done again for a call that wrote. `None` for a tool that writes nothing here: another one had
-/// the name then (scripts and agents both have a `wait`).
-fn redo_of(tool: &Known) -> Option<Redo> {
-    match &tool.place {
-        _ if tool.effect == Effect::Reads || is_elsewhere(tool) => None,
-        Place::Host(host) => Some(host.redo()),
-        Place::Guest | Place::Extra(_) => Some(Redo::Call),
-    }
-}
-
-/// A tool whose work is done outside of the sandbox.
-pub(super) fn is_elsewhere(tool: &Known) -> bool {
-    matches!(&tool.place, Place::Extra(extra) if !extra.is_redone())
+/// A call that wrote is made again. Not where another tool had the name then, and this one writes nothing:
+/// scripts and agents both have a `wait`.
+fn is_redone(tool: &Known) -> bool {
+    tool.effect == Effect::Writes && tool.redo() == Redo::Call
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::extra::Extra;
 use super::face::{self, Face};
 use super::guest;
-use super::host::{self, Tool};
+use super::host::{self, Redo, Tool};
 use super::profile::{self, Profile, Setting};
 use super::scripted::Declared;
 use super::{Effect, Power, ToolError};
@@ -410,6 +410,21 @@ impl Known {
             Place::Guest | Place::Host(_) => face::powers(&self.tool),
             Place::Extra(_) => &[],
         }
+    }
+
+    /// What is done again for a recorded call.
+    pub fn redo(&self) -> Redo {
+        match &self.place {
+            Place::Guest => Redo::Call,
+            Place::Host(host) => host.redo(),
+            Place::Extra(extra) => extra.redo(),
+        }
+    }
+
+    /// A call acts outside of the sandbox, so that making it twice is not the same as making it once.
+    pub fn acts_elsewhere(&self) -> bool {
+        let is_ours = matches!(self.place, Place::Guest | Place::Host(_));
+        !is_ours && self.effect == Effect::Writes && self.redo() == Redo::Never
     }
 
     /// It is the way in which scripts run.

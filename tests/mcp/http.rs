@@ -2,6 +2,7 @@
 
 use patchwright::config::tools::McpServer;
 use patchwright::tools::Effect;
+use patchwright::tools::host::Redo;
 use serde_json::json;
 
 use super::{call, failure, find, names, open, words};
@@ -19,7 +20,7 @@ async fn server_everything_works_over_http_too() {
     let image = call(&guest.client, &opened, "mcp__far__get-tiny-image", json!({})).await.unwrap();
     assert_eq!(image.images.len(), 1);
     assert_eq!(find(&opened, "mcp__far__echo").effect(), Effect::Writes);
-    assert!(!find(&opened, "mcp__far__echo").is_redone());
+    assert_eq!(find(&opened, "mcp__far__echo").redo(), Redo::Never);
     opened.servers.close().await;
 }
 

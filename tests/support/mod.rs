@@ -14,6 +14,7 @@ pub(crate) mod history;
 pub(crate) mod leaks;
 pub(crate) mod mcp;
 pub mod model;
+pub(crate) mod outside;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod quoted;

@@ -14,8 +14,9 @@ use patchwright::task::Limits;
 use patchwright::task::plan::Plan;
 use patchwright::tools::dispatch::{Dispatch, Means};
 use patchwright::tools::extra::Extra;
-use patchwright::tools::host::HostCall;
+use patchwright::tools::host::{HostCall, Redo};
 use patchwright::tools::need::Present;
+use patchwright::tools::nested::{Answer, Answered};
 use patchwright::tools::progress::Happening;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
@@ -28,7 +29,7 @@ use crate::support::guest::Guest;
 /// Calls the tools that its arguments name.
 struct Several {
     schema: Value,
-    is_redone: bool,
+    redo: Redo,
 }
 
 #[async_trait]
@@ -57,8 +58,8 @@ impl Extra for Several {
         false
     }
 
-    fn is_redone(&self) -> bool {
-        self.is_redone
+    fn redo(&self) -> Redo {
+        self.redo
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
@@ -84,6 +85,8 @@ struct Desk {
     journal: Journal,
     limits: Limits,
     services: Services,
+    /// Calls that have started, each with whether another call made it.
+    started: Mutex<Vec<(String, bool)>>,
 }
 
 impl Desk {
@@ -96,7 +99,8 @@ impl Desk {
         let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(extra)];
         let tools = tools.offered(&model, &config, &Present::default(), extras).unwrap();
         let services = Services { config, ..Services::default() };
-        Desk { guest, model, tools, journal: journal.unwrap(), limits, services }
+        let started = Mutex::default();
+        Desk { guest, model, tools, journal: journal.unwrap(), limits, services, started }
     }
 
     async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
@@ -107,7 +111,11 @@ impl Desk {
             limits: &self.limits,
             journal: &self.journal,
             clock: clock(),
-            progress: &|_: Happening<'_>| {},
+            progress: &|what: Happening<'_>| {
+                if let Happening::CallStarted { call, is_nested } = what {
+                    self.started.lock().unwrap().push((call.id.clone(), is_nested));
+                }
+            },
             services: &self.services,
         };
         let plan = Mutex::new(Plan::default());
@@ -156,7 +164,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
         ],
         ..Tools::default()
     };
-    let desk = Desk::new(Several { schema: object(), is_redone: true }, config).await;
+    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, config).await;
     let args = json!({"calls": [
         {"tool": "shell_command", "args": {"command": "echo one >> log; cat log"}},
         {"tool": "list_dir", "args": {"dir_path": "."}},
@@ -193,17 +201,54 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
     let before = desk.entries().len();
     fs_err::remove_file(desk.guest.workspace().join("new")).unwrap();
     fs_err::remove_file(desk.guest.workspace().join("log")).unwrap();
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args)).await).await;
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
     assert!(redone.unwrap().unwrap().success);
     assert_eq!((desk.file("new").as_str(), desk.file("log").as_str()), ("line\n", "one\n"));
     assert_eq!(desk.entries().len(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_lasts_outside_of_the_sandbox_is_answered_again_and_not_done() {
+    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, Tools::default()).await;
+    let plan = |step: &str| json!({"plan": [{"step": step, "status": "pending"}]});
+    let args = json!({"calls": [
+        {"tool": "update_plan", "args": plan("one")},
+        {"tool": "shell_command", "args": {"command": "echo x >> log"}},
+    ]});
+    desk.say(&calling(&args)).await;
+    let entries = desk.entries();
+    let kept = entries.iter().filter_map(|entry| match entry {
+        Entry::NestedEnded { number, answer, .. } => Some((*number, answer.clone())),
+        _ => None,
+    });
+    let kept: Vec<(u32, Option<Answer>)> = kept.collect();
+    let [(1, Some(first)), (2, None)] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(first.result().unwrap().text, "Plan updated");
+    let arguments = plan("one");
+    let answer = Answer::Error("as it was".to_owned());
+    let answers =
+        [Answered { number: 1, name: "update_plan", arguments: &arguments, answer: &answer }];
+    let redone =
+        desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &answers).await).await;
+    assert!(redone.unwrap().unwrap().success);
+    assert_eq!(desk.file("log"), "x\nx\n");
+    assert_eq!(desk.entries(), entries, "the plan was not written down again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_the_model_is_one_whatever_its_id_looks_like() {
+    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, Tools::default()).await;
+    let args = json!({"calls": [{"tool": "list_dir", "args": {"dir_path": "."}}]});
+    desk.say(&ToolCall { id: "outer#1".to_owned(), ..calling(&args) }).await;
+    let started = desk.started.lock().unwrap().clone();
+    assert_eq!(started, [("outer#1".to_owned(), false), ("outer#1#1".to_owned(), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_acts_elsewhere_is_not_done_again() {
-    let desk = Desk::new(Several { schema: object(), is_redone: false }, Tools::default()).await;
+    let desk = Desk::new(Several { schema: object(), redo: Redo::Never }, Tools::default()).await;
     let args = json!({"calls": [{"tool": "shell_command", "args": {"command": "echo x > x"}}]});
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args)).await).await;
+    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
     assert!(redone.unwrap().is_none());
     assert_eq!(desk.file("x"), "");
 }
@@ -236,7 +281,7 @@ async fn schemas_that_are_not_ours_are_checked_where_they_can_be_and_never_looke
             "`oneOf` is not met",
         ),
     ] {
-        let several = Several { schema: schema.clone(), is_redone: true };
+        let several = Several { schema: schema.clone(), redo: Redo::Call };
         let desk = Desk::new(several, Tools::default()).await;
         let (output, text) = desk.say(&calling(&args)).await;
         assert_eq!(output.success, told.is_empty(), "{schema}: {text}");

@@ -12,6 +12,7 @@ use crate::task::outcome::Outcome;
 use crate::task::plan::Plan;
 use crate::task::{Limits, Task};
 use crate::tools::dispatch::Fault;
+use crate::tools::nested::Answer;
 use crate::verify::CheckRun;
 
 /// One line of the journal, without its sequence number and time.
@@ -88,6 +89,9 @@ pub enum Entry {
         duration_ms: u64,
         /// Bytes that it answered.
         bytes: u64,
+        /// Of a tool that is not asked twice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
     },
     /// A call has run.
     CallEnded {

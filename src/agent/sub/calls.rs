@@ -15,8 +15,7 @@ use super::answers;
 use super::{Crew, Kind, Member};
 use crate::error::Failure;
 use crate::tools::dispatch::printable;
-use crate::tools::host::Agents;
-use crate::tools::nested;
+use crate::tools::host::{Agents, HostCall};
 use crate::tools::{ToolError, ToolOutput};
 
 /// Most agents of one run.
@@ -58,12 +57,18 @@ struct Wait {
 
 #[async_trait]
 impl Agents for Crew<'_> {
-    async fn call(&self, tool: &str, id: &str, args: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &self,
+        tool: &str,
+        ctx: &HostCall<'_>,
+        args: Value,
+    ) -> Result<ToolOutput, ToolError> {
+        let id = ctx.id;
         match tool {
             "spawn_agent" => self.spawn(id, parse(args)?).map(|it| answers::spawned(&it)),
             "send_input" => self.send(id, &parse(args)?),
             "resume_agent" => self.reopen(&parse::<Which>(args)?.id),
-            "wait" => self.wait(id, &parse(args)?).await,
+            "wait" => self.wait(ctx, &parse(args)?).await,
             "close_agent" => self.closed(&parse::<Which>(args)?.id),
             "task" => self.task(id, parse(args)?).await,
             other => Err(ToolError::Broken(format!("there is no call `{other}` of agents"))),
@@ -203,7 +208,7 @@ impl Crew<'_> {
     }
 
     /// Until the first of these is done, or the time is over.
-    async fn wait(&self, call: &str, args: &Wait) -> Result<ToolOutput, ToolError> {
+    async fn wait(&self, ctx: &HostCall<'_>, args: &Wait) -> Result<ToolOutput, ToolError> {
         let limit = limit(args.timeout_ms)?;
         let mut members = Vec::new();
         let mut unknown = Vec::new();
@@ -223,7 +228,7 @@ impl Crew<'_> {
         let is_decided =
             || !unknown.is_empty() || members.iter().any(|member| member.status().is_final());
         // In a replay the model's answer is known; a script really has to wait.
-        let is_known = self.recorded.is_some() && !nested::is_nested(call);
+        let is_known = self.recorded.is_some() && !ctx.is_nested;
         let limit = if is_known { Duration::ZERO } else { limit };
         let _ = tokio::time::timeout(limit, self.until(is_decided)).await;
         Ok(answers::waited(&members, &unknown, self.common.clock.instant()))

@@ -87,6 +87,6 @@ impl Tool for AgentTool {
                 "an agent that was started by another one starts none: do the work yourself",
             )
         })?;
-        agents.call(self.name, ctx.id, args).await
+        agents.call(self.name, ctx, args).await
     }
 }

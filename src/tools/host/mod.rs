@@ -91,14 +91,17 @@ pub trait Tool: Send + Sync {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }
 
-/// What is done again in a fresh sandbox for a recorded call that wrote.
+/// What is done again in a fresh sandbox for a recorded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redo {
-    /// The call itself; what it calls in turn, it calls again.
+    /// The call itself, when it wrote; what it calls in turn, it calls again.
     Call,
     /// Only the calls that it made, with their recorded arguments: for tools that would not make the
     /// same ones again.
     Nested,
+    /// Nothing: what it did is not in the sandbox. A call that is made again and makes it gets the
+    /// recorded answer.
+    Never,
 }
 
 /// What a host tool may use.
@@ -120,6 +123,8 @@ pub struct HostCall<'a> {
     pub agents: Option<&'a dyn Agents>,
     /// The call that is being run, for tools that care about its id or its form.
     pub id: &'a str,
+    /// Another call makes it, not the model.
+    pub is_nested: bool,
 }
 
 /// Calls from inside a call: the same seven steps, journalled as part of the outer one.
@@ -141,7 +146,12 @@ pub trait Nested: Send + Sync {
 pub trait Agents: Send + Sync {
     /// Does one of the calls `spawn_agent`, `send_input`, `resume_agent`, `wait`, `close_agent` and `task`.
     /// A call with an id that has been seen before does nothing twice.
-    async fn call(&self, tool: &str, id: &str, args: Value) -> Result<ToolOutput, ToolError>;
+    async fn call(
+        &self,
+        tool: &str,
+        ctx: &HostCall<'_>,
+        args: Value,
+    ) -> Result<ToolOutput, ToolError>;
 }
 
 /// The tool with this name.

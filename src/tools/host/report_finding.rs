@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{HostCall, Tool};
+use super::{HostCall, Redo, Tool};
 use crate::agent::journal::Entry;
 use crate::report::text;
 use crate::review::finding::{Category, Finding, Priority};
@@ -61,6 +61,11 @@ impl Tool for ReportFinding {
 
     fn schema(&self) -> Value {
         schema::of::<Args>()
+    }
+
+    /// What it did is in the journal.
+    fn redo(&self) -> Redo {
+        Redo::Never
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::HostCall;
+use super::{HostCall, Redo};
 use crate::context::hidden;
 use crate::egress::fetch::{FetchError, MAX_PAGE, Page};
 use crate::egress::readable;
@@ -87,6 +87,11 @@ impl Extra for WebFetch {
 
     fn origin(&self) -> &'static str {
         "web"
+    }
+
+    /// The page may be another one by then.
+    fn redo(&self) -> Redo {
+        Redo::Never
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -1,0 +1,64 @@
+//! A tool that acts outside of the sandbox.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use patchwright::config::tools::Tools;
+use patchwright::tools::extra::Extra;
+use patchwright::tools::host::{HostCall, Redo};
+use patchwright::tools::need::Present;
+use patchwright::tools::{Effect, ToolError, ToolOutput};
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+
+/// Counts how often it is called.
+struct Outside {
+    calls: Arc<AtomicU32>,
+    schema: Value,
+}
+
+#[async_trait]
+impl Extra for Outside {
+    fn name(&self) -> &'static str {
+        "outside"
+    }
+
+    fn description(&self) -> &'static str {
+        "Acts elsewhere."
+    }
+
+    fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Writes
+    }
+
+    fn origin(&self) -> &'static str {
+        "test"
+    }
+
+    fn redo(&self) -> Redo {
+        Redo::Never
+    }
+
+    async fn call(&self, _ctx: &HostCall<'_>, _args: Value) -> Result<ToolOutput, ToolError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(ToolOutput::text(format!("call {number}")))
+    }
+}
+
+/// The tools of a bench, Node's too, with `outside`; how often that was called.
+pub(crate) fn added_to(bench: &mut Bench) -> Arc<AtomicU32> {
+    let calls = Arc::new(AtomicU32::new(0));
+    let schema = json!({"type": "object"});
+    let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
+    let programs = vec!["node".to_owned()];
+    let present = Present { programs, js_repl: true, ..Present::default() };
+    let tools = bench.tools.clone().offered(&bench.model, &Tools::default(), &present, extras);
+    bench.tools = tools.unwrap();
+    calls
+}
