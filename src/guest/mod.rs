@@ -8,7 +8,7 @@
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
 //! ([`descendants`]) and within bounds of [`output`], in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`script`] runs scripts of the
+//! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`script`] runs scripts of the
 //! model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 #[cfg(feature = "host")]
@@ -29,9 +29,10 @@ pub mod output;
 pub mod paths;
 mod pipe;
 pub mod process;
+pub mod programs;
 pub mod protocol;
 mod relay;
-mod resident;
+pub(crate) mod resident;
 pub mod room;
 pub mod script;
 pub mod seccomp;

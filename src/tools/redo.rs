@@ -55,7 +55,7 @@ impl Dispatch<'_> {
 
     async fn again(&self, asked: Asked<'_>, call: &ToolCall) -> Result<Redone, Broken> {
         let Asked { tool, shown } = asked;
-        let subject = self.subject(tool, call);
+        let subject = self.subject(tool, call, &shown);
         let is_hooked = subject.is_hooked();
         let args = arguments::own(tool, shown.clone());
         let _pass = self.pass(tool, tool.effect_of(&args)).await;

@@ -2,18 +2,19 @@
 //!
 //! Both fill [`CommandOutput`](crate::tools::CommandOutput); each model family's profile words it.
 //! Nobody can approve anything, so a request for more rights is answered, not executed. A command
-//! that only applies a patch is given to the patch engine: no image has such a program.
+//! that only applies a patch is given to the patch engine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::apply_patch::{self, Intercepted};
+use super::apply_patch::intercept;
+use super::patch_command::{self, in_script};
 use super::{Call, Effect, GuestTool, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
+use crate::guest::programs::Patches;
 
 /// When the model does not say.
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -61,6 +62,10 @@ struct ShellCommandArgs {
     sandbox_permissions: Option<String>,
     /// Why more permissions are needed. Nobody can grant them.
     justification: Option<String>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 #[derive(Debug, Deserialize)]
@@ -76,17 +81,22 @@ struct ShellArgs {
     sandbox_permissions: Option<String>,
     /// Why more permissions are needed. Nobody can grant them.
     justification: Option<String>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput, ToolError> {
     refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
-    if let Some(patch) = apply_patch::intercept_script(&args.command) {
-        return run_patch(call, &patch, args.workdir.as_deref());
+    if let Some(found) = in_script(args.patches, &args.command) {
+        let workdir = args.workdir.as_deref().unwrap_or(".");
+        return patch_command::apply(call, &found, workdir, call.output_cap).map(Into::into);
     }
     let shell = environment::default_shell(&call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
     let command = [shell, flag.to_owned(), args.command.clone()];
-    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms, args.patches)
 }
 
 fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
@@ -94,8 +104,11 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
     if args.command.is_empty() {
         return Err(ToolError::tell("`command` is empty: give a program and its arguments"));
     }
-    if let Some(patch) = apply_patch::intercept(&args.command) {
-        return run_patch(call, &patch, args.workdir.as_deref());
+    if args.patches != Patches::Nowhere
+        && let Some(found) = intercept(&args.command)
+    {
+        let workdir = args.workdir.as_deref().unwrap_or(".");
+        return patch_command::apply(call, &found, workdir, call.output_cap).map(Into::into);
     }
     let command = match args.command.as_slice() {
         // Models write `bash -lc` out of habit. A login shell would reset the `PATH` that the image
@@ -109,7 +122,7 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
         }
         other => other.to_vec(),
     };
-    run(call, &command, args.workdir.as_deref(), args.timeout_ms)
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms, args.patches)
 }
 
 pub(super) fn refuse_escalation(
@@ -131,29 +144,18 @@ pub(super) fn refuse_escalation(
     )))
 }
 
-/// Applies a patch where the command would have run.
-pub(super) fn run_patch(
-    call: &Call<'_>,
-    found: &Intercepted,
-    workdir: Option<&str>,
-) -> Result<ToolOutput, ToolError> {
-    let clean = |path: &str, cwd: &str| call.root.clean(path, cwd).map_err(ToolError::Tell);
-    let workdir = clean(workdir.unwrap_or("."), "")?;
-    let cwd = clean(found.cwd.as_deref().unwrap_or("."), &workdir)?;
-    apply_patch::run_patch(call.root, &found.patch, &cwd)
-}
-
 fn run(
     call: &Call<'_>,
     argv: &[String],
     workdir: Option<&str>,
     timeout_ms: Option<u64>,
+    patches: Patches,
 ) -> Result<ToolOutput, ToolError> {
     let timeout = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS);
     let spec = Spec {
         argv,
         cwd: workdir.map(Path::new),
-        env: &BTreeMap::new(),
+        env: &call.processes.tool_env(patches),
         timeout: Duration::from_millis(timeout),
         output_cap: call.output_cap,
     };
