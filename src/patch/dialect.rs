@@ -16,6 +16,9 @@ const EXAMPLE: &str = "\
 +the line in its place
 *** End Patch";
 
+const LINE_NUMBERS: &str = "Line numbers behind `@@` are those of a unified diff. Write `@@` alone, or with \
+                            a whole line of the file behind it.";
+
 const BEGIN: &str = "*** Begin Patch";
 
 /// What to say behind the message about a patch that was refused; nothing when its format is not what
@@ -27,12 +30,10 @@ pub fn advice(text: &str, err: &PatchError) -> Option<String> {
         PatchError::Parse(ParseError::Hunk { .. }) => Some(inside(text)?),
         PatchError::Parse(ParseError::NotUtf8 | ParseError::Empty) => return None,
         PatchError::Apply(message) => {
-            let header = message.strip_prefix("Failed to find context '")?;
-            return is_range(header).then(|| {
-                "Line numbers behind `@@` are those of a unified diff. Write `@@` alone, or with a whole \
-                 line of the file behind it."
-                    .to_owned()
-            });
+            if message.strip_prefix("Failed to find context '").is_some_and(is_range) {
+                return Some(LINE_NUMBERS.to_owned());
+            }
+            Some(inside(text)?)
         }
     };
     let what = what.map_or_else(String::new, |what| format!("{what} "));
