@@ -405,7 +405,8 @@ async fn shell_tools_give_patches_to_the_patch_engine() {
     ] {
         let output =
             guest.client.tool("shell", arguments, 1000, Duration::from_secs(20)).await.unwrap();
-        assert_eq!((output.command, output.changed), (None, vec![path.to_owned()]));
+        let command = output.command.unwrap();
+        assert_eq!((command.exit_code, output.changed), (0, vec![path.to_owned()]));
         assert_eq!(std::fs::read_to_string(guest.workspace().join(path)).unwrap(), "text\n");
     }
 }

@@ -12,7 +12,11 @@ use fs_err as fs;
 use patchwright::cli::apply_patch;
 use patchwright::patch::parse::parse;
 use patchwright::patch::seek::{Finder, PASSES};
-use patchwright::tools::guest::apply_patch::{Intercepted, intercept, intercept_script, run_patch};
+use patchwright::tools::ToolError;
+use patchwright::tools::guest::apply_patch::program::{self, Place};
+use patchwright::tools::guest::apply_patch::{
+    Intercepted, intercept, intercept_script, run_patch, run_verified,
+};
 use patchwright::tools::guest::root::Root;
 use proptest::prelude::*;
 
@@ -384,6 +388,98 @@ fn tells_which_files_changed_and_starts_at_the_working_directory() {
 }
 
 #[test]
+fn models_are_told_the_whole_path_and_what_they_wrote_instead() {
+    let yard = yard();
+    let root = Root::open(&yard.inside).unwrap();
+    let told = |patch: &str| match run_verified(&root, patch, "dir").unwrap_err() {
+        ToolError::Tell(why) => why,
+        other @ ToolError::Broken(_) => panic!("{other}"),
+    };
+    let place = yard.inside.display();
+    assert_eq!(
+        told(&patch("*** Update File: file\n@@\n-nope\n+x")),
+        format!(
+            "apply_patch verification failed: Failed to find expected lines in {place}/dir/file:\nnope"
+        )
+    );
+    assert_eq!(
+        told(&patch("*** Delete File: ../none")),
+        format!("apply_patch verification failed: Failed to delete file {place}/none")
+    );
+    let whole = patch("*** Add File: x\n+1");
+    let unified = "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-a\n+b\n";
+    let first = "Invalid patch: The first line of the patch must be '*** Begin Patch'\n";
+    let table = [
+        (unified.to_owned(), "This is a unified diff."),
+        (format!("diff --git a/f b/f\n{unified}"), "This is a git diff."),
+        (format!("```diff\n{unified}```"), "This is a unified diff."),
+        (
+            "f\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n".to_owned(),
+            "These are search/replace blocks.",
+        ),
+        (format!("```\n{whole}```\n"), "This stands in a Markdown fence"),
+        ("{\"path\": \"f\", \"old\": \"a\"}".to_owned(), "This is JSON"),
+        (format!("Here it is:\n{whole}"), "Something stands before the patch"),
+        ("what?".to_owned(), "A patch begins with"),
+    ];
+    for (text, what) in table {
+        let told = told(&text);
+        let rest = told.strip_prefix("apply_patch verification failed: ").unwrap();
+        let advice = rest.strip_prefix(first).unwrap_or_else(|| panic!("{told}"));
+        assert!(advice.starts_with(what), "{told}");
+        let (_, example) = advice.split_once("one):\n").unwrap();
+        assert!(parse(example.as_bytes()).is_ok(), "{example}");
+    }
+    let inner = told(&patch(&format!("*** Update File: file\n{unified}")));
+    assert!(inner.contains("Inside is a unified diff."), "{inner}");
+    let lines = told(&patch("*** Update File: file\n@@ -1,2 +1,2 @@\n-a\n+b"));
+    assert!(lines.contains("Failed to find context '-1,2 +1,2 @@'"), "{lines}");
+    assert!(lines.contains("are those of a unified diff"), "{lines}");
+    assert_eq!(told(&patch("")), "apply_patch verification failed: No files were modified.");
+    // The command keeps the reference's words.
+    let said = run(&yard.inside, Dialect::Patch, unified.as_bytes()).2;
+    assert_eq!(said, first);
+}
+
+#[test]
+fn the_program_takes_one_patch_and_stays_in_the_workspace() {
+    let yard = yard();
+    let body = patch("*** Update File: file\n@@\n-a\n+b");
+    let place = |cwd: &Path, is_closed: bool| Place {
+        workspace: Some(yard.inside.clone()),
+        cwd: cwd.to_owned(),
+        is_closed,
+    };
+    let run = |args: &[&str], place: &Place, mut input: &[u8]| {
+        let args: Vec<_> = args.iter().map(std::ffi::OsString::from).collect();
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let code = program::run(&args, place, &mut input, &mut stdout, &mut stderr);
+        (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    };
+    let (dir, inside) = (yard.inside.join("dir"), yard.inside.clone());
+    let done = "Success. Updated the following files:\nM file\n".to_owned();
+    let closed = run(&[&body], &place(&inside, true), b"");
+    assert!(closed.0 == 1 && closed.2.contains("nothing was changed"), "{closed:?}");
+    assert_eq!(run(&[&body], &place(&dir, false), b""), (0, done.clone(), String::new()));
+    assert_eq!(run(&[], &place(&inside, false), body.as_bytes()), (0, done, String::new()));
+    for name in ["file", "dir/file"] {
+        assert_eq!(fs::read_to_string(yard.inside.join(name)).unwrap(), "b\n");
+    }
+    let again = run(&[&body], &place(&inside, false), b"");
+    let told = format!("Failed to find expected lines in {}:\na\n", inside.join("file").display());
+    assert_eq!(again, (1, String::new(), told));
+    assert_eq!(run(&[], &place(&inside, false), b"").0, 2);
+    assert_eq!(run(&["a", "b"], &place(&inside, false), b"").0, 2);
+    let garbage = run(&[], &place(&inside, false), b"\xff");
+    assert!(garbage.0 == 1 && garbage.2.starts_with("Error: Failed to read PATCH from stdin."));
+    let outside = run(&[&body], &place(&yard.outside, false), b"");
+    assert!(outside.0 == 1 && outside.2.contains("outside the workspace"), "{outside:?}");
+    let above = patch("*** Update File: ../outside/secret\n@@\n-a\n+b");
+    assert_eq!(run(&[&above], &place(&inside, false), b"").0, 1);
+    assert_eq!(fs::read_to_string(yard.outside.join("secret")).unwrap(), "a\n");
+}
+
+#[test]
 fn recognises_the_tool_written_as_a_shell_command() {
     let body = patch("*** Add File: x\n+it's $HOME");
     let found =
@@ -401,6 +497,16 @@ fn recognises_the_tool_written_as_a_shell_command() {
         (format!("apply_patch <<'EOF'\n{body}"), None),
         (format!("cd $HOME && apply_patch <<'EOF'\n{body}EOF\n"), None),
         (format!("cd sub; apply_patch <<'EOF'\n{body}EOF\n"), None),
+        (format!("bash -lc \"apply_patch <<'EOF'\n{}EOF\"", body.replace('$', "\\$")), found(None)),
+        (
+            format!(
+                "cd a && sh -c \"cd b && apply_patch <<'EOF'\n{}EOF\"",
+                body.replace('$', "\\$")
+            ),
+            found(Some("a/b")),
+        ),
+        (format!("bash -lc \"apply_patch <<'EOF'\n{body}EOF\""), None),
+        (format!("bash -lc 'apply_patch x' && apply_patch <<'EOF'\n{body}EOF"), None),
         ("apply_patch --help".to_owned(), None),
         ("apply_patches <<'EOF'\nEOF".to_owned(), None),
         ("ls".to_owned(), None),

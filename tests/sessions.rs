@@ -464,7 +464,8 @@ async fn the_call_is_understood_like_that_of_other_shells() {
     let heredoc = format!("apply_patch <<'EOF'\n{patch}\nEOF\n");
     let args = json!({"cmd": heredoc, "workdir": "sub"});
     let output = call(client, "exec_command", args).await.unwrap();
-    assert_eq!((output.changed, output.command), (vec!["sub/new".to_owned()], None));
+    let code = output.command.unwrap().exit_code;
+    assert_eq!((output.changed, code), (vec!["sub/new".to_owned()], 0));
     let pwd = run(client, json!({"cmd": "pwd", "workdir": "sub", "shell": "sh"})).await;
     assert_eq!(pwd.output, format!("{}\n", guest.workspace().join("sub").display()));
     for (args, refusal) in [

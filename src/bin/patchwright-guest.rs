@@ -1,14 +1,17 @@
 //! The program that runs inside the sandbox.
 //!
 //! `serve` answers the host over standard input and output, `launch` runs one command below itself,
-//! `script` evaluates a script of the model, `idle` is a container's main process. It knows nothing of forges, models or credentials.
+//! `script` evaluates a script of the model, `idle` is a container's main process. Under the name of one of
+//! the `programs` it is that program. It knows nothing of forges, models or credentials.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use patchwright::guest::confine::{Bounds, WhenUnenforced};
 use patchwright::guest::launch::{self, Streams};
+use patchwright::guest::programs;
 use patchwright::guest::room::Budget;
 #[cfg(feature = "script")]
 use patchwright::guest::script;
@@ -26,8 +29,11 @@ const USAGE: &str = "usage:
   patchwright-guest --version";
 
 fn main() -> ExitCode {
-    let args: Result<Vec<String>, _> =
-        std::env::args_os().map(std::ffi::OsString::into_string).collect();
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = programs::run(&args) {
+        return code;
+    }
+    let args: Result<Vec<String>, _> = args.into_iter().map(OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),

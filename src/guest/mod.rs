@@ -9,9 +9,9 @@
 //! ([`descendants`]) and within bounds of [`output`], with errors `apart` where they have a
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs. [`transfer`] unpacks the tree and [`collect`] finds what changed; [`folder`] opens, and [`removal`]
-//! removes, without following a link; [`script`] runs scripts of the model; [`room`] watches how much there
-//! is; [`confine`] takes rights away.
+//! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
+//! finds what changed; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 mod apart;
 #[cfg(feature = "host")]
@@ -32,10 +32,11 @@ pub mod output;
 pub mod paths;
 mod pipe;
 pub mod process;
+pub mod programs;
 pub mod protocol;
 mod relay;
 pub mod removal;
-mod resident;
+pub(crate) mod resident;
 pub mod room;
 pub mod script;
 pub mod seccomp;

@@ -22,6 +22,7 @@ use rustix::process::{Pid, PidfdFlags};
 use super::keeper::Keeper;
 use super::launch;
 use super::output::Kept;
+use super::programs::{Patches, Programs};
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::resident::Resident;
 use super::room::{Inside, Room};
@@ -56,6 +57,8 @@ pub struct Processes {
     pub(super) resident: Mutex<Option<Resident>>,
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
+    /// What commands of tools find besides.
+    programs: Programs,
 }
 
 /// A command to run.
@@ -80,12 +83,22 @@ impl Processes {
     ) -> Processes {
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room));
-        Processes { workspace, env, keeper, ..Processes::default() }
+        Processes { workspace, env, keeper, programs: Programs::find(), ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
     pub fn env(&self) -> Arc<BTreeMap<String, String>> {
         Arc::clone(&self.env.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What a command of a tool has in its environment besides.
+    pub fn tool_env(&self, patches: Patches) -> BTreeMap<String, String> {
+        self.programs.env(&self.env(), &self.workspace, patches)
+    }
+
+    /// The folder in which commands start.
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
     }
 
     /// Adds to the environment of every command from now on.

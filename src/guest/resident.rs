@@ -6,9 +6,9 @@
 //! command started is ended with it, as everywhere. A command that runs out of time takes the shell
 //! with it, and so does one that ends the shell; the next command gets a new one.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::PipeWriter;
+use std::io::{self, PipeWriter};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use rustix::process::Pid;
 
 use super::output::Kept;
 use super::process::{Ending, Processes, Running, Sink, Spec, TIMED_OUT, exit_code, timespec};
+use super::programs::Patches;
 use super::protocol::MAX_OUTPUT_CAP;
 use super::{descendants, environment};
 use crate::tools::{CommandOutput, ToolError};
@@ -56,6 +57,7 @@ impl Processes {
     pub fn in_shell(
         &self,
         script: &str,
+        patches: Patches,
         timeout: Duration,
         output_cap: usize,
         cancelled: &AtomicBool,
@@ -71,7 +73,7 @@ impl Processes {
         }
         let mut resident = match slot.take() {
             Some(resident) => resident,
-            None => self.open_shell(cancelled)?,
+            None => self.open_shell(patches, cancelled)?,
         };
         let token = token();
         let mut marked = Marked::new(&token, output_cap.min(MAX_OUTPUT_CAP));
@@ -113,6 +115,20 @@ impl Processes {
         Ok(InShell { output: marked.finish(code, timed_out, duration), is_alive })
     }
 
+    /// Where the shell is that stays; the workspace when there is none.
+    ///
+    /// # Errors
+    /// When nobody can tell.
+    pub fn shell_folder(&self) -> io::Result<PathBuf> {
+        let slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.as_ref() {
+            None => Ok(self.workspace().to_owned()),
+            Some(resident) => {
+                fs_err::read_link(format!("/proc/{}/cwd", resident.shell.as_raw_nonzero()))
+            }
+        }
+    }
+
     /// Ends the shell; the next command gets a new one.
     pub fn restart_shell(&self) {
         let mut slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +155,7 @@ impl Processes {
         }
     }
 
-    fn open_shell(&self, cancelled: &AtomicBool) -> Result<Resident, ToolError> {
+    fn open_shell(&self, patches: Patches, cancelled: &AtomicBool) -> Result<Resident, ToolError> {
         let broken = |err: &dyn std::fmt::Display| {
             ToolError::Broken(format!("cannot start the shell: {err}"))
         };
@@ -148,7 +164,7 @@ impl Processes {
         let spec = Spec {
             argv: &[environment::default_shell(&self.env())],
             cwd: None,
-            env: &BTreeMap::new(),
+            env: &self.tool_env(patches),
             timeout: START,
             output_cap: 1024,
         };
@@ -266,6 +282,6 @@ fn token() -> String {
 }
 
 /// One word of a shell script.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -185,23 +185,24 @@ impl<'t> Overlay<'t> {
             .tree
             .clean(path)
             .map_err(|why| PatchError::Apply(format!("{failure} {path}: {why}")))?;
-        refuse_git_dir(&clean, path, failure)?;
+        refuse_git_dir(&clean, &self.tree.shown(path), failure)?;
         Ok(clean)
     }
 
     /// The content and mode of a file that is going to be changed, and where it really is.
     fn read(&self, path: &str) -> Result<(String, Vec<u8>, u32), PatchError> {
         const FAILURE: &str = "Failed to read file to update";
-        let failed = |why: String| PatchError::Apply(format!("{FAILURE} {path}: {why}"));
+        let shown = self.tree.shown(path);
+        let failed = |why: String| PatchError::Apply(format!("{FAILURE} {shown}: {why}"));
         let clean = self.clean(path, FAILURE)?;
         let (target, entry) =
             self.resolve(&clean, Last::Follow).map_err(|err| failed(reason(&err)))?;
-        refuse_git_dir(&target, path, FAILURE)?;
+        refuse_git_dir(&target, &shown, FAILURE)?;
         let mode = match entry {
             Entry::File { mode } => mode,
             Entry::Absent => return Err(failed(not_found().to_string())),
             Entry::Dir | Entry::Link(_) | Entry::Outside | Entry::Other => {
-                return Err(failed(format!("path `{path}` is not a file")));
+                return Err(failed(format!("path `{shown}` is not a file")));
             }
         };
         let content = match self.nodes.get(&target) {
@@ -221,16 +222,17 @@ impl<'t> Overlay<'t> {
     /// Where a write to this path goes, and the mode of the file that is there now.
     fn destination(&self, path: &str) -> Result<(String, Option<u32>), PatchError> {
         const FAILURE: &str = "Failed to write file";
-        let failed = || PatchError::Apply(format!("{FAILURE} {path}"));
+        let shown = self.tree.shown(path);
+        let failed = || PatchError::Apply(format!("{FAILURE} {shown}"));
         let clean = self.clean(path, FAILURE)?;
         let (target, entry) = self.resolve(&clean, Last::Follow).map_err(|err| {
             if tree::is_outside(&err) {
-                PatchError::Apply(format!("{FAILURE} {path}: {}", reason(&err)))
+                PatchError::Apply(format!("{FAILURE} {shown}: {}", reason(&err)))
             } else {
                 failed()
             }
         })?;
-        refuse_git_dir(&target, path, FAILURE)?;
+        refuse_git_dir(&target, &shown, FAILURE)?;
         match entry {
             Entry::Absent => Ok((target, None)),
             Entry::File { mode } => Ok((target, Some(mode))),
@@ -259,10 +261,11 @@ impl<'t> Overlay<'t> {
 
     fn delete(&mut self, path: &str) -> Result<(), PatchError> {
         const FAILURE: &str = "Failed to delete file";
-        let failed = || PatchError::Apply(format!("{FAILURE} {path}"));
+        let shown = self.tree.shown(path);
+        let failed = || PatchError::Apply(format!("{FAILURE} {shown}"));
         let clean = self.clean(path, FAILURE)?;
         let (gone, entry) = self.resolve(&clean, Last::Keep).map_err(|_| failed())?;
-        refuse_git_dir(&gone, path, FAILURE)?;
+        refuse_git_dir(&gone, &shown, FAILURE)?;
         match entry {
             Entry::File { .. } | Entry::Outside | Entry::Other => {}
             Entry::Link(_) => match self.resolve(&clean, Last::Follow) {
@@ -283,8 +286,8 @@ impl<'t> Overlay<'t> {
         hunks: &[Hunk<'_>],
     ) -> Result<(), PatchError> {
         let (source, content, mode) = self.read(path)?;
-        let content =
-            apply::update(&content, hunks).map_err(|err| PatchError::Apply(err.at(path)))?;
+        let content = apply::update(&content, hunks)
+            .map_err(|err| PatchError::Apply(err.at(&self.tree.shown(path))))?;
         let node = Node::File { content, mode: Some(mode) };
         let Some(move_to) = move_to else {
             self.set(source, node);

@@ -17,6 +17,11 @@ pub trait Tree {
 
     /// The content of a regular file. No segment may be a link.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// A path of the patch as messages call it.
+    fn shown(&self, path: &str) -> String {
+        path.to_owned()
+    }
 }
 
 /// What stands at a path.

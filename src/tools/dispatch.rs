@@ -24,7 +24,7 @@ pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
-use super::{Effect, ToolError, ToolOutput, face, fault, truncate};
+use super::{Effect, ToolError, ToolOutput, face, fault, patches, truncate};
 use crate::agent::journal::{Entry, Journal};
 use crate::clock::Clock;
 use crate::error::Failure;
@@ -176,7 +176,7 @@ impl<'a> Dispatch<'a> {
         start: &(dyn Fn(Start<'_>) -> Result<(), Broken> + Sync),
     ) -> Result<Ran, Broken> {
         let Asked { tool, mut shown } = asked;
-        let subject = self.subject(tool, call);
+        let subject = self.subject(tool, call, &shown);
         if !subject.is_hooked() {
             let args = arguments::own(tool, shown.clone());
             let effect = tool.effect_of(&args);
@@ -210,11 +210,20 @@ impl<'a> Dispatch<'a> {
         Ok(ran)
     }
 
-    pub(super) fn subject<'s>(&'s self, tool: &'s Known, call: &'s ToolCall) -> Subject<'s> {
+    pub(super) fn subject<'s>(
+        &'s self,
+        tool: &'s Known,
+        call: &'s ToolCall,
+        shown: &Value,
+    ) -> Subject<'s> {
         let Means { client, journal, services, .. } = self.means;
         let hooks = &services.rules().hooks;
-        let in_place_of =
-            if hooks.is_empty() { Vec::new() } else { self.means.tools.in_place_of(tool) };
+        let mut in_place_of = Vec::new();
+        if !hooks.is_empty() {
+            in_place_of = self.means.tools.in_place_of(tool);
+            let is_patch = patches::is_one(tool, &arguments::own(tool, shown.clone()));
+            in_place_of.extend(is_patch.then_some(patches::APPLY_PATCH));
+        }
         Subject { client, journal, hooks, tool: &tool.name, in_place_of, id: &call.id }
     }
 
@@ -284,6 +293,7 @@ impl<'a> Dispatch<'a> {
     ) -> Result<Ran, Broken> {
         let clock = self.means.clock;
         let started = clock.instant();
+        let is_patch = patches::is_one(tool, &args);
         let output = match &tool.place {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => host.call(&self.context(id, nested), args).await,
@@ -291,7 +301,10 @@ impl<'a> Dispatch<'a> {
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
-            Ok(output) => Ok(Ran::of(Ok(output), None, elapsed)),
+            Ok(output) => {
+                let fault = is_patch.then(|| patches::fault(&output)).flatten();
+                Ok(Ran::of(Ok(output), fault, elapsed))
+            }
             Err(ToolError::Tell(message)) => {
                 let fault = fault::told(tool, &message);
                 Ok(Ran::of(Err(message), fault, elapsed))
@@ -320,6 +333,7 @@ impl<'a> Dispatch<'a> {
 
     async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
+        patches::rule(self.means.services.rules(), tool, &mut args);
         if tool.is_session() {
             // How long they wait is theirs to say; the command goes on.
             bound(&mut args, limit);

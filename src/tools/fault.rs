@@ -30,10 +30,17 @@ const NO_PATCH: &[&str] = &["Invalid patch", "the patch is not valid UTF-8"];
 
 /// The kind of a refusal that a tool itself has worded, where it is one of these.
 pub fn told(tool: &Known, words: &str) -> Option<Fault> {
+    let fault = of_patch(words);
+    let is_patch = matches!(tool.tool.as_ref(), "apply_patch" | "hosted_patch");
+    fault.filter(|fault| is_patch || *fault != Fault::Dialect)
+}
+
+/// The kind of a refusal that the patch tools have worded, under whatever name they were called.
+pub fn of_patch(words: &str) -> Option<Fault> {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     if says(OUTSIDE) {
         Some(Fault::Outside)
-    } else if matches!(tool.tool.as_ref(), "apply_patch" | "hosted_patch") && says(NO_PATCH) {
+    } else if says(NO_PATCH) {
         Some(Fault::Dialect)
     } else {
         None

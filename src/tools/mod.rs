@@ -35,6 +35,8 @@ pub mod nested;
 #[cfg(feature = "host")]
 pub mod offer;
 #[cfg(feature = "host")]
+pub mod patches;
+#[cfg(feature = "host")]
 pub mod piped;
 #[cfg(feature = "host")]
 pub mod profile;

@@ -69,7 +69,7 @@ impl Dispatch<'_> {
         answers: &[Answered<'_>],
     ) -> Result<Redone, Broken> {
         let Asked { tool, shown } = asked;
-        let subject = self.subject(tool, call);
+        let subject = self.subject(tool, call, &shown);
         let is_hooked = subject.is_hooked();
         let args = arguments::own(tool, shown.clone());
         let _pass = self.pass(tool, tool.effect_of(&args)).await;

@@ -37,6 +37,8 @@ impl Names {
 /// The rules about calls, ready to be asked.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
+    /// Tools that are switched off.
+    pub disabled: Names,
     /// Tools whose outputs are not shortened.
     pub untruncated: Names,
     /// In the order of the configuration.
@@ -57,7 +59,11 @@ impl Rules {
             hook: hook.clone(),
             tools: (!hook.tools.is_empty()).then(|| Names::of(&hook.tools)),
         });
-        Rules { untruncated: Names::of(&config.untruncated), hooks: hooks.collect() }
+        Rules {
+            disabled: Names::of(&config.disabled),
+            untruncated: Names::of(&config.untruncated),
+            hooks: hooks.collect(),
+        }
     }
 }
 

@@ -24,6 +24,11 @@ fn kinds() -> Vec<(&'static str, String, &'static str)> {
             "- calls: [{ tool: apply_patch, input: \"--- a/calc.sh\\n+++ b/calc.sh\\n@@ -1 +1 @@\\n-a\\n+b\\n\" }]\n".to_owned(),
             "Invalid patch",
         ),
+        (
+            "a unified diff in a command",
+            call("shell_command", r#"{ command: "apply_patch <<'EOF'\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nEOF" }"#),
+            "Invalid patch",
+        ),
         ("no name", call("../x", "{}"), "is not the name of a tool"),
     ]
 }

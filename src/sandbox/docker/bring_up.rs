@@ -15,8 +15,8 @@ use super::configuration::{self, Shape, Task};
 use super::owner::{RUN, Standing, standing};
 use super::takedown::{Container, remove_container};
 use super::{CALL, DockerSandbox, USER, VOLUME, looser};
-use crate::guest::GUEST_BINARY;
 use crate::guest::client::Client;
+use crate::guest::{GUEST_BINARY, programs};
 use crate::sandbox::{SandboxError, Stop};
 
 /// Creating copies what setup left into the volume; starting may wait for a slow disk.
@@ -135,12 +135,9 @@ impl DockerSandbox {
     /// Puts the guest and an empty workspace into a container that has not started. The archive is
     /// never compressed: an engine would run the image's own decompressor on it.
     async fn upload(&self, id: &str, task: Task) -> Result<(), SandboxError> {
-        let (path, prefix, owner) = match task {
-            Task::Work => (VOLUME, "", USER),
-            Task::Setup(_) => ("/", "pw/", 0),
-        };
-        let archive = archive(prefix, owner)
+        let archive = archive(task)
             .map_err(|err| SandboxError::Other(format!("cannot pack the guest: {err}")))?;
+        let path = if task == Task::Work { VOLUME } else { "/" };
         let options = UploadToContainerOptionsBuilder::default().path(path).build();
         let body = bollard::body_full(archive.into());
         let upload = self.docker.upload_to_container(id, Some(options), body);
@@ -148,8 +145,13 @@ impl DockerSandbox {
     }
 }
 
-/// A tar with the guest (root's) and the workspace folder (`owner`'s).
-fn archive(prefix: &str, owner: u32) -> std::io::Result<Vec<u8>> {
+/// A tar with the guest, where commands work also under the names of its programs (both root's), and the
+/// workspace folder.
+fn archive(task: Task) -> std::io::Result<Vec<u8>> {
+    let (prefix, owner) = match task {
+        Task::Work => ("", USER),
+        Task::Setup(_) => ("pw/", 0),
+    };
     let mut tar = tar::Builder::new(Vec::with_capacity(GUEST_BINARY.len() + 8_192));
     let mut folder = |path: &str, owner: u32| {
         let mut header = tar::Header::new_ustar();
@@ -164,12 +166,27 @@ fn archive(prefix: &str, owner: u32) -> std::io::Result<Vec<u8>> {
         folder(prefix, 0)?;
     }
     folder(&format!("{prefix}workspace/"), owner)?;
+    if task == Task::Work {
+        folder(&format!("{}/", programs::FOLDER), 0)?;
+    }
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o755);
     header.set_uid(0);
     header.set_gid(0);
     header.set_size(GUEST_BINARY.len() as u64);
     tar.append_data(&mut header, format!("{prefix}patchwright-guest"), GUEST_BINARY)?;
+    if task == Task::Work {
+        for name in programs::NAMES {
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_mode(0o777);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_size(0);
+            let path = format!("{}/{name}", programs::FOLDER);
+            tar.append_link(&mut header, path, "../patchwright-guest")?;
+        }
+    }
     tar.into_inner()
 }
 

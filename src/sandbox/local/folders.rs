@@ -16,10 +16,13 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::Group;
 use crate::guest::folder::{self, Descent, Folder};
+use crate::guest::programs;
 use crate::guest::removal;
 use crate::guest::transfer::blob_id;
 use crate::sandbox::SandboxError;
 
+/// The guest's file name.
+const GUEST: &str = "patchwright-guest";
 /// Bytes of the guest's log that go into an error.
 const LAST_WORDS: usize = 2000;
 
@@ -120,16 +123,17 @@ impl Folders {
     }
 }
 
-/// Writes the guest once per version; returns its path.
+/// Writes the guest once per version, with the names of its programs beside it; returns its path.
 pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
     let version = hex::encode(&blob_id(binary)[..8]);
     let folder = base.join("guest").join(version);
-    let path = folder.join("patchwright-guest");
+    let path = folder.join(GUEST);
+    make_private(&base.join("guest"))?;
+    make_private(&folder)?;
+    link_programs(&folder.join(programs::FOLDER))?;
     if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {
         return Ok(path);
     }
-    make_private(&base.join("guest"))?;
-    make_private(&folder)?;
     // Beside it, then renamed: another process may be starting the same file.
     let fresh = folder.join(format!("fresh-{}", std::process::id()));
     let written = fs_err::write(&fresh, binary)
@@ -137,6 +141,21 @@ pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, Sandb
         .and_then(|()| fs_err::rename(&fresh, &path));
     written.map_err(|err| failed("write", &path, &err))?;
     Ok(path)
+}
+
+/// The guest under the names of its programs, in a folder beside it.
+fn link_programs(folder: &Path) -> Result<(), SandboxError> {
+    make_private(folder)?;
+    for name in programs::NAMES {
+        let path = folder.join(name);
+        match std::os::unix::fs::symlink(Path::new("..").join(GUEST), &path) {
+            Err(err) if err.kind() != ErrorKind::AlreadyExists => {
+                return Err(failed("make", &path, &err));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Removes what dead processes left, or everything of one run. Returns the folders' names. One that

@@ -4,17 +4,17 @@
 //! The session is the guest's ([`crate::guest::session`]). A call waits for the command, but not for long;
 //! while a session goes on no call runs, so others may read and change files meanwhile.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::apply_patch::intercept_script;
-use super::shell::{refuse_escalation, run_patch};
+use super::patch_command::{self, in_script};
+use super::shell::refuse_escalation;
 use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
+use crate::guest::programs::Patches;
 use crate::guest::session::{Stdin, Told};
 
 /// How long a call waits when the model does not say, at least, and at most.
@@ -56,12 +56,17 @@ struct Args {
     /// The longest that the harness waits for one call.
     #[cfg_attr(feature = "host", schemars(skip))]
     timeout_ms: Option<u64>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 fn exec_command(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
-    if let Some(patch) = intercept_script(&args.cmd) {
-        return run_patch(call, &patch, args.workdir.as_deref());
+    if let Some(found) = in_script(args.patches, &args.cmd) {
+        let workdir = args.workdir.as_deref().unwrap_or(".");
+        return patch_command::apply(call, &found, workdir, call.output_cap).map(Into::into);
     }
     let env = call.processes.env();
     let shell = match args.shell.as_deref().filter(|shell| !shell.is_empty()) {
@@ -82,7 +87,7 @@ fn exec_command(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let spec = Spec {
         argv: &words,
         cwd: args.workdir.as_deref().map(Path::new),
-        env: &BTreeMap::new(),
+        env: &call.processes.tool_env(args.patches),
         timeout: bounded(wait, args.timeout_ms),
         output_cap: call.output_cap,
     };

@@ -3,15 +3,16 @@
 //!
 //! The time limit is that of all commands together. Output and error stay apart, as the answer has them.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::patch_command::{self, Patched, in_script};
 use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::{Spec, TIMED_OUT};
+use crate::guest::programs::Patches;
 use crate::tools::CommandOutput;
 
 /// Bytes kept beyond what will be shown, so that the final cut is made in one place, by the host.
@@ -37,6 +38,10 @@ struct Args {
     timeout_ms: Option<u64>,
     /// Most characters of output to return.
     max_output_length: Option<usize>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
@@ -55,20 +60,26 @@ fn hosted_shell(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let asked = args.max_output_length.map_or(share, |limit| share.min(limit));
     let cap = asked.saturating_add(SLACK);
     let shell = environment::default_shell(&call.processes.env());
-    let mut commands = Vec::new();
+    let env = call.processes.tool_env(args.patches);
+    let (mut commands, mut changed) = (Vec::new(), Vec::new());
     for script in &args.commands {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             commands.push(not_run());
             continue;
         }
+        if let Some(found) = in_script(args.patches, script) {
+            let Patched { command, changed: more } = patch_command::apply(call, &found, ".", cap)?;
+            commands.push(command);
+            changed.extend(more);
+            continue;
+        }
         let words = [shell.clone(), "-c".to_owned(), script.clone()];
-        let spec =
-            Spec { argv: &words, cwd: None, env: &BTreeMap::new(), timeout: left, output_cap: cap };
+        let spec = Spec { argv: &words, cwd: None, env: &env, timeout: left, output_cap: cap };
         commands.push(call.processes.run_apart(&spec, call.cancelled)?);
     }
     let success = commands.iter().all(|command| command.exit_code == 0);
-    Ok(ToolOutput { success, commands, ..ToolOutput::default() })
+    Ok(ToolOutput { success, commands, changed, ..ToolOutput::default() })
 }
 
 /// The outcome of a command for which no time was left.

@@ -11,6 +11,7 @@ pub mod grep_files;
 pub mod hosted_patch;
 pub mod hosted_shell;
 pub mod list_dir;
+mod patch_command;
 pub(crate) mod picture;
 pub mod read_file;
 pub mod read_many_files;

@@ -275,6 +275,17 @@ pub struct Below<'r> {
     pub root: &'r Root,
     /// Relative to the root.
     pub cwd: String,
+    /// How messages name files.
+    pub naming: Naming,
+}
+
+/// How messages name the files of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// As the patch does.
+    AsWritten,
+    /// By absolute paths.
+    Absolute,
 }
 
 impl Tree for Below<'_> {
@@ -288,5 +299,13 @@ impl Tree for Below<'_> {
 
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.root.read(path, MAX_FILE)
+    }
+
+    fn shown(&self, path: &str) -> String {
+        match (self.naming, self.clean(path)) {
+            (Naming::Absolute, Ok(clean)) => self.root.path.join(clean).display().to_string(),
+            // A refused path is shown as what was refused.
+            (Naming::AsWritten, _) | (_, Err(_)) => path.to_owned(),
+        }
     }
 }

@@ -2,18 +2,19 @@
 //!
 //! Both fill [`CommandOutput`](crate::tools::CommandOutput); each model family's profile words it.
 //! Nobody can approve anything, so a request for more rights is answered, not executed. A command
-//! that only applies a patch is given to the patch engine: no image has such a program.
+//! that only applies a patch is given to the patch engine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::apply_patch::{self, Intercepted};
+use super::apply_patch::intercept;
+use super::patch_command::{self, in_script};
 use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::guest::environment;
 use crate::guest::process::Spec;
+use crate::guest::programs::Patches;
 
 /// How long a command may take when the model does not say, in milliseconds: long enough for most test
 /// suites, short enough to notice a command that waits for something.
@@ -64,6 +65,10 @@ struct ShellCommandArgs {
     sandbox_permissions: Option<String>,
     /// Why more permissions are needed. Nobody can grant them.
     justification: Option<String>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,17 +87,23 @@ struct ShellArgs {
     /// Variables to set for the command, by name. Those that the sandbox sets itself stay as they are.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Which patches in it are applied; the host says so.
+    #[serde(default)]
+    #[cfg_attr(feature = "host", schemars(skip))]
+    patches: Patches,
 }
 
 fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput, ToolError> {
     refuse_escalation(args.sandbox_permissions.as_deref(), args.justification.as_deref())?;
-    if let Some(patch) = apply_patch::intercept_script(&args.command) {
-        return run_patch(call, &patch, args.workdir.as_deref());
+    if let Some(found) = in_script(args.patches, &args.command) {
+        let workdir = args.workdir.as_deref().unwrap_or(".");
+        return patch_command::apply(call, &found, workdir, call.output_cap).map(Into::into);
     }
     let shell = environment::default_shell(&call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
     let command = [shell, flag.to_owned(), args.command.clone()];
-    run(call, &command, args.workdir.as_deref(), args.timeout_ms, &BTreeMap::new())
+    let env = call.processes.tool_env(args.patches);
+    run(call, &command, args.workdir.as_deref(), args.timeout_ms, &env)
 }
 
 fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
@@ -100,8 +111,11 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
     if args.command.is_empty() {
         return Err(ToolError::tell("`command` is empty: give a program and its arguments"));
     }
-    if let Some(patch) = apply_patch::intercept(&args.command) {
-        return run_patch(call, &patch, args.workdir.as_deref());
+    if args.patches != Patches::Nowhere
+        && let Some(found) = intercept(&args.command)
+    {
+        let workdir = args.workdir.as_deref().unwrap_or(".");
+        return patch_command::apply(call, &found, workdir, call.output_cap).map(Into::into);
     }
     let command = match args.command.as_slice() {
         // Models write `bash -lc` out of habit. A login shell would reset the `PATH` that the image
@@ -115,7 +129,8 @@ fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {
         }
         other => other.to_vec(),
     };
-    let env = environment::asked(&args.env).map_err(ToolError::Tell)?;
+    let mut env = call.processes.tool_env(args.patches);
+    env.extend(environment::asked(&args.env).map_err(ToolError::Tell)?);
     run(call, &command, args.workdir.as_deref(), args.timeout_ms, &env)
 }
 
@@ -136,18 +151,6 @@ pub(super) fn refuse_escalation(
          `sandbox_permissions`; if that is impossible, go on with what can be done and say in the \
          final message what was missing."
     )))
-}
-
-/// Applies a patch where the command would have run.
-pub(super) fn run_patch(
-    call: &Call<'_>,
-    found: &Intercepted,
-    workdir: Option<&str>,
-) -> Result<ToolOutput, ToolError> {
-    let clean = |path: &str, cwd: &str| call.root.clean(path, cwd).map_err(ToolError::Tell);
-    let workdir = clean(workdir.unwrap_or("."), "")?;
-    let cwd = clean(found.cwd.as_deref().unwrap_or("."), &workdir)?;
-    apply_patch::run_patch(call.root, &found.patch, &cwd)
 }
 
 fn run(

@@ -21,7 +21,8 @@ impl Intercepted {
     }
 }
 
-const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
+/// The names of the program.
+pub const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
 
 /// Recognises `["apply_patch", PATCH]` and `["bash", "-lc", SCRIPT]` with a script that
@@ -42,9 +43,20 @@ pub fn intercept(argv: &[String]) -> Option<Intercepted> {
 }
 
 /// Recognises, optionally behind `cd DIR &&`: `apply_patch <<'EOF'` … `EOF`,
-/// `cat <<'EOF' | apply_patch` … `EOF`, `apply_patch 'PATCH'` and `apply_patch "PATCH"`; and a bare
-/// patch, which can mean nothing else.
+/// `cat <<'EOF' | apply_patch` … `EOF`, `apply_patch 'PATCH'` and `apply_patch "PATCH"`; a bare
+/// patch, which can mean nothing else; and each of these as the script of another shell,
+/// `bash -lc "…"`.
 pub fn intercept_script(script: &str) -> Option<Intercepted> {
+    plain(script).or_else(|| {
+        let (cwd, command) = leading_cd(script.trim())?;
+        let inner = plain(&inner_script(command)?)?;
+        let below = cwd.as_deref().map(|cwd| inner.folder(cwd));
+        Some(Intercepted { cwd: below.or(inner.cwd), patch: inner.patch })
+    })
+}
+
+/// The same without another shell.
+fn plain(script: &str) -> Option<Intercepted> {
     let script = script.trim();
     if script.starts_with("*** Begin Patch") {
         return Some(Intercepted { cwd: None, patch: script.to_owned() });
@@ -52,6 +64,17 @@ pub fn intercept_script(script: &str) -> Option<Intercepted> {
     let (cwd, command) = leading_cd(script)?;
     let patch = heredoc(command).or_else(|| argument(command))?;
     Some(Intercepted { cwd, patch })
+}
+
+/// The script of `bash -lc SCRIPT`, when that is the whole command.
+fn inner_script(command: &str) -> Option<String> {
+    let (shell, rest) = command.split_once([' ', '\t'])?;
+    let (flag, rest) = rest.trim_start().split_once([' ', '\t'])?;
+    if !SHELLS.contains(&base_name(shell)) || !["-c", "-lc"].contains(&flag) {
+        return None;
+    }
+    let (script, rest) = word(rest.trim_start())?;
+    rest.trim().is_empty().then_some(script)
 }
 
 fn base_name(program: &str) -> &str {
@@ -118,6 +141,7 @@ fn word(text: &str) -> Option<(String, &str)> {
     while let Some((at, c)) = chars.next() {
         match (quote, c) {
             (None | Some('"'), '\\') => match chars.next()? {
+                (_, '\n') => {}
                 (_, escaped @ ('$' | '`' | '"' | '\\')) => out.push(escaped),
                 (_, other) if quote.is_none() => out.push(other),
                 (_, other) => out.extend(['\\', other]),
