@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::item::{Item, ToolCall, Usage};
-use super::wire::fault::{Fault, FaultKind};
+use super::wire::fault::Fault;
 use super::{Request, ToolDeclaration, ToolForm};
 
 /// How deep a value may be nested that goes into the journal and back to the provider. What reads

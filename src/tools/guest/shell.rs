@@ -4,6 +4,7 @@
 //! Nobody can approve anything, so a request for more rights is answered, not executed. A command
 //! that only applies a patch is given to the patch engine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
