@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn hello_is_not_waited_for_beyond_its_bound() {
         let endless =
-            [&[HANDSHAKE, 3, 1, 0x40, 0, 1, 0, 0x3f, 0], [0; MAX_OPENING].as_slice()].concat();
+            [&[HANDSHAKE, 3, 1, 0x40, 0, 1, 0, 0x3f, 0], vec![0; MAX_OPENING].as_slice()].concat();
         let mut reader = Reader::default();
         assert_eq!(reader.push(&endless[..MAX_OPENING - 1]), Opening::Unfinished);
         assert_eq!(reader.push(&[0]), Opening::Unclear(TOO_LONG));

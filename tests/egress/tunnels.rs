@@ -107,7 +107,7 @@ async fn egress_tunnels_are_for_nobody_else() {
     let longer = client_hello(Some("static.invalid.evil.test")).await;
     let encrypted = with_extension(&right, 0xfe0d, &[0; 100]);
     let twice = with_extension(&right, 0, b"\0\x10\0\0\x0dother.invalid");
-    let huge = [&[22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0], [0; 30_000].as_slice()].concat();
+    let huge = [&[22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0], vec![0; 30_000].as_slice()].concat();
     let alert_first = [&[21, 3, 1, 0, 2, 1, 90], right.as_slice()].concat();
     let cases: Vec<(&[u8], &[u8], &str)> = vec![
         (&other, ALERT, "the TLS client asks for `other.invalid`"),
