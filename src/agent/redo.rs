@@ -239,6 +239,20 @@ mod tests {
     use crate::provider::item::{CallOutput, Item, Native, OutputForm, StopReason, Usage};
     use crate::tools::nested::Answer;
 
+    fn reply(ids: &[&str]) -> Reply {
+        let call = |id: &&str| {
+            Item::Call(ToolCall {
+                id: (*id).to_owned(),
+                name: "exec".to_owned(),
+                payload: Payload::Json("{}".to_owned()),
+                native: Some(Native { wire: Wire::Gemini, value: json!({}) }),
+            })
+        };
+        let items = ids.iter().map(call).collect();
+        let (usage, stop) = (Usage::default(), StopReason::EndTurn);
+        Reply { items, usage, stop, model: String::new(), id: None }
+    }
+
     /// An entry in a line: `asks ID…`, `starts ID`, `ends ID`, `drops ID`, `makes ID NUMBER [BY]`,
     /// `made ID NUMBER [ANSWER]`; in front of it `agent:` for a sub-agent.
     fn entry(text: &str) -> Entry {
@@ -257,20 +271,7 @@ mod tests {
             form: OutputForm::Custom,
         };
         match words[0] {
-            "asks" => {
-                let call = |id: &&str| {
-                    Item::Call(ToolCall {
-                        id: (*id).to_owned(),
-                        name: "exec".to_owned(),
-                        payload: Payload::Json("{}".to_owned()),
-                        native: Some(Native { wire: Wire::Gemini, value: json!({}) }),
-                    })
-                };
-                let items = words[1..].iter().map(call).collect();
-                let (usage, stop) = (Usage::default(), StopReason::EndTurn);
-                let reply = Reply { items, usage, stop, model: String::new(), id: None };
-                Entry::Replied { turn: 1, reply, cost_usd: 0.0 }
-            }
+            "asks" => Entry::Replied { turn: 1, reply: reply(&words[1..]), cost_usd: 0.0 },
             "starts" => Entry::CallStarted {
                 turn: 1,
                 id: id(),
@@ -314,10 +315,10 @@ mod tests {
         let recorded: Vec<Line> = entries.iter().map(line).collect();
         let shown = |write: &Write<'_>| {
             let agent = write.agent.map(|agent| format!("{agent}: ")).unwrap_or_default();
-            let around: String = write.around.iter().map(|name| format!(" < {name}")).collect();
+            let around = write.around.iter().map(|name| format!(" < {name}"));
             let answers = write.answers.iter().map(|it| format!(" {}={:?}", it.number, it.answer));
-            let answers: String = answers.collect();
-            format!("{agent}{} {}{around}{answers}", write.call.name, write.call.id)
+            let rest: Vec<String> = around.chain(answers).collect();
+            format!("{agent}{} {}{}", write.call.name, write.call.id, rest.concat())
         };
         let found: Vec<String> = writes(&recorded).iter().map(shown).collect();
         assert_eq!(found, expected, "{entries:?}");
