@@ -282,6 +282,6 @@ fn token() -> String {
 }
 
 /// One word of a shell script.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
