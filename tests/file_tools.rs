@@ -157,6 +157,15 @@ fn reads_the_block_around_a_line() {
 }
 
 #[test]
+fn what_is_git_s_own_takes_one_line_of_a_listing() {
+    let work = work(&[(".git/config", ""), (".git/refs/x", ""), ("a/.git", "gitdir: b\n")]);
+    work.check(&[
+        ("list_dir", json!({"dir_path": "."}), Ok("./\n  .git/\n  a/\n    .git\n")),
+        ("list_dir", json!({"dir_path": ".git"}), Ok(".git/\n  config\n  refs/\n    x\n")),
+    ]);
+}
+
+#[test]
 fn lists_names_with_their_kinds() {
     let work = work(&[("b/c/d/e", ""), ("b/x", ""), ("a", ""), ("z/y", "")]);
     symlink("b", work.path("link")).unwrap();
@@ -234,6 +243,58 @@ fn finds_files_newest_first_and_lines_in_order() {
     ]);
     assert!(work.call("grep_files", json!({"pattern": "a("})).unwrap_err().contains("pattern"));
     assert!(work.call("grep_files", json!({"pattern": "a", "include": "["})).is_err());
+}
+
+#[test]
+fn searches_in_the_ways_of_other_tools() {
+    let work = work(&[
+        ("a.txt", "one\nTwo (x)\nthree\nfour\nfive\nsix\ntwo\n"),
+        ("b.txt", "two\n"),
+        ("hidden.log", "two\n"),
+        (".gitignore", "*.log\n"),
+        ("out/made.o", "\n"),
+        ("out/kept.c", "\n"),
+    ]);
+    work.check(&[
+        (
+            "grep_files",
+            json!({"pattern": "TWO", "case_sensitive": false, "output": "count"}),
+            Ok("a.txt:2\nb.txt:1"),
+        ),
+        (
+            "grep_files",
+            json!({"pattern": "two", "output": "lines", "before": 1, "after": 1}),
+            Ok("a.txt-6-six\na.txt:7:two\nb.txt:1:two"),
+        ),
+        (
+            "grep_files",
+            json!({"pattern": "^one|four", "path": "a.txt", "output": "lines", "after": 1}),
+            Ok("a.txt:1:one\na.txt-2-Two (x)\n--\na.txt:4:four\na.txt-5-five"),
+        ),
+        (
+            "grep_files",
+            json!({"pattern": "(x)", "fixed_strings": true, "output": "lines"}),
+            Ok("a.txt:2:Two (x)"),
+        ),
+        (
+            "grep_files",
+            json!({"pattern": "two", "respect_git_ignore": false, "output": "lines", "offset": 2}),
+            Ok("b.txt:1:two\nhidden.log:1:two"),
+        ),
+        (
+            "grep_files",
+            json!({"pattern": "t", "output": "lines", "limit": 1, "offset": 2}),
+            Ok("a.txt:7:two\n(more than 1 results)"),
+        ),
+        ("glob", json!({"pattern": "*.log"}), Ok("No files found.")),
+        ("glob", json!({"pattern": "*.log", "respect_git_ignore": false}), Ok("hidden.log")),
+        ("list_dir", json!({"dir_path": "out", "ignore": ["*.o"]}), Ok("out/\n  kept.c\n")),
+        (
+            "list_dir",
+            json!({"dir_path": ".", "ignore": ["out/", "*.txt", ".gitignore"]}),
+            Ok("./\n  hidden.log\n"),
+        ),
+    ]);
 }
 
 #[test]

@@ -272,6 +272,9 @@ fn many_tools_are_found_by_words_and_called_through_another() {
             call("call_tool", json!({"name": "list_table"})),
             call("call_tool", json!({"name": "greet", "arguments": {"name": 5}})),
             call("call_tool", json!({"name": "call_tool"})),
+            call("search_tool_bm25", json!({"query": "database tables"})),
+            call("tool_search", json!({"query": "zebra"})),
+            call("call_tool", json!({"name": "list_tables", "args": {"name": "side"}})),
             say("Done."),
         ],
     );
@@ -290,13 +293,36 @@ fn many_tools_are_found_by_words_and_called_through_another() {
     );
     assert!(answer(&world, 4).contains("wrong type in `name`"), "{}", answer(&world, 4));
     assert!(answer(&world, 5).contains("cannot call itself"), "{}", answer(&world, 5));
-    assert_eq!(numbers(&world, "list_tables")["calls"], 1);
+    assert!(answer(&world, 6).contains("\"name\":\"list_tables\""), "{}", answer(&world, 6));
+    assert!(
+        answer(&world, 7).contains("Search with other ones")
+            && answer(&world, 7).contains("`greet`"),
+        "{}",
+        answer(&world, 7)
+    );
+    assert!(answer(&world, 8).ends_with("called list_tables side\n"), "{}", answer(&world, 8));
+    assert_eq!(numbers(&world, "list_tables")["calls"], 2);
     assert_eq!(numbers(&world, "greet")["calls"], 1);
 
     let few = ran(&many(4), "gpt-5.3-codex", vec![call("greet", json!({})), say("Done.")]);
     let names = declared(&few.model.requests()[0].body);
     let own = ["count_words", "drop_table", "greet", "list_tables"].map(str::to_owned);
     assert!(names.ends_with(&own), "{names:?}");
+}
+
+#[test]
+fn questions_to_the_user_are_answered_and_stop_nothing() {
+    let asked = ["request_user_input", "ask_user", "AskUserQuestion", "ask_followup_question"];
+    let questions = json!({"questions": [{"id": "a", "question": "Which one?"}]});
+    let turns = asked.iter().map(|name| call(name, questions.clone())).chain([say("Done.")]);
+    let world = ran("tools: {}\n", "gpt-5.3-codex", turns.collect());
+    for number in 0..asked.len() {
+        let text = answer(&world, number);
+        assert!(text.contains("nobody is there to answer"), "{text}");
+        assert!(text.contains("what you assumed in the final message"), "{text}");
+    }
+    let names = declared(&world.model.requests()[0].body);
+    assert!(!asked.iter().any(|name| names.iter().any(|it| it == name)), "{names:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Handler, Watch};
-use super::text;
+use super::{fault, text};
 use crate::error::chain;
 use crate::guest::client::{Client, GuestError};
 use crate::guest::protocol::Exec;
@@ -192,7 +192,7 @@ impl Trouble {
             ClientInitializeError::JsonRpcError(_)
             | ClientInitializeError::ExpectedInitResult(_)
             | ClientInitializeError::ExpectedInitResponse(_) => true,
-            ClientInitializeError::TransportError { .. } => !err.is_authorization_required(),
+            ClientInitializeError::TransportError { error, .. } => !fault::asks_who(error),
             _ => false,
         };
         let why = match err {
@@ -206,9 +206,7 @@ impl Trouble {
             | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
                 "it did not answer in the way of the protocol".to_owned()
             }
-            err if err.is_authorization_required() => {
-                "it wants to know who asks (HTTP 401 or 403)".to_owned()
-            }
+            ClientInitializeError::TransportError { error, .. } => fault::of_transport(error),
             err => text::line(&chain(err), MAX_WHY),
         };
         Trouble { is_refusal, ..Trouble::new(why) }

@@ -10,6 +10,7 @@
 //! what a server asks of us is declined ([`handler`]), floods end the connection.
 
 mod connection;
+mod fault;
 mod handler;
 pub mod headers;
 pub mod names;

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::connection::{Trouble, Way};
 use super::headers::Headers;
-use super::server::{Listed, MAX_LISTED, Server};
+use super::server::{Listed, MAX_LISTED, Server, Unreadable};
 use super::tools::ServerTool;
 use super::{Servers, names, resources, text};
 use crate::config::tools::McpServer;
@@ -25,6 +25,8 @@ const START_SECONDS: u64 = 30;
 const CALL_SECONDS: u64 = 120;
 /// Bytes of a server's standard error that are kept.
 const MAX_STDERR: usize = 16 << 10;
+/// Tools of one server that are named because they cannot be read.
+const MAX_UNREADABLE: usize = 10;
 
 /// What servers are reached with.
 pub struct Outside<'a> {
@@ -103,6 +105,7 @@ fn extras(all: &mut [(Started, Option<GlobSet>)], notes: &mut Vec<String>) -> Ve
                 "the MCP server `{name}` has more than {MAX_LISTED} tools; the rest is not offered"
             ));
         }
+        unreadable(name, &started.tools.unreadable, globs.as_ref(), notes);
         if started.tools.items.is_empty() && globs.is_some() {
             notes.push(format!("`mcp.{name}.tools` matches none of the server's tools"));
         }
@@ -120,6 +123,24 @@ fn extras(all: &mut [(Started, Option<GlobSet>)], notes: &mut Vec<String>) -> Ve
         })
     });
     tools.collect()
+}
+
+/// Notes about tools that are not written as the protocol says. The others are offered.
+fn unreadable(server: &str, all: &[Unreadable], globs: Option<&GlobSet>, notes: &mut Vec<String>) {
+    let is_wanted = |it: &&Unreadable| globs.is_none_or(|globs| globs.is_match(&it.name));
+    let wanted: Vec<&Unreadable> = all.iter().filter(is_wanted).collect();
+    for tool in wanted.iter().take(MAX_UNREADABLE) {
+        let name = text::line(&tool.name, 64).replace('`', "'");
+        let note = format!(
+            "the tool `{name}` of the MCP server `{server}` is not offered: {}",
+            text::line(&tool.why, 200)
+        );
+        tracing::warn!("{note}");
+        notes.push(note);
+    }
+    if let Some(more @ 1..) = wanted.len().checked_sub(MAX_UNREADABLE) {
+        notes.push(format!("{more} more tools of the MCP server `{server}` are not offered"));
+    }
 }
 
 async fn start(name: &str, configured: &McpServer, way: Way) -> Result<Started> {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, JsonObject, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResult, Resource, ResourceTemplate, Tool,
+    CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResult,
+    Resource, ResourceTemplate, ServerResult, Tool,
 };
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::connection::{Connection, Trouble, Way};
-use super::text;
-use crate::error::chain;
+use super::{fault, text};
 use crate::tools::ToolError;
 
 /// How often a server that has ended is started again in a run.
@@ -38,8 +39,19 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Listed<T> {
     pub items: Vec<T>,
+    /// What is not written as the protocol says.
+    pub unreadable: Vec<Unreadable>,
     /// There is more than is looked at.
     pub is_cut: bool,
+}
+
+/// A part of a list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its name, as far as it has one.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// A server of the configuration.
@@ -179,8 +191,7 @@ impl Server {
         let listing = list_tools(&connection);
         let listed = timeout(self.start_limit, listing).await;
         let listed = listed.map_err(|_| "it did not list its tools in time".to_owned())?;
-        listed
-            .map_err(|err| format!("it did not list its tools: {}", text::line(&chain(&err), 600)))
+        listed.map_err(|err| format!("it did not list its tools: {}", fault::why(&err)))
     }
 
     /// It has resources, or templates of them, as far as it says so in time.
@@ -284,8 +295,19 @@ impl Server {
             ServiceError::TransportSend(_) => self.is_inside() || connection.is_closed(),
             _ => connection.is_closed(),
         };
+        if let (false, Way::Http { url, .. }, ServiceError::TransportSend(err)) =
+            (is_gone, &self.way, err)
+            && fault::is_http(err)
+        {
+            let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
+            let (host, why) = (host.unwrap_or_default(), fault::of_transport(err));
+            return ToolError::tell(format!(
+                "{words} at `{host}` gave no usable answer: {why}. What it did until then is not known. \
+                 Call it again where that may help, otherwise go on without it."
+            ));
+        }
         if !is_gone {
-            let why = text::marked(&self.name, &text::line(&chain(err), MAX_WHY));
+            let why = text::marked(&self.name, &text::bounded(&fault::why(err), MAX_WHY));
             return ToolError::tell(format!("{words} gave no usable answer:\n{why}"));
         }
         let how = text::marked(&self.name, &self.give_up(connection).await);
@@ -341,16 +363,64 @@ fn page(cursor: Option<String>) -> PaginatedRequestParams {
     PaginatedRequestParams::default().with_cursor(cursor)
 }
 
+/// One page. Where the library cannot read it as a whole, each tool is read by itself, so that one that
+/// is malformed takes no other with it.
+async fn tools_page(
+    connection: &Connection,
+    cursor: Option<String>,
+) -> Result<(ListToolsResult, Vec<Unreadable>), ServiceError> {
+    let peer = connection.service.peer();
+    match peer.list_tools(Some(page(cursor.clone()))).await {
+        Err(ServiceError::UnexpectedResponse) => {}
+        answer => return answer.map(|result| (result, Vec::new())),
+    }
+    let request = ListToolsRequest::with_param(page(cursor));
+    match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
+        ServerResult::ListToolsResult(result) => Ok((result, Vec::new())),
+        ServerResult::CustomResult(result) => {
+            let mut result = result.0;
+            let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) else {
+                return Err(ServiceError::UnexpectedResponse);
+            };
+            let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+            for tool in tools {
+                match read_tool(tool) {
+                    Ok(tool) => readable.push(tool),
+                    Err(why) => unreadable.push(why),
+                }
+            }
+            let mut page = ListToolsResult::with_all_items(readable);
+            page.next_cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            Ok((page, unreadable))
+        }
+        _ => Err(ServiceError::UnexpectedResponse),
+    }
+}
+
+/// A tool with what it needs; what it does not need may be wrong.
+fn read_tool(tool: Value) -> Result<Tool, Unreadable> {
+    let needed: JsonObject = ["name", "description", "inputSchema"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), tool.get(key)?.clone())))
+        .collect();
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
+    let whole: Result<Tool, serde_json::Error> = serde_json::from_value(tool);
+    whole.or_else(|_| serde_json::from_value(Value::Object(needed))).map_err(|err| Unreadable {
+        name,
+        why: format!("it is not written as the protocol says ({err})"),
+    })
+}
+
 /// All pages, up to a bound; a cursor that comes again ends the list.
 async fn list_tools(connection: &Connection) -> Result<Listed<Tool>, ServiceError> {
-    let mut listed = Listed { items: Vec::new(), is_cut: false };
+    let mut listed = Listed { items: Vec::new(), unreadable: Vec::new(), is_cut: false };
     if connection.capabilities().tools.is_none() {
         return Ok(listed);
     }
     let (mut cursor, mut seen) = (None, BTreeSet::new());
     let mut bytes = 0;
     for _ in 0..MAX_PAGES {
-        let result = connection.service.peer().list_tools(Some(page(cursor))).await?;
+        let (result, unreadable) = tools_page(connection, cursor).await?;
         let size = |tool: &Tool| serde_json::to_string(tool).map_or(0, |text| text.len());
         bytes += result.tools.iter().map(size).sum::<usize>();
         if bytes > MAX_LISTED_BYTES {
@@ -358,6 +428,8 @@ async fn list_tools(connection: &Connection) -> Result<Listed<Tool>, ServiceErro
             return Ok(listed);
         }
         listed.items.extend(result.tools);
+        listed.unreadable.extend(unreadable);
+        listed.unreadable.truncate(MAX_LISTED);
         let next = result.next_cursor.filter(|next| seen.insert(next.clone()));
         if listed.items.len() > MAX_LISTED || next.is_none() {
             listed.is_cut = listed.items.len() > MAX_LISTED;

@@ -35,6 +35,19 @@ pub trait Extra: Send + Sync {
         Redo::Call
     }
 
+    /// Other names that it is understood under, where no other tool has them.
+    fn also(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Arguments as other families spell them, in its own names; they are checked afterwards.
+    ///
+    /// # Errors
+    /// For the model: what it asks for, and how to ask for it here.
+    fn spelled(&self, args: Value) -> Result<Value, ToolError> {
+        Ok(args)
+    }
+
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
 }

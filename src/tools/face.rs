@@ -220,8 +220,22 @@ pub static GENERIC_SEARCH: Face = Face {
 /// [`super::need`]), in this order.
 pub static OPTIONAL: &[&Face] = &[&JS_REPL, &JS_REPL_RESET];
 
-/// What providers ask for on behalf of tools that they run; always understood, never declared.
-pub static DECLINED: &[&Face] = &[&APPROVAL, &COMPUTER];
+/// What providers ask for on behalf of tools that they run, and questions to the user under the names
+/// of several families; always understood, never declared.
+pub static DECLINED: &[&Face] = &[
+    &APPROVAL,
+    &COMPUTER,
+    &own("ask_user"),
+    &also("request_user_input", "ask_user"),
+    &also("request_user_input_async", "ask_user"),
+    &also("AskUserQuestion", "ask_user"),
+    &also("ask_user_question", "ask_user"),
+    &also("ask_followup_question", "ask_user"),
+];
+
+/// Other names of the call that finds tools, understood where that is declared.
+pub static SEARCHING: &[&Face] =
+    &[&also("search_tool_bm25", "tool_search"), &also("search_tools", "tool_search")];
 
 /// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
 /// scripts, or the other way round.
@@ -298,6 +312,11 @@ pub static UNDERSTOOD: &[&Face] = &[
         items: &[("content", "step")],
         ..also("todowrite", "update_plan")
     },
+    &Face {
+        args: &[("todos", "plan")],
+        items: &[("content", "step")],
+        ..also("todo_write", "update_plan")
+    },
 ];
 
 /// The powers that a tool of ours gives to the profile that declares it; the first one is what it needs.
@@ -334,11 +353,31 @@ impl Face {
     /// # Errors
     /// When there is no such tool, which is a defect.
     pub fn schema(&self) -> Result<Value> {
+        Ok(self.shown(&schema::clean(&self.own()?)))
+    }
+
+    /// The same of all that is understood: besides what is shown, the tool's other arguments, under
+    /// their own names.
+    ///
+    /// # Errors
+    /// As [`Face::schema`].
+    pub fn understood(&self) -> Result<Value> {
+        let own = schema::whole(&self.own()?);
+        let mut all = self.shown(&own);
+        if let Some(Value::Object(properties)) = all.get_mut("properties") {
+            let others = own.get("properties").and_then(Value::as_object).into_iter().flatten();
+            for (name, property) in others.filter(|(name, _)| self.theirs(name).is_none()) {
+                properties.entry(name.clone()).or_insert_with(|| property.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    fn own(&self) -> Result<Value> {
         let tool = self.tool;
         let guest = guest::find(tool).map(|tool| (tool.schema)());
         let own = guest.or_else(|| host::find(tool).map(host::Tool::schema));
-        let own = own.ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
-        Ok(self.shown(&schema::clean(&own)))
+        own.ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))
     }
 
     fn shown(&self, own: &Value) -> Value {

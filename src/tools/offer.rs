@@ -237,6 +237,11 @@ impl ToolSet {
             }
             self.known.retain(|known| known.name != name);
             self.known.push(Arc::new(Known::extra(Arc::clone(&extra))));
+            for other in extra.also().iter().copied() {
+                if !self.known.iter().any(|known| known.name == other) {
+                    self.known.push(Arc::new(Known::extra(Arc::clone(&extra)).named(other)));
+                }
+            }
             self.extras.push(extra);
         }
         let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
@@ -255,6 +260,11 @@ impl ToolSet {
             SearchForm::Wrapped => face::FINDING,
         };
         let setting = Setting::plain(Wire::Chat);
+        for face in face::SEARCHING.iter().copied() {
+            if !self.known.iter().any(|known| known.name == face.name) {
+                self.known.push(Arc::new(Known::new(face)?));
+            }
+        }
         for face in faces.iter().copied() {
             self.known.push(Arc::new(Known::new(face)?));
             let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
@@ -345,11 +355,33 @@ fn declaration(extra: &dyn Extra) -> ToolDeclaration {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
-    use super::{Present, ToolSet, Tools};
+    use super::{Extra, Present, ToolSet, Tools};
     use crate::config::Mode;
     use crate::provider::catalogue::Catalogue;
     use crate::tools::custom;
+    use crate::tools::host::web_fetch::WebFetch;
+
+    /// Other families' names for the tool that fetches pages mean that one, and rules for it hold.
+    #[test]
+    fn pages_are_fetched_under_other_names_too() {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+        let fetch: Arc<dyn Extra> = Arc::new(WebFetch::new(&["a.test".to_owned()]));
+        let (config, present) = (Tools::default(), Present::default());
+        let tools = tools.offered(&model, &config, &present, vec![fetch]).unwrap();
+        for name in ["web_fetch", "WebFetch", "webfetch", "fetch_url"] {
+            assert_eq!(tools.find(name).unwrap().tool, "web_fetch", "{name}");
+        }
+        let other = tools.find("webfetch").unwrap();
+        assert_eq!(tools.in_place_of(other), ["web_fetch"]);
+        let declared = tools.declarations().iter().filter(|it| it.name.contains("fetch"));
+        assert_eq!(declared.count(), 1);
+        let tools = tools.without(&["web_fetch".to_owned()]);
+        assert!(tools.find("webfetch").is_err() && tools.find("web_fetch").is_err());
+    }
 
     /// A tool of the configuration stands for nothing but itself: it does not keep names alive whose
     /// power was switched off, or take them for its own.

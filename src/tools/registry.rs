@@ -58,6 +58,8 @@ pub struct Known {
     pub place: Place,
     /// Of the arguments as the face shows them; made when it is first needed.
     schema: OnceLock<Value>,
+    /// The same of all that is understood.
+    understood: OnceLock<Value>,
     /// Compiled when it is first needed; most runs use a few tools only.
     validator: OnceLock<Option<Validator>>,
 }
@@ -248,6 +250,10 @@ impl ToolSet {
 
     /// The declared tools that do what a tool does that is only understood; none for a declared one.
     pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
+        if let Place::Extra(_) = tool.place {
+            let meant = |it: &&str| *it == tool.tool && *it != tool.name;
+            return self.extras.iter().map(|extra| extra.name()).filter(meant).collect();
+        }
         let Some(power) = tool.powers().first() else { return Vec::new() };
         if self.declared().any(|declared| declared.name == tool.name) {
             return Vec::new();
@@ -360,9 +366,9 @@ impl Known {
         let (effect, place) = guest
             .or_else(host)
             .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
-        let (schema, validator) = (OnceLock::new(), OnceLock::new());
         let (name, tool) = (Cow::Borrowed(face.name), Cow::Borrowed(tool));
-        Ok(Known { name, tool, face: Some(face), effect, place, schema, validator })
+        let (schema, understood, validator) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Known { name, tool, face: Some(face), effect, place, schema, understood, validator })
     }
 
     pub(super) fn extra(extra: Arc<dyn Extra>) -> Known {
@@ -373,9 +379,15 @@ impl Known {
             face: None,
             effect: extra.effect(),
             schema: OnceLock::from(extra.schema().clone()),
+            understood: OnceLock::new(),
             validator: OnceLock::new(),
             place: Place::Extra(extra),
         }
+    }
+
+    /// One of only this run, under another name.
+    pub(super) fn named(self, name: &'static str) -> Known {
+        Known { name: Cow::Borrowed(name), ..self }
     }
 
     /// The schema of the arguments as the model sees them.
@@ -385,9 +397,16 @@ impl Known {
             .get_or_init(|| self.face.and_then(|face| face.schema().ok()).unwrap_or_default())
     }
 
-    /// The compiled schema; `None` when it cannot be compiled, which leaves checking to the tool.
+    /// The schema of all arguments that are understood, shown or not.
+    pub fn understood(&self) -> &Value {
+        let Some(face) = self.face else { return self.schema() };
+        self.understood.get_or_init(|| face.understood().unwrap_or_default())
+    }
+
+    /// The compiled schema of what is understood; `None` when it cannot be compiled, which leaves
+    /// checking to the tool.
     pub fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| compiled(self.schema()).ok()).as_ref()
+        self.validator.get_or_init(|| compiled(self.understood()).ok()).as_ref()
     }
 
     /// The same tool under another name.
@@ -399,6 +418,7 @@ impl Known {
             effect: self.effect,
             place: self.place.clone(),
             schema: OnceLock::new(),
+            understood: OnceLock::new(),
             validator: OnceLock::new(),
         }
     }

@@ -27,6 +27,10 @@ const KEYWORDS: &[&str] = &[
     "additionalProperties",
 ];
 
+/// Marks an argument that is understood without being shown: what some families call with, and no
+/// model has to be told of.
+const QUIET: &str = "x-quiet";
+
 /// The schema of a tool's arguments, [`clean`].
 pub fn of<T: JsonSchema>() -> Value {
     let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
@@ -36,26 +40,42 @@ pub fn of<T: JsonSchema>() -> Value {
 /// Inlines references, forbids unknown fields, and drops what tells a model nothing. Optional fields
 /// lose their `null`: leaving them out says the same.
 pub fn clean(schema: &Value) -> Value {
-    let definitions = schema.get("$defs").or_else(|| schema.get("definitions")).cloned();
-    cleaned(schema, &definitions.unwrap_or(Value::Null), MAX_DEPTH)
+    cleaned(schema, &Means { definitions: definitions(schema), is_whole: false }, MAX_DEPTH)
 }
 
-fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
+/// The same with all that is understood: with the arguments that are not shown, and with the zero at
+/// which counts start.
+pub fn whole(schema: &Value) -> Value {
+    cleaned(schema, &Means { definitions: definitions(schema), is_whole: true }, MAX_DEPTH)
+}
+
+fn definitions(schema: &Value) -> &Value {
+    let definitions = schema.get("$defs").or_else(|| schema.get("definitions"));
+    definitions.unwrap_or(&Value::Null)
+}
+
+/// What a schema is cleaned with.
+struct Means<'d> {
+    definitions: &'d Value,
+    is_whole: bool,
+}
+
+fn cleaned(schema: &Value, means: &Means<'_>, depth: usize) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     if depth == 0 {
         return json!({});
     }
     let mut fields = fields.clone();
-    inline(&mut fields, definitions);
+    inline(&mut fields, means.definitions);
     drop_null(&mut fields);
-    inline(&mut fields, definitions);
+    inline(&mut fields, means.definitions);
     collapse_constants(&mut fields);
     let is_object = is_object(&fields);
     let mut result = Map::new();
     for keyword in KEYWORDS {
         let value = match (*keyword, fields.get(*keyword)) {
             ("additionalProperties", value) if is_object => match value {
-                Some(Value::Object(_)) => value.map(|value| cleaned(value, definitions, depth - 1)),
+                Some(Value::Object(_)) => value.map(|value| cleaned(value, means, depth - 1)),
                 _ => Some(json!(false)),
             },
             ("properties", None) if is_object => Some(json!({})),
@@ -63,16 +83,17 @@ fn cleaned(schema: &Value, definitions: &Value, depth: usize) -> Value {
             ("properties", Some(Value::Object(properties))) => Some(Value::Object(
                 properties
                     .iter()
-                    .map(|(name, value)| (name.clone(), cleaned(value, definitions, depth - 1)))
+                    .filter(|(_, value)| means.is_whole || value.get(QUIET).is_none())
+                    .map(|(name, value)| (name.clone(), cleaned(value, means, depth - 1)))
                     .collect(),
             )),
-            ("items", Some(items)) => Some(cleaned(items, definitions, depth - 1)),
+            ("items", Some(items)) => Some(cleaned(items, means, depth - 1)),
             ("anyOf", Some(Value::Array(variants))) => Some(Value::Array(
-                variants.iter().map(|value| cleaned(value, definitions, depth - 1)).collect(),
+                variants.iter().map(|value| cleaned(value, means, depth - 1)).collect(),
             )),
             ("description", Some(Value::String(text))) => Some(json!(one_line(text))),
             // Every count starts at zero; saying so is noise.
-            ("minimum", Some(minimum)) if minimum.as_f64() == Some(0.0) => None,
+            ("minimum", Some(minimum)) if !means.is_whole && minimum.as_f64() == Some(0.0) => None,
             (_, Some(value)) => Some(value.clone()),
         };
         if let Some(value) = value {

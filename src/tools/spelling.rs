@@ -1,10 +1,13 @@
 //! Arguments as models spell them, brought into the names that the called tool shows, and from there
 //! into its own. Pure, and lenient: what does not fit is left for the check to complain about.
 
+mod values;
+
 use serde_json::{Map, Value, json};
 
 use super::face::Face;
 use super::schema;
+pub(super) use values::impossible;
 
 /// Other names of arguments: the tools that have them, the other name, the tool's own name.
 const SYNONYMS: &[(&[&str], &str, &str)] = &[
@@ -63,6 +66,9 @@ const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (&["grep_files"], "include_pattern", "include"),
     (SEARCHES, "max_matches", "limit"),
     (SEARCHES, "max_results", "limit"),
+    (&["grep_files"], "literal", "fixed_strings"),
+    (&["glob"], "head_limit", "limit"),
+    (&["list_dir"], "ignore_patterns", "ignore"),
     (&["view_image"], "file_path", "path"),
     (&["update_plan"], "todos", "plan"),
     (&["update_plan"], "steps", "plan"),
@@ -75,6 +81,16 @@ const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (&["send_input"], "prompt", "message"),
     (&["wait"], "targets", "ids"),
     (&["wait"], "agent_ids", "ids"),
+    (&["tool_search"], "q", "query"),
+    (&["tool_search"], "keywords", "query"),
+    (&["tool_search"], "max_results", "limit"),
+    (&["tool_search"], "top_k", "limit"),
+    (&["call_tool"], "tool_name", "name"),
+    (&["call_tool"], "tool", "name"),
+    (&["call_tool"], "args", "arguments"),
+    (&["call_tool"], "input", "arguments"),
+    (&["call_tool"], "parameters", "arguments"),
+    (&["call_tool"], "params", "arguments"),
 ];
 
 const SHELLS: &[&str] = &["shell_command", "shell", "bash", "hosted_shell"];
@@ -96,6 +112,26 @@ const IDLE: &[&str] = &[
     "instruction",
     "type",
     "wait_for_previous",
+    "respect_gemini_ignore",
+];
+
+/// What the families of these tools show and they do not need: hints, what they always do, and limits of
+/// their own.
+const IDLE_OF: &[(&[&str], &[&str])] = &[
+    (SHELLS, &["delay_ms", "max_output_tokens", "yield_time_ms", "tty"]),
+    (&["exec_command"], &["run_in_background", "is_background", "environment_id"]),
+    (&["read_file"], &["pages", "should_read_entire_file"]),
+    (&["write_file"], &["modified_by_user", "ai_proposed_content", "overwrite"]),
+    (&["replace"], &["modified_by_user", "ai_proposed_content"]),
+    (&["read_many_files"], &["recursive", "useDefaultExcludes"]),
+    (&["list_dir"], &["respect_git_ignore", "recursive", "show_hidden"]),
+    (SEARCHES, &["-n", "show_line_numbers", "max_matches_per_file", "exclude_pattern"]),
+    (&["view_image"], &["detail"]),
+    (&["update_plan"], &["merge"]),
+    (
+        &["spawn_agent", "task"],
+        &["fork_context", "fork_turns", "model", "reasoning_effort", "task_name", "isolation"],
+    ),
 ];
 
 /// How deep arguments are looked into for fields that are `null`.
@@ -104,12 +140,20 @@ const MAX_DEPTH: usize = 16;
 /// Names of a step's text in other families' plans.
 const STEP_TEXTS: &[&str] = &["step", "description", "content", "title", "text"];
 
-/// Brings the arguments into the names that the face shows; what says nothing is dropped. What asks
-/// for more rights is kept where it is shown, because the tool answers that.
-pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
+/// Brings the arguments into the names that the face shows, or understands; what says nothing is dropped.
+/// What asks for more rights is kept where it is shown, because the tool answers that.
+pub fn shown(face: &Face, schema: &Value, understood: &Value, args: &mut Value) {
     let Value::Object(fields) = args else { return };
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let is_shown = |name: &str| properties.is_some_and(|shown| shown.contains_key(name));
+    let has = |schema: &Value, name: &str| {
+        schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
+    };
+    let is_shown = |name: &str| has(schema, name);
+    let is_idle = |name: &str| {
+        let of_tool = IDLE_OF.iter().filter(|(tools, _)| tools.contains(&face.tool));
+        IDLE.contains(&name) || of_tool.flat_map(|(_, names)| *names).any(|idle| *idle == name)
+    };
+    fields.values_mut().for_each(whole_numbers);
+    values::own(face, fields);
     let names: Vec<String> = fields.keys().filter(|name| !is_shown(name)).cloned().collect();
     for name in names {
         let synonym = SYNONYMS
@@ -117,16 +161,15 @@ pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
             .find(|(tools, other, _)| tools.contains(&face.tool) && *other == name)
             .map(|(_, _, ours)| *ours);
         let ours = synonym.unwrap_or(&name);
-        let theirs = if face.args.is_empty() { Some(ours) } else { face.theirs(ours) };
-        let target = theirs.filter(|theirs| is_shown(theirs) && !fields.contains_key(*theirs));
-        match target {
+        let theirs = face.theirs(ours).unwrap_or(ours);
+        match Some(theirs).filter(|it| has(understood, it) && !fields.contains_key(*it)) {
             Some(target) => {
                 let target = target.to_owned();
                 let value = fields.shift_remove(&name).unwrap_or_default();
                 let value = if name == TIMEOUT { in_milliseconds(value) } else { value };
                 fields.insert(target, value);
             }
-            None if IDLE.contains(&name.as_str()) => {
+            None if is_idle(&name) => {
                 fields.shift_remove(&name);
             }
             None => {}
@@ -139,8 +182,7 @@ pub fn shown(face: &Face, schema: &Value, args: &mut Value) {
         "update_plan" => plan(face, fields),
         _ => {}
     }
-    fields.values_mut().for_each(whole_numbers);
-    drop_nulls(schema, args, MAX_DEPTH);
+    drop_nulls(understood, args, MAX_DEPTH);
 }
 
 /// An optional field that is `null` is one that was left out: strict mode has no other way to say so.
@@ -185,7 +227,7 @@ pub fn own(face: &Face, args: Value) -> Value {
         own.insert(ours.map_or(name, |(_, ours)| (*ours).to_owned()), value);
     }
     for (name, value) in face.preset {
-        own.insert((*name).to_owned(), json!(value));
+        own.entry(*name).or_insert_with(|| json!(value));
     }
     Value::Object(own)
 }

@@ -151,6 +151,20 @@ async fn floods_end_the_connection_and_the_next_call_finds_a_fresh_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_tool_takes_no_other_with_it() {
+    let guest = Guest::start().await;
+    let opened = open(&guest.client, &named([("it", bad("malformed"))])).await.unwrap();
+    assert_eq!(names(&opened), ["mcp__it__go", "mcp__it__icons"]);
+    let output = call(&guest.client, &opened, "mcp__it__go", json!({"a": 1})).await.unwrap();
+    assert_eq!(words(&output), r#"{"a": 1}"#);
+    assert_eq!(opened.notes.len(), 3, "{:?}", opened.notes);
+    let note = &opened.notes[0];
+    assert!(note.starts_with("the tool `bare` of the MCP server `it` is not offered: "), "{note}");
+    assert!(note.contains("missing field `inputSchema`"), "{note}");
+    opened.servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_is_started_again_three_times() {
     let guest = Guest::start().await;
     let opened = open(&guest.client, &named([("it", bad("die"))])).await.unwrap();

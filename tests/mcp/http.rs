@@ -5,7 +5,7 @@ use patchwright::tools::Effect;
 use patchwright::tools::host::Redo;
 use serde_json::json;
 
-use super::{call, failure, find, names, open, words};
+use super::{call, failure, find, names, open, told, words};
 use crate::support::guest::Guest;
 use crate::support::mcp::{HttpServer, named};
 
@@ -69,13 +69,35 @@ async fn secrets_come_from_the_environment_and_appear_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_fails_over_http_says_where_and_how() {
+    let guest = Guest::start().await;
+    let server = HttpServer::own(&guest.folder.path().join("calls"));
+    let opened = open(&guest.client, &named([("it", server.at("/ok"))])).await.unwrap();
+    let text = told(call(&guest.client, &opened, "mcp__it__fail", json!({})).await);
+    let port = server.port;
+    let says = format!(
+        "the MCP server `it` at `127.0.0.1:{port}` gave no usable answer: it has failed by itself (HTTP 503)."
+    );
+    assert!(text.starts_with(&says) && !text.contains("::"), "{text}");
+    let output = call(&guest.client, &opened, "mcp__it__go", json!({})).await.unwrap();
+    assert!(words(&output).starts_with("session-"), "it goes on");
+    opened.servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_server_is_an_error() {
     let guest = Guest::start().await;
     let server = HttpServer::own(&guest.folder.path().join("calls"));
     let soon = |at: McpServer| McpServer { start_timeout_seconds: Some(20), ..at };
-    for path in ["/redirect", "/broken", "/page"] {
+    for (path, says) in [
+        ("/redirect", "it sends to another address, which is not followed (HTTP 307)"),
+        ("/broken", "it has failed by itself (HTTP 500)"),
+        ("/stranger", "it wants to know who asks (HTTP 401)"),
+        ("/page", "cause: it "),
+    ] {
         let failure = failure(&guest.client, &named([("it", soon(server.at(path)))])).await;
         let text = failure.to_string();
+        assert!(text.contains(says) && !text.contains("::"), "{path}: {text}");
         assert!(text.contains("the MCP server `it` did not start"), "{path}: {text}");
         assert!(text.contains("hint: see whether `http://127.0.0.1"), "{path}: {text}");
     }

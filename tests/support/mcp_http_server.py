@@ -37,6 +37,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/auth" and self.headers.get("Authorization") != "Bearer quiet-6f1c77":
             self.reply(401, WWW_Authenticate='Bearer realm="x"')
             return
+        if self.path == "/stranger":
+            self.reply(401, {"error": "no"})
+            return
         if self.path == "/redirect":
             self.reply(307, Location="/ok")
             return
@@ -66,11 +69,14 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "tools/list":
             tools = [
                 {"name": name, "description": "goes", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-                for name in ["go", "lose", "hang"]
+                for name in ["go", "lose", "hang", "fail"]
             ]
             self.reply(200, {**ok, "result": {"tools": tools}})
         elif method == "tools/call":
             count["calls"] += 1
+            if request["params"]["name"] == "fail":
+                self.reply(503)
+                return
             if request["params"]["name"] == "lose":
                 sessions.clear()
             words = f"{session}, call {count['calls']}"

@@ -62,6 +62,11 @@ def tools():
     if MODE == "giant":
         wide = {"type": "object", "properties": {"n": {"enum": [str(n) for n in range(99999)]}}}
         return [tool("deep", inputSchema=deep(50)), tool("wide", inputSchema=wide)]
+    if MODE == "malformed":
+        schema = {"type": "object"}
+        icons = {"name": "icons", "inputSchema": schema, "icons": "none"}
+        broken = [{"name": "bare", "description": "no schema"}, {"inputSchema": schema}, 5]
+        return [tool("go"), *broken, icons]
     if MODE == "changed" and changed:
         return [tool("remove")]
     annotations = {"readOnlyHint": True}

@@ -33,6 +33,9 @@ pub struct Args {
     pub limit: Option<NonZeroUsize>,
     /// True when capital letters matter; false when absent.
     pub case_sensitive: Option<bool>,
+    /// False for files that git ignores, too.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub respect_git_ignore: Option<bool>,
 }
 
 const DEFAULT_LIMIT: usize = 200;
@@ -63,7 +66,7 @@ pub fn glob(root: &Root, args: &Args, cancelled: &AtomicBool) -> Result<ToolOutp
     let first = walk::First::new(limit);
     let is_late = AtomicBool::new(false);
     let make = || Looking { pattern: &pattern, first: &first, end, cancelled, is_late: &is_late };
-    let (_, gaps) = walk::at_once(root, &folder, &make);
+    let (_, gaps) = walk::at_once(root, &folder, args.respect_git_ignore != Some(false), &make);
     let (mut found, is_cut) = first.finish();
     found.sort();
     if found.is_empty() {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use ignore::overrides::{Override, OverrideBuilder};
 use serde::Deserialize;
 
@@ -40,9 +40,27 @@ pub struct Args {
     pub path: Option<String>,
     /// Most results; 100 when absent.
     pub limit: Option<NonZeroUsize>,
-    /// "files" for the paths of matching files, newest first (default), or "lines" for
-    /// `path:line:text`.
+    /// "files" for the paths of matching files, newest first (default), "lines" for
+    /// `path:line:text`, or "count" for `path:count`.
     pub output: Option<Output>,
+    /// False when capital letters do not matter.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub case_sensitive: Option<bool>,
+    /// True for a pattern that is a plain text.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub fixed_strings: Option<bool>,
+    /// Lines to show before each match.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub before: Option<usize>,
+    /// Lines to show behind each match.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub after: Option<usize>,
+    /// First result to show, counted from 1.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub offset: Option<NonZeroUsize>,
+    /// False for files that git ignores, too.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub respect_git_ignore: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -53,10 +71,15 @@ pub enum Output {
     #[default]
     Files,
     Lines,
+    Count,
 }
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 2_000;
+/// Most results that are left out in front.
+const MAX_SKIPPED: usize = 10_000;
+/// Most lines around a match, on each side.
+const MAX_AROUND: usize = 100;
 /// Matching files kept for sorting.
 const MAX_FILES: usize = 100_000;
 /// Time for one call.
@@ -76,23 +99,23 @@ pub fn grep_files(
     args: &Args,
     cancelled: &AtomicBool,
 ) -> Result<ToolOutput, ToolError> {
-    let matcher = RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
-        .multi_line(true)
-        .size_limit(MAX_REGEX)
-        .dfa_size_limit(MAX_REGEX)
-        .build(&args.pattern)
-        .map_err(|err| ToolError::tell(format!("the pattern is not valid: {err}")))?;
+    let matcher = matcher(args)?;
     let path = args.path.as_deref().unwrap_or(".");
     let (target, entry) = root.locate(path)?;
+    let skipped = args.offset.map_or(0, |first| first.get() - 1).min(MAX_SKIPPED);
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
+    let around = [args.before, args.after].map(|lines| lines.unwrap_or(0).min(MAX_AROUND));
+    // So many matches, each with the lines around it.
+    let room = limit.saturating_mul(1 + around.iter().sum::<usize>()).min(MAX_LIMIT.max(limit));
     let search = Search {
         matcher,
+        around,
         include: include(args.include.as_deref())?,
         clock: Clock { end: Instant::now() + MAX_TIME, cancelled },
         output: args.output.unwrap_or_default(),
-        limit,
-        lines: walk::First::new(limit),
+        limit: room,
+        skipped,
+        lines: walk::First::new(room + skipped),
         matching: AtomicUsize::new(0),
         unread: AtomicUsize::new(0),
         is_cut: AtomicBool::new(false),
@@ -107,7 +130,8 @@ pub fn grep_files(
             Ok(search.answer(vec![files], walk::Gaps::default()))
         }
         Entry::Dir => {
-            let (threads, gaps) = walk::at_once(root, &target, &|| Thread::new(&search));
+            let ignoring = args.respect_git_ignore != Some(false);
+            let (threads, gaps) = walk::at_once(root, &target, ignoring, &|| Thread::new(&search));
             let files = threads.into_iter().map(|thread| thread.files).collect();
             Ok(search.answer(files, gaps))
         }
@@ -118,6 +142,18 @@ pub fn grep_files(
             Err(ToolError::tell(format!("cannot search `{path}`: not a file or folder")))
         }
     }
+}
+
+fn matcher(args: &Args) -> Result<RegexMatcher, ToolError> {
+    RegexMatcherBuilder::new()
+        .line_terminator(Some(b'\n'))
+        .multi_line(true)
+        .case_insensitive(args.case_sensitive == Some(false))
+        .fixed_strings(args.fixed_strings == Some(true))
+        .size_limit(MAX_REGEX)
+        .dfa_size_limit(MAX_REGEX)
+        .build(&args.pattern)
+        .map_err(|err| ToolError::tell(format!("the pattern is not valid: {err}")))
 }
 
 fn include(glob: Option<&str>) -> Result<Override, ToolError> {
@@ -160,10 +196,14 @@ impl Read for Timed<'_> {
 /// What all threads share.
 struct Search<'c> {
     matcher: RegexMatcher,
+    /// Lines that are shown before and behind a match.
+    around: [usize; 2],
     include: Override,
     clock: Clock<'c>,
     output: Output,
     limit: usize,
+    /// Results that are left out in front.
+    skipped: usize,
     lines: walk::First,
     /// Files that match.
     matching: AtomicUsize,
@@ -182,9 +222,11 @@ impl Search<'_> {
         if self.output == Output::Files {
             let mut files: Files = files.into_iter().flatten().collect();
             files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-            is_cut |= files.len() > self.limit;
-            let shown = files.iter().take(self.limit).map(|(_, path)| walk::shown(path));
-            lines = shown.map(std::borrow::Cow::into_owned).collect();
+            is_cut |= files.len() > self.limit + self.skipped;
+            let shown = files.iter().skip(self.skipped).take(self.limit);
+            lines = shown.map(|(_, path)| walk::shown(path).into_owned()).collect();
+        } else {
+            lines.drain(..self.skipped.min(lines.len()));
         }
         if lines.is_empty() {
             lines.push("No matches found.".to_owned());
@@ -243,16 +285,19 @@ impl walk::Visitor for Thread<'_> {
     }
 
     fn is_behind(&self, path: &str) -> bool {
-        self.search.output == Output::Lines && self.search.lines.is_behind(path)
+        self.search.output != Output::Files && self.search.lines.is_behind(path)
     }
 }
 
 impl<'s> Thread<'s> {
     fn new(search: &'s Search<'s>) -> Thread<'s> {
+        let [before, after] = search.around;
         let searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_SEARCHED_LINE))
             .line_number(search.output == Output::Lines)
+            .before_context(if search.output == Output::Lines { before } else { 0 })
+            .after_context(if search.output == Output::Lines { after } else { 0 })
             .build();
         // Clones share the compiled expression, but not what it needs while it works.
         let matcher = search.matcher.clone();
@@ -272,9 +317,9 @@ impl<'s> Thread<'s> {
             path,
             output: self.search.output,
             // One more than can be shown tells that there are more.
-            room: self.search.limit + 1,
+            room: self.search.limit + self.search.skipped + 1,
             lines: Vec::new(),
-            is_match: false,
+            count: 0,
         };
         let searched = match fill(&mut file, &mut self.buffer) {
             Ok(length) if length < SMALL => {
@@ -294,9 +339,9 @@ impl<'s> Thread<'s> {
         if searched.is_err() && !self.search.clock.is_over() {
             self.search.unread.fetch_add(1, Ordering::Relaxed);
         }
-        if found.is_match {
-            if self.search.output == Output::Lines {
-                self.search.lines.add(path, found.lines);
+        if found.count > 0 {
+            if self.search.output != Output::Files {
+                self.search.lines.add(path, found.shown());
             } else {
                 let modified = file.metadata().and_then(|meta| meta.modified());
                 self.files.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), path.to_owned()));
@@ -333,23 +378,51 @@ struct Found<'f> {
     /// Lines that may still be added.
     room: usize,
     lines: Vec<String>,
-    is_match: bool,
+    /// Lines that match.
+    count: usize,
+}
+
+impl Found<'_> {
+    /// Its part of the answer.
+    fn shown(self) -> Vec<String> {
+        if self.output == Output::Count {
+            return vec![format!("{}:{}", walk::shown(self.path), self.count)];
+        }
+        self.lines
+    }
+
+    /// Adds a line; false when there is no room for another one. A match has `:` in front, as in the
+    /// output of `grep`.
+    fn add(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        let text = &text[..text.floor_char_boundary(MAX_LINE)];
+        let number = number.unwrap_or(0);
+        self.lines.push(format!("{}{sign}{number}{sign}{text}", walk::shown(self.path)));
+        self.room = self.room.saturating_sub(1);
+        self.room > 0
+    }
 }
 
 impl Sink for Found<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.is_match = true;
-        if self.output == Output::Files {
-            return Ok(false);
+        self.count += 1;
+        match self.output {
+            Output::Files => Ok(false),
+            Output::Count => Ok(true),
+            Output::Lines => Ok(self.add(':', found.line_number(), found.bytes())),
         }
-        let text = String::from_utf8_lossy(found.bytes());
-        let text = text.trim_end_matches(['\n', '\r']);
-        let text = &text[..text.floor_char_boundary(MAX_LINE)];
-        let number = found.line_number().unwrap_or(0);
-        self.lines.push(format!("{}:{number}:{text}", walk::shown(self.path)));
-        self.room -= 1;
+    }
+
+    fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> Result<bool, io::Error> {
+        Ok(self.add('-', around.line_number(), around.bytes()))
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
+        self.lines.push("--".to_owned());
+        self.room = self.room.saturating_sub(1);
         Ok(self.room > 0)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 
+use super::glob::Pattern;
 use super::root::{Name, NameKind, Root};
 use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::patch::tree::Entry;
@@ -33,6 +34,9 @@ pub struct Args {
     pub limit: Option<NonZeroUsize>,
     /// How many levels to go down; 2 when absent.
     pub depth: Option<NonZeroUsize>,
+    /// Globs of names or paths to leave out.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    pub ignore: Option<Vec<String>>,
 }
 
 const DEFAULT_LIMIT: usize = 200;
@@ -41,6 +45,8 @@ const DEFAULT_DEPTH: usize = 2;
 const MAX_DEPTH: usize = 64;
 /// Entries looked at in one folder, and in all.
 const MAX_SEEN: usize = 100_000;
+/// Most globs of what is left out.
+const MAX_IGNORED: usize = 100;
 
 /// Lists the folder; see [`Args`].
 pub fn list_dir(root: &Root, args: &Args, cancelled: &AtomicBool) -> Result<ToolOutput, ToolError> {
@@ -56,8 +62,17 @@ pub fn list_dir(root: &Root, args: &Args, cancelled: &AtomicBool) -> Result<Tool
     let offset = args.offset.map_or(1, NonZeroUsize::get);
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
     let depth = args.depth.map_or(DEFAULT_DEPTH, NonZeroUsize::get).min(MAX_DEPTH);
-    let mut listing =
-        Listing { root, cancelled, first: offset - 1, limit, seen: 0, text: String::new() };
+    let globs = args.ignore.iter().flatten().take(MAX_IGNORED);
+    let ignored = globs.map(|glob| Pattern::new(root, &target, glob.trim_end_matches('/'), true));
+    let mut listing = Listing {
+        root,
+        cancelled,
+        ignored: ignored.collect::<Result<_, _>>()?,
+        first: offset - 1,
+        limit,
+        seen: 0,
+        text: String::new(),
+    };
     let is_complete = listing.folder(&target, 0, depth).map_err(|err| failed(&err.to_string()))?;
     if listing.seen < offset && offset > 1 {
         return Err(failed(&format!("the offset {offset} is behind its {} entries", listing.seen)));
@@ -76,6 +91,7 @@ pub fn list_dir(root: &Root, args: &Args, cancelled: &AtomicBool) -> Result<Tool
 struct Listing<'r> {
     root: &'r Root,
     cancelled: &'r AtomicBool,
+    ignored: Vec<Pattern>,
     /// Entries to leave out in front.
     first: usize,
     limit: usize,
@@ -94,14 +110,19 @@ impl Listing<'_> {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(std::io::Error::other("the call was cancelled"));
             }
+            let below = format!("{path}/{}", name.name);
+            let below = below.trim_start_matches('/');
+            if self.ignored.iter().any(|pattern| pattern.matches(below)) {
+                continue;
+            }
             self.seen += 1;
             if self.seen > self.first {
                 let _ = writeln!(self.text, "{}{}", "  ".repeat(level + 1), label(name));
             }
-            if name.kind == NameKind::Dir && level + 1 < depth {
-                let below = format!("{path}/{}", name.name);
+            // What is in there is git's own; who wants to see it names it.
+            if name.kind == NameKind::Dir && level + 1 < depth && name.name != ".git" {
                 // A folder that cannot be read is listed without its names.
-                if !self.folder(below.trim_start_matches('/'), level + 1, depth).unwrap_or(true) {
+                if !self.folder(below, level + 1, depth).unwrap_or(true) {
                     return Ok(false);
                 }
             }

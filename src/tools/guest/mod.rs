@@ -87,6 +87,21 @@ pub fn find(name: &str) -> Option<&'static GuestTool> {
 
 /// Parses arguments; the error tells the model what is wrong.
 pub fn parse_args<T: serde::de::DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
-    serde_json::from_value(args)
-        .map_err(|err| ToolError::tell(format!("the arguments of `{tool}` do not fit: {err}")))
+    serde_json::from_value(args).map_err(|err| {
+        ToolError::tell(format!(
+            "the arguments of `{tool}` do not fit: {}",
+            plain(&err.to_string())
+        ))
+    })
+}
+
+/// The words of the parser without the names that it has for kinds of numbers.
+fn plain(words: &str) -> String {
+    let Some((said, kind)) = words.rsplit_once(", expected ") else { return words.to_owned() };
+    let (least, kind) = kind.strip_prefix("a nonzero ").map_or((0, kind), |kind| (1, kind));
+    match kind {
+        "u8" | "u16" | "u64" | "usize" => format!("{said}, expected a whole number from {least}"),
+        "u32" => format!("{said}, expected a whole number from {least} to {}", u32::MAX),
+        _ => words.to_owned(),
+    }
 }

@@ -35,6 +35,9 @@ struct Args {
     include: Option<Vec<String>>,
     /// No files that match one of these globs.
     exclude: Option<Vec<String>>,
+    /// False for files that git ignores, too.
+    #[cfg_attr(feature = "host", schemars(extend("x-quiet" = true)))]
+    respect_git_ignore: Option<bool>,
 }
 
 /// Most entries of each list.
@@ -65,6 +68,7 @@ fn read_many_files(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError
     let filter = Filter {
         include: patterns(call.root, args.include.as_deref())?,
         exclude: patterns(call.root, args.exclude.as_deref())?,
+        ignoring: args.respect_git_ignore != Some(false),
     };
     for path in &args.paths {
         found.look(call.root, path, &filter, call.cancelled);
@@ -87,6 +91,8 @@ fn is_picture_name(name: &str) -> bool {
 struct Filter {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
+    /// What git ignores is left out.
+    ignoring: bool,
 }
 
 impl Filter {
@@ -139,7 +145,7 @@ impl Found {
         let mut seen = 0;
         // `*.png` asks for pictures, `*` does not.
         let names_kind = is_picture_name(path);
-        let gaps = walk::in_order(root, &folder, cancelled, &mut |file| {
+        let gaps = walk::in_order(root, &folder, filter.ignoring, cancelled, &mut |file| {
             let path = file.path;
             seen += 1;
             if pattern.as_ref().is_none_or(|it| it.matches(path)) && filter.takes(path) {

@@ -107,14 +107,16 @@ impl Gaps {
 const FIXED: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(FIXED);
 
-/// Shows each regular file below `folder`, in order of names, until the call is cancelled.
+/// Shows each regular file below `folder`, in order of names, until the call is cancelled. Files that
+/// are ignored are left out when `ignoring`.
 pub(super) fn in_order(
     root: &Root,
     folder: &str,
+    ignoring: bool,
     cancelled: &AtomicBool,
     see: &mut dyn FnMut(&Seen<'_>) -> bool,
 ) -> Gaps {
-    let walk = Walk::new(root, folder);
+    let walk = Walk::new(root, folder, ignoring);
     let mut visitor = Until { cancelled, see };
     while let Some((job, busy)) = walk.take() {
         walk.run(job, &mut visitor);
@@ -127,9 +129,10 @@ pub(super) fn in_order(
 pub(super) fn at_once<V: Visitor + Send>(
     root: &Root,
     folder: &str,
+    ignoring: bool,
     make: &(dyn Fn() -> V + Sync),
 ) -> (Vec<V>, Gaps) {
-    let walk = Walk::new(root, folder);
+    let walk = Walk::new(root, folder, ignoring);
     let visitors = std::thread::scope(|scope| {
         let mut visitor = make();
         let mut helpers = None;
@@ -172,6 +175,8 @@ enum Job {
 }
 
 struct Walk {
+    /// Files that are ignored are left out.
+    ignoring: bool,
     state: Mutex<State>,
     wake: Condvar,
     stop: AtomicBool,
@@ -203,8 +208,9 @@ impl Drop for Busy<'_> {
 }
 
 impl Walk {
-    fn new(root: &Root, folder: &str) -> Walk {
+    fn new(root: &Root, folder: &str, ignoring: bool) -> Walk {
         let walk = Walk {
+            ignoring,
             state: Mutex::default(),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -215,7 +221,7 @@ impl Walk {
         // Ignore files above the folder count as well.
         let mut ignores = None;
         let above = folder.match_indices('/').map(|(at, _)| folder.get(..at).unwrap_or_default());
-        for path in [""].into_iter().chain(above).filter(|_| !folder.is_empty()) {
+        for path in [""].into_iter().chain(above).filter(|_| ignoring && !folder.is_empty()) {
             if let Ok(fd) = root.open_dir(path) {
                 ignores = rules(&fd, &from_root(path), &IGNORE_FILES, ignores);
             }
@@ -316,6 +322,7 @@ impl Walk {
         self.cut.fetch_add(usize::from(has_more), Memory::Relaxed);
         let there: Vec<&[u8]> = IGNORE_FILES
             .into_iter()
+            .filter(|_| self.ignoring)
             .filter(|file| names.iter().any(|(name, is_dir)| !is_dir && name.to_bytes() == *file))
             .collect();
         let with_rules;
@@ -486,7 +493,7 @@ mod tests {
         let (_folder, root) = empty_folders();
         for (patience, left) in [(0, 0), (7, 0), (121, 0), (1000, 879)] {
             let counter = AtomicUsize::new(patience);
-            at_once(&root, "", &|| Patience(&counter));
+            at_once(&root, "", true, &|| Patience(&counter));
             assert_eq!(counter.into_inner(), left, "{patience}");
         }
     }
@@ -499,7 +506,7 @@ mod tests {
         }
         let cancelled = AtomicBool::new(false);
         let mut seen = 0;
-        in_order(&root, "", &cancelled, &mut |_| {
+        in_order(&root, "", true, &cancelled, &mut |_| {
             seen += 1;
             cancelled.store(seen == 2, Memory::Relaxed);
             true
@@ -518,7 +525,7 @@ mod tests {
         fs_err::write(path.join("file"), "").unwrap();
         let root = Root::open(folder.path()).unwrap();
         let never = AtomicBool::new(false);
-        let gaps = in_order(&root, "", &never, &mut |_| panic!("that deep"));
+        let gaps = in_order(&root, "", true, &never, &mut |_| panic!("that deep"));
         // The second one where a process may not have as many open files.
         assert!(
             gaps == Gaps { closed: 0, cut: 1 } || gaps == Gaps { closed: 1, cut: 0 },

@@ -1,9 +1,9 @@
-//! What a provider asks for on its own tools' behalf and never gets: an approval, because nobody is
-//! asked, and a screen, because there is none. The answer is recorded like any other.
+//! What is asked for and never there: an approval and an answer, because nobody is asked, and a screen,
+//! because there is none. The answer is recorded like any other.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{HostCall, Tool};
 use crate::tools::{Effect, ToolError, ToolOutput, schema};
@@ -40,6 +40,32 @@ impl Tool for McpApprovalRequest {
         Err(ToolError::tell(
             "denied: nobody is there to approve calls in this run. Go on without this tool, or use \
              one that needs no approval",
+        ))
+    }
+}
+
+/// Answers a question to the user, as models of several families ask it.
+pub struct AskUser;
+
+#[async_trait]
+impl Tool for AskUser {
+    fn name(&self) -> &'static str {
+        "ask_user"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    /// Every family words its questions in another way.
+    fn schema(&self) -> Value {
+        json!({"type": "object", "properties": {}, "additionalProperties": {}})
+    }
+
+    async fn call(&self, _: &HostCall<'_>, _: Value) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::tell(
+            "not asked: nobody is there to answer in this run. Decide by yourself what fits the task and \
+             the project best, go on, and name the question and what you assumed in the final message",
         ))
     }
 }

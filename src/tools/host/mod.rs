@@ -41,6 +41,7 @@ pub const ALL: &[&dyn Tool] = &[
     &run_check::RunCheck,
     &declined::McpApprovalRequest,
     &declined::Computer,
+    &declined::AskUser,
     &js_repl::JsRepl,
     &js_repl::Reset,
     &code_mode::Exec,

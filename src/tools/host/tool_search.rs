@@ -15,6 +15,8 @@ use crate::tools::{ToolError, ToolOutput, search};
 /// Tools of one answer.
 const DEFAULT_LIMIT: usize = 8;
 const MAX_LIMIT: usize = 30;
+/// Names that are shown when nothing was found.
+const MAX_NAMES: usize = 30;
 /// Bytes of one answer: whole tools, never a part of one.
 const MAX_ANSWER: usize = 32 << 10;
 
@@ -49,9 +51,29 @@ impl Tool for ToolSearch {
         let tools = ctx.nested.deferred();
         let most = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let found = search::search(&tools, &args.query, most);
+        if found.is_empty() {
+            return Ok(ToolOutput::text(nothing(&tools)));
+        }
         let found = found.into_iter().filter_map(|index| tools.get(index));
         Ok(ToolOutput::text(listed(found)))
     }
+}
+
+/// What to do after a search without a hit.
+fn nothing(tools: &[ToolDeclaration]) -> String {
+    if tools.is_empty() {
+        return "There are no tools to be found: all that there are have been declared.".to_owned();
+    }
+    let names = tools.iter().take(MAX_NAMES).map(|tool| format!("`{}`", tool.name));
+    let more = match tools.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "No tool has these words. Search with other ones, from the name of a tool or what it is about; \
+         there are: {}{more}",
+        names.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Tools as a JSON list of the declarations that OpenAI's Responses API answers a search with, which

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::{HostCall, Redo};
@@ -22,6 +22,9 @@ const PART: usize = 20_000;
 
 /// Hosts that the description names.
 const NAMED: usize = 30;
+
+/// Addresses of one question that are looked at.
+const MAX_ADDRESSES: usize = 20;
 
 /// How a page is shown.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -94,6 +97,14 @@ impl Extra for WebFetch {
         Redo::Never
     }
 
+    fn also(&self) -> &'static [&'static str] {
+        &["webfetch", "fetch_url", "fetch"]
+    }
+
+    fn spelled(&self, args: Value) -> Result<Value, ToolError> {
+        spelled(args)
+    }
+
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = crate::tools::guest::parse_args(self.name(), args)?;
         let egress = ctx.services.egress.as_ref();
@@ -104,6 +115,63 @@ impl Extra for WebFetch {
         let page = egress.fetch(url).await.map_err(|err| ToolError::tell(explained(&err)))?;
         Ok(shown(&page, &args))
     }
+}
+
+/// The arguments of tools of other families that fetch pages. Some take a question with addresses in it; what
+/// is asked about a page is for the model that reads it.
+fn spelled(mut args: Value) -> Result<Value, ToolError> {
+    let Value::Object(fields) = &mut args else { return Ok(args) };
+    for (other, ours) in [("uri", "url"), ("start_index", "offset")] {
+        if !fields.contains_key(ours)
+            && let Some(value) = fields.shift_remove(other)
+        {
+            fields.insert(ours.to_owned(), value);
+        }
+    }
+    if let Some(Value::Bool(is_raw)) = fields.shift_remove("raw") {
+        fields.entry("format").or_insert_with(|| json!(if is_raw { "raw" } else { "text" }));
+    }
+    match fields.get("format").and_then(Value::as_str) {
+        Some("markdown") => _ = fields.insert("format".to_owned(), json!("text")),
+        Some("html") => _ = fields.insert("format".to_owned(), json!("raw")),
+        _ => {}
+    }
+    for idle in ["timeout", "description", "max_length"] {
+        fields.shift_remove(idle);
+    }
+    let Some(Value::String(prompt)) = fields.get("prompt") else { return Ok(args) };
+    let addresses = addresses(prompt);
+    match (fields.contains_key("url"), addresses.as_slice()) {
+        (true, _) => {}
+        (false, []) => return Ok(args),
+        (false, [one]) => _ = fields.insert("url".to_owned(), json!(one)),
+        (false, several) => {
+            return Err(ToolError::tell(format!(
+                "not fetched: one call fetches one page. Call it once for each `url`: {}",
+                several.join(" ")
+            )));
+        }
+    }
+    fields.shift_remove("prompt");
+    Ok(args)
+}
+
+/// The web addresses in a text, each once.
+fn addresses(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`');
+    for word in text.split(is_end) {
+        let start = ["https://", "http://"].into_iter().filter_map(|it| word.find(it)).min();
+        let Some(address) = start.and_then(|start| word.get(start..)) else { continue };
+        let address = address.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}']);
+        if Url::parse(address).is_ok() && !found.iter().any(|it| it == address) {
+            found.push(address.to_owned());
+        }
+        if found.len() == MAX_ADDRESSES {
+            break;
+        }
+    }
+    found
 }
 
 fn explained(err: &FetchError) -> String {
@@ -168,4 +236,32 @@ fn shown(page: &Page, args: &Args) -> ToolOutput {
 fn looks_like_html(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(200).collect::<String>().to_ascii_lowercase();
     head.starts_with("<!doctype html") || head.starts_with("<html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_ways_to_ask_for_a_page_are_understood() {
+        let page = json!({"url": "https://a.test/b?c=1"});
+        for given in [
+            json!({"prompt": "Summarise (https://a.test/b?c=1), then https://a.test/b?c=1."}),
+            json!({"url": "https://a.test/b?c=1", "prompt": "What is https://x.test about?"}),
+            json!({"uri": "https://a.test/b?c=1", "timeout": 5}),
+        ] {
+            assert_eq!(spelled(given.clone()).unwrap(), page, "{given}");
+        }
+        let raw = json!({"url": "https://a.test", "format": "raw"});
+        assert_eq!(spelled(json!({"url": "https://a.test", "format": "html"})).unwrap(), raw);
+        let text = json!({"url": "https://a.test", "format": "text", "offset": 7});
+        let given = json!({"url": "https://a.test", "format": "markdown", "start_index": 7});
+        assert_eq!(spelled(given).unwrap(), text);
+        let several = json!({"prompt": "Compare http://a.test/1 and \"http://a.test/2\""});
+        let says = spelled(several).unwrap_err().to_string();
+        assert!(says.ends_with("each `url`: http://a.test/1 http://a.test/2"), "{says}");
+        // Without any address the check says what is missing.
+        let none = json!({"prompt": "the news"});
+        assert_eq!(spelled(none.clone()).unwrap(), none);
+    }
 }
