@@ -178,17 +178,17 @@ impl Redactor {
                 scan.push(piece);
             }
         })?;
-        let Some(span) = scan.end().into_iter().min_by_key(|span| span.start) else {
+        let Some(first) = scan.end().into_iter().min_by_key(|span| span.start) else {
             return Ok(None);
         };
-        let (mut line, mut left) = (1, span.start);
+        let (mut line, mut left) = (1, first.start);
         pieces(&mut |piece| {
             let before = &piece[..left.min(piece.len())];
-            line += before.iter().filter(|byte| **byte == b'\n').count();
+            line += memchr::memchr_iter(b'\n', before).count();
             left -= before.len();
         })?;
-        let secret = self.names[span.secret].clone();
-        Ok(Some(Hit { secret, encoding: span.encoding, offset: span.start, line }))
+        let secret = self.names[first.secret].clone();
+        Ok(Some(Hit { secret, encoding: first.encoding, offset: first.start, line }))
     }
 }
 

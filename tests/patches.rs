@@ -435,7 +435,10 @@ fn models_are_told_the_whole_path_and_what_they_wrote_instead() {
     let lines = told(&patch("*** Update File: file\n@@ -1,2 +1,2 @@\n-a\n+b"));
     assert!(lines.contains("Failed to find context '-1,2 +1,2 @@'"), "{lines}");
     assert!(lines.contains("are those of a unified diff"), "{lines}");
-    assert_eq!(told(&patch("")), "apply_patch verification failed: No files were modified.");
+    assert_eq!(
+        told("*** Begin Patch\n*** End Patch\n"),
+        "apply_patch verification failed: No files were modified."
+    );
     // The command keeps the reference's words.
     let said = run(&yard.inside, Dialect::Patch, unified.as_bytes()).2;
     assert_eq!(said, first);

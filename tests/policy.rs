@@ -95,7 +95,7 @@ const ENCODINGS: &[(&str, Encode)] = &[
     ("base64 over lines in a diff in JSON", |s| in_pieces(&base64(s.as_bytes(), false), "\\n+")),
     ("base64 as a list", |s| in_pieces(&base64(s.as_bytes(), false), "', '")),
     ("json escapes in JSON", |s| format!("\\\\u00{}", hex(s, "\\\\u00"))),
-    ("octal", |s| s.bytes().map(|b| format!("\\{b:03o}")).collect()),
+    ("octal", |s| s.bytes().map(|b| format!("\\{b:03o}")).collect::<Vec<_>>().concat()),
     ("separated by spaces", |s| spread(s, " ")),
     ("separated by letters", |s| spread(s, "x")),
     ("as a list", |s| spread(s, "', '")),

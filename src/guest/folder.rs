@@ -319,7 +319,7 @@ mod tests {
             descent.enter(OsStr::new("d")).unwrap();
             assert!(descent.open.len() <= MAX_OPEN);
         }
-        for _ in 0..depth + 1 {
+        for _ in 0..=depth {
             descent.leave().unwrap();
         }
         assert_eq!(Identity::of(&descent.open[0]).unwrap(), descent.way[0]);

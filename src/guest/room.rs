@@ -324,14 +324,18 @@ mod tests {
     fn a_walk_that_has_to_wait_costs_no_more_than_one_that_need_not() {
         let top = tempfile::tempdir().unwrap();
         for name in 0..3000 {
-            std::fs::write(top.path().join(name.to_string()), "").unwrap();
+            fs_err::write(top.path().join(name.to_string()), "").unwrap();
         }
         let budget = Budget { bytes: 1 << 30, files: 10_000 };
         let room = Room::watch(top.path().to_owned(), budget).unwrap();
         let is_over = AtomicBool::new(false);
         let (look, used) = std::thread::scope(|scope| {
             for _ in 0..16 {
-                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
             }
             let began = processor_time();
             let look = room.look();

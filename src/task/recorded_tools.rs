@@ -45,7 +45,7 @@ pub(super) fn missing(
 fn outputs(lines: &[Line]) -> HashMap<String, Answer> {
     let answered = |entry: &Entry| match entry {
         Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
-            Some((output.id.clone(), Answer::Output(answer(output))))
+            Some((output.id.clone(), Answer::Output(Box::new(answer(output)))))
         }
         Entry::NestedEnded { outer, number, answer: Some(answer), .. } => {
             Some((nested::id_of(outer, *number), answer.clone()))
@@ -150,7 +150,7 @@ mod tests {
             success: true,
             duration_ms: 0,
             bytes: 4,
-            answer: Some(Answer::Output(ToolOutput::text("gone"))),
+            answer: Some(Answer::Output(Box::new(ToolOutput::text("gone")))),
         };
         let of_agent =
             |entry: Entry| Entry::Lane { agent: "agent-1".to_owned(), entry: Box::new(entry) };

@@ -33,7 +33,7 @@ const MAX_KEPT: usize = 8 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    Output(ToolOutput),
+    Output(Box<ToolOutput>),
     /// It could not be done; why.
     Error(String),
 }
@@ -41,7 +41,7 @@ pub enum Answer {
 impl Answer {
     fn of(output: &Result<ToolOutput, String>) -> Answer {
         match output {
-            Ok(output) => Answer::Output(output.clone()),
+            Ok(output) => Answer::Output(Box::new(output.clone())),
             Err(message) => Answer::Error(message.clone()),
         }
     }
@@ -52,7 +52,7 @@ impl Answer {
     /// For that one: why it could not be done.
     pub fn result(&self) -> Result<ToolOutput, String> {
         match self {
-            Answer::Output(output) => Ok(output.clone()),
+            Answer::Output(output) => Ok(output.as_ref().clone()),
             Answer::Error(message) => Err(message.clone()),
         }
     }

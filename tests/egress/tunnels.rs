@@ -17,13 +17,13 @@ async fn echo(first: &'static [u8]) -> u16 {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut part = vec![0; 64 << 10];
+                let mut buffer = vec![0; 64 << 10];
                 if !first.is_empty() {
-                    let _ = stream.read(&mut part).await;
+                    let _ = stream.read(&mut buffer).await;
                     let _ = stream.write_all(first).await;
                 }
-                while let Ok(count @ 1..) = stream.read(&mut part).await {
-                    let _ = stream.write_all(&part[..count]).await;
+                while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+                    let _ = stream.write_all(&buffer[..count]).await;
                 }
             });
         }

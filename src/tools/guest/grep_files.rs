@@ -106,16 +106,16 @@ pub fn grep_files(
     let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
     let around = [args.before, args.after].map(|lines| lines.unwrap_or(0).min(MAX_AROUND));
     // So many matches, each with the lines around it.
-    let room = limit.saturating_mul(1 + around.iter().sum::<usize>()).min(MAX_LIMIT.max(limit));
+    let most = limit.saturating_mul(1 + around.iter().sum::<usize>()).min(MAX_LIMIT.max(limit));
     let search = Search {
         matcher,
         around,
         include: include(args.include.as_deref())?,
         clock: Clock { end: Instant::now() + MAX_TIME, cancelled },
         output: args.output.unwrap_or_default(),
-        limit: room,
+        limit: most,
         skipped,
-        lines: walk::First::new(room + skipped),
+        lines: walk::First::new(most + skipped),
         matching: AtomicUsize::new(0),
         unread: AtomicUsize::new(0),
         is_cut: AtomicBool::new(false),
@@ -340,15 +340,15 @@ impl<'s> Thread<'s> {
             self.search.unread.fetch_add(1, Ordering::Relaxed);
         }
         if found.count > 0 {
-            if self.search.output != Output::Files {
-                self.search.lines.add(path, found.shown());
-            } else {
+            if self.search.output == Output::Files {
                 let modified = file.metadata().and_then(|meta| meta.modified());
                 self.files.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), path.to_owned()));
                 if self.search.matching.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FILES {
                     self.search.is_cut.store(true, Ordering::Relaxed);
                     return false;
                 }
+            } else {
+                self.search.lines.add(path, found.shown());
             }
         }
         true

@@ -222,7 +222,9 @@ fn around(fields: &mut Map<String, Value>) {
     ] {
         if let Some(lines) = fields.get(name).and_then(Value::as_u64) {
             fields.shift_remove(name);
-            sides.iter().for_each(|side| add(fields, side, json!(lines)));
+            for side in sides {
+                add(fields, side, json!(lines));
+            }
         }
     }
     let some = |name: &str| fields.get(name).and_then(Value::as_u64).is_some_and(|lines| lines > 0);
