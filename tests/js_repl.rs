@@ -289,8 +289,8 @@ async fn a_cell_inside_a_script_is_done_again_once() {
     bench.tools = bench.tools.clone().equipped(&bench.model, &present(true, true)).unwrap();
     bench.run(script).await;
     let tree = bench.file("calc.sh");
-    assert!(tree.ends_with("}\n1\n"), "{tree}");
     let journal = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
+    assert!(tree.ends_with("}\n1\n"), "{tree}\n{journal}");
     let inner = |line: &&str| line.contains("\"by\":1") && line.contains("\"shell_command\"");
     assert_eq!(journal.lines().filter(inner).count(), 1, "{journal}");
     let resumed = bench.go_on(script, &journal).await;
