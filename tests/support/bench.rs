@@ -25,6 +25,7 @@ use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::guest::guest_binary;
 use crate::support::transcript::without_times;
 
 /// The whole job in six replies.
@@ -273,10 +274,10 @@ pub(crate) fn no_redaction() -> journal::Redact {
     Arc::new(|text: &str| text.to_owned())
 }
 
-/// The guest that cargo built, serving a folder.
+/// The guest of the product, which can run scripts, serving a folder.
 #[expect(clippy::disallowed_methods, reason = "starts the guest")]
 async fn guest(workspace: &Path) -> (Client, tokio::process::Child) {
-    let mut process = tokio::process::Command::new(env!("CARGO_BIN_EXE_patchwright-guest"))
+    let mut process = tokio::process::Command::new(guest_binary())
         .arg("serve")
         .arg("--workspace")
         .arg(workspace)
