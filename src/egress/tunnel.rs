@@ -176,9 +176,37 @@ fn judge(opening: &Opening, target: &Target) -> Result<(), String> {
             if is_same { Ok(()) } else { Err(format!("the TLS client asks for `{}`", shown(name))) }
         }
         Opening::Hello(None) | Opening::Other if target.may_be_plain => Ok(()),
+        // Some clients (Java's) name no host without a dot; its address is the operator's word.
+        Opening::Hello(None) if target.pinned.is_some() && !target.name.contains('.') => Ok(()),
         Opening::Hello(None) => Err("the TLS client does not say which host it wants".to_owned()),
         Opening::Other => Err("it carries no TLS".to_owned()),
         Opening::Unfinished => Err("the first message of the TLS client has no end".to_owned()),
         Opening::Unclear(why) => Err(format!("the first message of the TLS client {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_names_no_host_is_let_through_to_one_that_nobody_else_can_be() {
+        let target = |name: &str, is_pinned: bool| Target {
+            name: name.to_owned(),
+            port: 443,
+            pinned: is_pinned.then_some([10, 0, 0, 5].into()),
+            may_be_plain: false,
+        };
+        for (name, is_pinned, is_let_through) in [
+            ("nexus", true, true),
+            ("nexus", false, false),
+            ("nexus.example", true, false),
+            ("nexus.example", false, false),
+        ] {
+            let judged = judge(&Opening::Hello(None), &target(name, is_pinned));
+            assert_eq!(judged.is_ok(), is_let_through, "{name} {is_pinned}");
+        }
+        let other = Opening::Hello(Some("other".to_owned()));
+        assert!(judge(&other, &target("nexus", true)).is_err());
     }
 }

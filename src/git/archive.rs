@@ -22,7 +22,7 @@ const MAX_FILE: usize = 512 << 20;
 
 /// Bytes of all files together, unless somebody says less: a tree that is larger is not what a model
 /// works on, and its tar is on the host's disk as often as runs are under way.
-const MAX_BYTES: u64 = 2 << 30;
+const MAX_BYTES: u64 = 8 << 30;
 
 /// Bytes of all paths together: they are in memory until the index is written, and folders that are there
 /// many times once make many of few objects.

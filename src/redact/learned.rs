@@ -2,7 +2,7 @@
 //! knows them, whenever it was made.
 
 use std::collections::VecDeque;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use secrecy::SecretString;
 
@@ -16,7 +16,8 @@ static LEARNED: RwLock<Option<Learned>> = RwLock::new(None);
 #[derive(Default)]
 struct Learned {
     secrets: VecDeque<(String, SecretString)>,
-    redactor: Redactor,
+    /// Shared with those who ask just now, so that nobody waits for a long text.
+    redactor: Arc<Redactor>,
 }
 
 /// Makes a secret known to every [`Redactor`] of this process.
@@ -25,16 +26,21 @@ pub fn learn(name: &str, secret: &SecretString) {
     let learned = learned.get_or_insert_default();
     learned.secrets.push_back((name.to_owned(), secret.clone()));
     if learned.secrets.len() <= MOST {
-        learned.redactor.add(name.to_owned(), secret);
-        return;
+        if let Some(redactor) = Arc::get_mut(&mut learned.redactor) {
+            redactor.add(name.to_owned(), secret);
+            return;
+        }
+    } else {
+        // Half at once, so that the table is not made anew for each one.
+        learned.secrets.drain(..MOST / 2);
     }
-    // Half at once, so that the table is not made anew for each one.
-    learned.secrets.drain(..MOST / 2);
-    learned.redactor = Redactor::new(learned.secrets.iter().cloned());
+    learned.redactor = Arc::new(Redactor::new(learned.secrets.iter().cloned()));
 }
 
 /// Asks about these secrets, when there are any.
 pub(super) fn ask<T>(ask: impl FnOnce(&Redactor) -> T) -> Option<T> {
     let learned = LEARNED.read().unwrap_or_else(PoisonError::into_inner);
-    learned.as_ref().map(|learned| ask(&learned.redactor))
+    let redactor = learned.as_ref().map(|learned| Arc::clone(&learned.redactor))?;
+    drop(learned);
+    Some(ask(&redactor))
 }

@@ -39,6 +39,8 @@ struct Engine {
 struct Seen {
     /// Methods and paths, without the API's version.
     calls: Mutex<Vec<String>>,
+    /// Containers that were asked for.
+    asked: Mutex<Vec<Value>>,
     /// The image is there.
     has_image: AtomicBool,
     /// The client went away while it pulled.
@@ -63,7 +65,15 @@ impl Engine {
         let engine = self.clone();
         let router = Router::new().fallback(move |request: Request| {
             let engine = engine.clone();
-            async move { engine.answer(&request) }
+            async move {
+                let (head, body) = request.into_parts();
+                if head.uri.path().ends_with("/containers/create") {
+                    let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+                    let asked = serde_json::from_slice(&body).unwrap();
+                    engine.seen.asked.lock().unwrap().push(asked);
+                }
+                engine.answer(&Request::from_parts(head, Body::empty()))
+            }
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
         let host = format!("unix://{}", path.display());
@@ -201,7 +211,7 @@ async fn an_image_that_unpacks_to_too_much_is_removed_again() {
 #[tokio::test]
 async fn without_a_seccomp_profile_no_container_is_made() {
     for (security, is_refused) in [
-        ("name=seccomp,profile=unconfined", true),
+        ("name=seccomp,profile=unconfined", false),
         ("name=apparmor", true),
         ("name=seccomp,profile=builtin", false),
     ] {
@@ -213,5 +223,11 @@ async fn without_a_seccomp_profile_no_container_is_made() {
         assert_eq!(is_looser, is_refused, "{security}: {err}");
         // The other one is asked for its container, and has none to give.
         assert_eq!(engine.calls("POST containers/create") > 0, !is_refused, "{security}");
+        // Where the daemon applies no profile, the engine's own is asked for.
+        for asked in engine.seen.asked.lock().unwrap().iter() {
+            let mut expected = vec!["no-new-privileges"];
+            expected.extend(security.ends_with("unconfined").then_some("seccomp=builtin"));
+            assert_eq!(asked["HostConfig"]["SecurityOpt"], json!(expected), "{security}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::api::{ApiError, bounded};
 use super::attach::attach;
 use super::configuration::{self, Shape, Task};
 use super::owner::{RUN, Standing, standing};
+use super::seccomp::{ASKED, Seccomp};
 use super::takedown::{Container, remove_container};
 use super::{CALL, DockerSandbox, USER, VOLUME, looser};
 use crate::guest::client::Client;
@@ -27,8 +28,8 @@ const HELLO: Duration = Duration::from_secs(30);
 const NAMES: u32 = 20;
 
 impl DockerSandbox {
-    /// Starts a container of this shape with a guest in it. An engine that applies no seccomp profile is
-    /// looser than any container is asked for.
+    /// Starts a container of this shape with a guest in it. An engine without seccomp is looser
+    /// than any container is asked for; one whose daemon applies no profile is asked for its own.
     pub(super) async fn bring_up(
         &self,
         shape: &Shape<'_>,
@@ -36,7 +37,12 @@ impl DockerSandbox {
         if let Some(why) = self.seccomp.refusal() {
             return Err(SandboxError::Looser(why.to_owned()));
         }
-        let asked = configuration::body(shape)?;
+        let mut asked = configuration::body(shape)?;
+        if self.seccomp == Seccomp::Unconfined
+            && let Some(host) = &mut asked.host_config
+        {
+            host.security_opt.get_or_insert_default().push(ASKED.to_owned());
+        }
         let id = self.create(shape, &asked).await?;
         let mut container = Container::new(&self.docker, id, shape.limits.memory_bytes);
         match self.start_guest(shape, &asked, &mut container).await {

@@ -8,11 +8,16 @@ pub enum Seccomp {
     Default,
     /// Another one, which the daemon's operator chose (`seccomp-profile` of its configuration).
     Named(String),
-    /// The daemon is told to apply none.
+    /// The daemon is told to apply none by itself. Containers of ours ask for the engine's own then
+    /// ([`ASKED`]).
     Unconfined,
     /// The engine was built without, or the kernel has none.
     Absent,
 }
+
+/// The security option for a container that is to have the engine's own profile, whatever the daemon does by
+/// itself. Engines that do not know it make no container.
+pub(super) const ASKED: &str = "seccomp=builtin";
 
 impl Seccomp {
     /// By the engine's security options, one string each: `name=seccomp,profile=builtin`. Sources:
@@ -34,11 +39,7 @@ impl Seccomp {
     /// Why no container is started, when none is.
     pub fn refusal(&self) -> Option<&'static str> {
         match self {
-            Seccomp::Default | Seccomp::Named(_) => None,
-            Seccomp::Unconfined => Some(
-                "the engine applies no seccomp profile (its `seccomp-profile` is `unconfined`); start \
-                 dockerd with its default profile",
-            ),
+            Seccomp::Default | Seccomp::Named(_) | Seccomp::Unconfined => None,
             Seccomp::Absent => Some(
                 "the engine applies no seccomp profile (it does not list one); use a kernel and an \
                  engine with seccomp",
@@ -51,7 +52,10 @@ impl Seccomp {
         match self {
             Seccomp::Default => "default seccomp".to_owned(),
             Seccomp::Named(profile) => format!("seccomp profile `{profile}` of the engine"),
-            Seccomp::Unconfined | Seccomp::Absent => "no seccomp profile".to_owned(),
+            Seccomp::Unconfined => {
+                "default seccomp (asked for; the daemon applies none)".to_owned()
+            }
+            Seccomp::Absent => "no seccomp profile".to_owned(),
         }
     }
 }
@@ -78,8 +82,7 @@ mod tests {
             let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
             let found = Seccomp::of(&options);
             assert_eq!(found, expected, "{options:?}");
-            let is_loose = matches!(expected, Seccomp::Unconfined | Seccomp::Absent);
-            assert_eq!(found.refusal().is_some(), is_loose, "{options:?}");
+            assert_eq!(found.refusal().is_some(), expected == Seccomp::Absent, "{options:?}");
             assert_eq!(found.report() == "default seccomp", expected == Seccomp::Default);
         }
     }
