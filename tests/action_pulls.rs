@@ -258,6 +258,17 @@ fn a_dispatch_asks_for_a_review_by_number() {
     assert_eq!(world.github.reviews(PULL).len(), 1);
 }
 
+/// A dispatch has no time of its own: whoever starts one asks now, about what the fork has now.
+#[test]
+fn a_dispatch_asks_about_a_pull_request_of_a_fork() {
+    let world = TestWorld::new(of_a_fork(), vec![say("It divides.")]);
+    let event = world.github.pull_request_event("opened", PULL, "ann").named("workflow_dispatch");
+    let inputs = json!({"pull-request": "8", "command": "does it divide?"});
+    let world = told(world, &event.with(|payload| payload["inputs"] = inputs));
+    act(&world, 0);
+    assert_eq!(world.model.requests().len(), 1);
+}
+
 #[test]
 fn inputs_about_reviews_and_mentions_are_checked() {
     let world = TestWorld::new(pull(""), turns());
