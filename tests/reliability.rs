@@ -1,4 +1,5 @@
-//! `docs/reliability.md` stays true: every row names a test or a fixture that exists.
+//! `docs/reliability.md` and `docs/security-model.md` stay true: every row names a test or a fixture that
+//! exists.
 
 use std::path::Path;
 
@@ -18,14 +19,16 @@ fn sources(folder: &Path) -> String {
     texts.collect()
 }
 
-#[test]
-fn reliability_table_names_tests_that_exist() {
+/// Every row of the document's tables ends with a cell that names tests or stream fixtures, and all of
+/// them exist.
+fn check(name: &str, least: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let (tests, streams) = (sources(&folder), folder.join("fixtures/streams"));
-    let table = document("reliability.md");
-    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| Fault |");
-    let rows: Vec<&str> = table.lines().filter(is_row).collect();
-    assert!(rows.len() > 50);
+    let document = document(name);
+    let is_heading = |line: &str| line.starts_with("| Fault |") || line.starts_with("| Attack |");
+    let is_row = |line: &&str| line.starts_with("| ") && !is_heading(line);
+    let rows: Vec<&str> = document.lines().filter(is_row).collect();
+    assert!(rows.len() > least, "{name} has {} rows", rows.len());
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
         assert!(matches!(cells.len(), 3 | 6), "{row}");
@@ -39,7 +42,17 @@ fn reliability_table_names_tests_that_exist() {
                 .iter()
                 .any(|wire| streams.join(wire).join(format!("{name}.sse")).exists());
             let is_group = name.ends_with('*') || streams.join(name).is_dir();
-            assert!(is_test || is_fixture || is_group, "{row}");
+            assert!(is_test || is_fixture || is_group, "`{name}` is no test: {row}");
         }
     }
+}
+
+#[test]
+fn reliability_table_names_tests_that_exist() {
+    check("reliability.md", 50);
+}
+
+#[test]
+fn security_model_names_tests_that_exist() {
+    check("security-model.md", 60);
 }
