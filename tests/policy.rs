@@ -1,6 +1,8 @@
 //! What may leave the building: our secrets in any encoding, key formats, paths, sizes, flags.
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
+mod edges;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

@@ -271,7 +271,8 @@ impl Globs {
     }
 }
 
-/// Compiles globs for folded paths. `instead` stands in for one that is invalid.
+/// Compiles globs for folded paths. `instead` stands in for one that is invalid, and for all of them
+/// when they cannot be compiled together.
 fn glob_set(globs: &[String], instead: &str) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
@@ -279,7 +280,9 @@ fn glob_set(globs: &[String], instead: &str) -> GlobSet {
             set.add(glob);
         }
     }
-    set.build().unwrap_or_default()
+    // Patterns that are too much together must not match nothing: that would protect nothing.
+    let fallback = || GlobSetBuilder::new().add(glob_of(instead)?).build();
+    set.build().or_else(|_| fallback()).unwrap_or_default()
 }
 
 /// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.

@@ -1,0 +1,208 @@
+//! The edges of the rules: what is just inside one and what is just outside.
+
+use patchwright::policy::{Globs, content};
+
+use super::*;
+
+fn rules(draft: &Draft) -> Vec<String> {
+    let judgement = draft.judge(&Policy::default(), &[]);
+    judgement.flags.into_iter().map(|flag| flag.rule).collect()
+}
+
+#[test]
+fn a_note_alone_is_no_reason_for_a_draft() {
+    for (path, is_draft) in [("conftest.py", false), ("src/a.py", false), ("Makefile", true)] {
+        let judgement =
+            Draft::default().file(path, None, Some("a\n")).judge(&Policy::default(), &[]);
+        assert_eq!(judgement.wants_draft(), is_draft, "{path}");
+    }
+}
+
+#[test]
+fn what_is_held_back_is_left_out_and_the_rest_is_published() {
+    let draft = Draft::default().file(".github/workflows/a.yml", None, Some("on: push\n")).file(
+        "src/a.rs",
+        None,
+        Some("fn a() {}\n"),
+    );
+    let judgement = draft.judge(&Policy::default(), &[]);
+    let zero = Oid(git2::Oid::ZERO_SHA1);
+    let change = Change { base: zero, tree: zero, files: draft.files.clone(), refused: Vec::new() };
+    let paths: Vec<&str> =
+        judgement.publishable(&change).iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["src/a.rs"]);
+}
+
+#[test]
+fn patterns_of_paths_match_what_gitignore_matches() {
+    let globs = Globs::new(&["/docs/".to_owned(), "*.lock".to_owned(), "[".to_owned()]);
+    for (path, matches) in [
+        ("docs/a/b.md", true),
+        ("Docs/a.md", true),
+        ("src/docs/a.md", false),
+        ("deep/er/Cargo.lock", true),
+        ("src/lock.rs", false),
+        ("[", false),
+    ] {
+        assert_eq!(globs.matches(path), matches, "{path}");
+    }
+}
+
+/// A line counts as added as often as it stands there more than before.
+#[test]
+fn a_second_copy_of_a_line_is_an_added_line() {
+    let line = "x = 1  # noqa\n";
+    for (new, is_flagged) in
+        [(line.to_owned(), false), (format!("y\n{line}"), false), (line.repeat(2), true)]
+    {
+        let draft = Draft::default().file("src/a.py", Some(line), Some(&new));
+        assert_eq!(rules(&draft).contains(&"checks.disabled".to_owned()), is_flagged, "{new}");
+    }
+}
+
+#[test]
+fn our_own_secret_in_a_file_that_was_there_is_found_and_an_unchanged_one_is_not_ours_to_judge() {
+    let leak = format!("key = {CANARY}\n");
+    let policy = Policy::default();
+    let written = Draft::default().file("a.txt", Some("key = none\n"), Some(&leak));
+    assert_eq!(written.violated(&policy), ["secret.own a.txt"]);
+    let mut mode_only = Draft::default();
+    let old = mode_only.blob(Mode::File, leak.as_bytes());
+    let new = Entry { mode: Mode::Executable, ..old };
+    mode_only.entry("a.txt", Some(old), Some(new));
+    assert_eq!(mode_only.violated(&policy), Vec::<String>::new());
+}
+
+#[test]
+fn tests_are_known_by_their_folders_and_names() {
+    for path in [
+        "tests/a.rs",
+        "a/test/b.py",
+        "a/__tests__/b.js",
+        "e2e/a.ts",
+        "a.test.ts",
+        "a.spec.ts",
+        "test_a.py",
+        "a_test.go",
+        "a_spec.rb",
+        "src/tests.rs",
+        "src/test.rs",
+        "appTest.java",
+    ] {
+        assert!(content::is_test(&path.to_lowercase()), "{path}");
+    }
+    for path in ["src/a.rs", "contest.py", "latest/a.js", "attest.rs", "src/testing.rs", "tests"] {
+        assert_eq!(content::is_test(path), path == "tests", "{path}");
+    }
+}
+
+#[test]
+fn only_a_test_that_is_gone_is_said_to_be_deleted() {
+    let text = Some("x\n");
+    let gone = Draft::default().file("tests/a.txt", text, None);
+    assert_eq!(rules(&gone), ["tests.deleted"]);
+    for draft in [
+        Draft::default().file("src/a.txt", text, None),
+        Draft::default().file("tests/a.txt", text, Some("y\n")),
+        Draft::default().file("tests/a.txt", None, text),
+    ] {
+        assert_eq!(rules(&draft), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_phrase_counts_only_where_a_word_begins() {
+    for (line, is_flagged) in
+        [("xit('a')", true), (" xit('a')", true), ("exit('a')", false), ("_xit('a')", false)]
+    {
+        let draft = Draft::default().file("src/a.js", None, Some(&format!("{line}\n")));
+        assert_eq!(rules(&draft).contains(&"tests.skipped".to_owned()), is_flagged, "{line}");
+    }
+    // Part of a member's name, and part of a longer name.
+    for line in ["a.xit('a')", "prefixxit('a')"] {
+        let draft = Draft::default().file("src/a.js", None, Some(&format!("{line}\n")));
+        assert_eq!(rules(&draft), Vec::<String>::new(), "{line}");
+    }
+}
+
+#[test]
+fn joiners_belong_to_emoji_and_nowhere_else() {
+    for (line, is_flagged) in [
+        ("a\u{200d}b", true),
+        ("a\u{fe0f}b", true),
+        ("👨\u{200d}👩", false),
+        ("❤\u{fe0f}", false),
+        ("👨\u{200b}", true),
+    ] {
+        let draft = Draft::default().file("src/a.rs", None, Some(&format!("{line}\n")));
+        assert_eq!(rules(&draft).contains(&"content.invisible".to_owned()), is_flagged, "{line:?}");
+    }
+    let many: String = ('\u{200b}'..='\u{200d}').chain('\u{2060}'..='\u{2064}').collect();
+    let draft = Draft::default().file("src/a.rs", None, Some(&format!("a{many}{many}\n")));
+    let message = draft.judge(&Policy::default(), &[]).flags[0].message.clone();
+    assert_eq!(message.matches("U+").count(), 5, "{message}");
+    assert_eq!(message.matches("U+200B").count(), 1, "{message}");
+}
+
+#[test]
+fn links_are_followed_by_every_segment() {
+    for (path, target, stays) in [
+        ("a", "./b", true),
+        ("a", "./../b", false),
+        ("a", ".//../b", false),
+        ("d/a", "././../b", true),
+        ("d/a", "././../../b", false),
+    ] {
+        let violated = Draft::default().link(path, target).violated(&Policy::default());
+        assert_eq!(violated.is_empty(), stays, "{path} -> {target}: {violated:?}");
+    }
+}
+
+#[test]
+fn paths_that_no_tree_may_have_are_known() {
+    use patchwright::policy::paths::unsafe_path;
+    for path in
+        ["", "/a", "a\\b", "a\0b", "a\nb", "a//b", "a/./b", "../a", "a/..", "a/ /b", "a/.../b"]
+    {
+        assert!(unsafe_path(path).is_some(), "{path:?}");
+    }
+    for path in [".git", "a/.GIT/b", "git~1", "a/.git:x", ".git. /a"] {
+        assert_eq!(unsafe_path(path), Some("is inside a git folder"), "{path:?}");
+    }
+    for path in ["a", "a/b", ".github/a", "git", "a.git", "agit~1"] {
+        assert_eq!(unsafe_path(path), None, "{path:?}");
+    }
+}
+
+#[test]
+fn scripts_are_those_of_a_package_file_wherever_it_is() {
+    let script = |command: &str| format!(r#"{{"scripts": {{"test": "{command}"}}}}"#);
+    let (old, new) = (script("jest"), script("evil"));
+    let is_flagged = |path: &str, new: &str| {
+        let draft = Draft::default().file(path, Some(&old), Some(new));
+        rules(&draft).contains(&"path.protected.scripts".to_owned())
+    };
+    assert!(is_flagged("package.json", &new));
+    assert!(is_flagged("a/b/package.json", &new));
+    assert!(!is_flagged("a/my-package.json", &new));
+    assert!(!is_flagged("package.json", &format!("{old} ")));
+}
+
+/// The strongest reason is the one that is shown.
+#[test]
+fn of_several_protections_the_one_that_makes_a_draft_is_said() {
+    let policy =
+        Policy { protected_paths: vec!["conftest.py".into(), "*.py".into()], ..Policy::default() };
+    let judgement = Draft::default().file("conftest.py", None, Some("a\n")).judge(&policy, &[]);
+    assert_eq!(judgement.flags[0].rule, "path.protected.listed");
+    assert!(judgement.wants_draft());
+}
+
+/// Too many patterns to compile are no reason to protect nothing.
+#[test]
+fn patterns_that_cannot_be_compiled_together_protect_everything() {
+    let huge = format!("{{{}}}", ["a".repeat(1_000_000), "b".to_owned()].join(","));
+    let policy = Policy { blocked_paths: vec![huge], ..Policy::default() };
+    let judgement = Draft::default().file("src/a.rs", None, Some("a\n")).judge(&policy, &[]);
+    assert_eq!(judgement.held_back.len(), 1);
+}
