@@ -658,7 +658,8 @@ fn gemini_an_unreadable_call_is_told_and_bounded() {
         fixtures(Wire::Gemini).into_iter().find(|path| name(path) == "malformed_function_call");
     let bytes = fs_err::read(path.unwrap()).unwrap();
     let reply = decode(Wire::Gemini, &[&bytes]).outcome.unwrap();
-    let remarks = Remarks { nudge: String::new(), empty: String::new(), cut: String::new() };
+    let text = String::new;
+    let remarks = Remarks { nudge: text(), empty: text(), cut: text(), tools: text() };
     let mut state = State::default();
     state.apply(&Entry::Prompted {
         instructions: String::new(),

@@ -155,7 +155,7 @@ pub(crate) fn collected(files: &[CollectedFile], deleted: &[&str]) -> CollectedT
         },
     });
     let deleted = deleted.iter().map(|path| (*path).to_owned()).collect();
-    CollectedTree { files: files.collect(), listing: Collected { deleted, refused: Vec::new() } }
+    CollectedTree { files: files.collect(), listing: Collected { deleted, ..Collected::default() } }
 }
 
 /// One line per file: what happened, mode, path, lines.

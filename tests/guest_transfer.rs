@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use patchwright::guest::client::{CollectLimits, CollectedFile, CollectedKind, GuestError};
-use patchwright::guest::protocol::Collected;
+use patchwright::guest::protocol::{Collected, LeftOut};
 
 use crate::support::guest::{Guest, LIMITS};
 
@@ -230,6 +230,7 @@ async fn collects_exactly_what_changed() {
         let listing = Collected {
             deleted: case.deleted.iter().map(|path| (*path).to_owned()).collect(),
             refused: case.refused.iter().map(|(p, r)| ((*p).to_owned(), (*r).to_owned())).collect(),
+            ..Collected::default()
         };
         assert_eq!((found.files, found.listing), (case.files, listing), "{}", case.script);
     }
@@ -291,12 +292,11 @@ async fn reports_a_tree_that_breaks_off() {
 async fn keeps_to_the_bounds_of_a_collection() {
     let guest = Guest::start().await;
     guest.sh("for i in 1 2 3 4 5 6 7 8 9; do head -c 1000 /dev/zero > f$i; done").await;
-    let few = CollectLimits { files: 8, ..LIMITS };
-    let error = guest.client.collect(few).await.unwrap_err();
-    assert_eq!(error, GuestError::Protocol("more than 8 files".to_owned()));
-    let small = CollectLimits { bytes: 8999, ..LIMITS };
-    let error = guest.client.collect(small).await.unwrap_err();
-    assert_eq!(error, GuestError::Protocol("more bytes than allowed in all".to_owned()));
+    let one = vec![LeftOut { path: "*".to_owned(), files: 1, bytes: 1000 }];
+    let few = guest.client.collect(CollectLimits { files: 8, ..LIMITS }).await.unwrap();
+    assert_eq!((few.files.len(), few.listing.left_out), (8, one.clone()));
+    let small = guest.client.collect(CollectLimits { bytes: 8999, ..LIMITS }).await.unwrap();
+    assert_eq!((small.files.len(), small.listing.left_out), (8, one));
     let exact = CollectLimits { files: 9, bytes: 9000, timeout: Duration::from_secs(20) };
     assert_eq!(guest.client.collect(exact).await.unwrap().files.len(), 9);
 }
@@ -311,8 +311,101 @@ async fn removes_the_base_and_leaves_what_setup_made() {
     assert_eq!(out.output, ".\n./README.md\n./deep\n./deep/made\n./deep/made/file\n");
     // The next tree goes over what is left.
     guest.client.upload(tar(TREE).as_slice()).await.unwrap();
+    assert_eq!(guest.collect().await.files, [], "it is not the model's");
+    // What becomes of it later is.
+    guest.sh("cp deep/made/file x; cat x > deep/made/file; rm x; echo new > deep/made/new").await;
+    assert_eq!(guest.collect().await.files, [file("deep/made/new", "new\n")]);
+    guest.sh("echo more >> deep/made/file").await;
     let found = guest.collect().await;
-    assert_eq!(found.files, [file("deep/made/file", "made\n")]);
+    assert_eq!(
+        found.files,
+        [file("deep/made/file", "made\nmore\n"), file("deep/made/new", "new\n")]
+    );
+}
+
+#[tokio::test]
+async fn what_setup_left_stays_unknown_when_the_ignore_rules_change() {
+    let guest = Guest::start().await;
+    guest.sh("mkdir out; echo a > out/a; mkdir -p third/.git node_modules/x; touch third/.git/HEAD; mkfifo pipe").await;
+    let tree = tar(&[(".gitignore", 0o644, "/out/\n")]);
+    guest.client.upload(tree.as_slice()).await.unwrap();
+    guest.sh("echo > .gitignore; echo b > out/b").await;
+    let found = guest.collect().await;
+    assert_eq!(found.files, [file(".gitignore", "\n"), file("out/b", "b\n")]);
+    assert_eq!(found.listing, Collected::default());
+}
+
+#[tokio::test]
+async fn tracked_files_go_first_and_whole_new_folders_are_left_out_by_name() {
+    let guest = Guest::start().await;
+    guest.client.upload(tar(TREE).as_slice()).await.unwrap();
+    guest.sh("mkdir -p vendor/pkg/lib; cd vendor/pkg; seq 40 | xargs touch; echo x > lib/x; cd ../..; echo fixed > README.md; echo new > new; rm -- -rf").await;
+    let found = guest.client.collect(CollectLimits { files: 10, ..LIMITS }).await.unwrap();
+    assert_eq!(found.files, [file("README.md", "fixed\n"), file("new", "new\n")]);
+    let listing = Collected {
+        deleted: vec!["-rf".to_owned()],
+        left_out: vec![LeftOut { path: "vendor/".to_owned(), files: 41, bytes: 2 }],
+        ..Collected::default()
+    };
+    assert_eq!(found.listing, listing);
+}
+
+#[tokio::test]
+async fn packages_that_the_tree_keeps_are_files_like_others_and_other_ones_are_named() {
+    let guest = Guest::start().await;
+    let tree = tar(&[("node_modules/lib/index.js", 0o644, "1\n"), ("a", 0o644, "a\n")]);
+    guest.client.upload(tree.as_slice()).await.unwrap();
+    guest.sh("echo 2 > node_modules/lib/index.js; echo n > node_modules/lib/added.js; mkdir node_modules/other; echo o > node_modules/other/o.js; mkdir -p web/node_modules/x; touch web/node_modules/x/y; mkdir __pycache__; touch __pycache__/z").await;
+    let found = guest.collect().await;
+    let files = [
+        file("node_modules/lib/index.js", "2\n"),
+        file("node_modules/lib/added.js", "n\n"),
+        file("node_modules/other/o.js", "o\n"),
+    ];
+    assert_eq!(found.files, files);
+    assert_eq!(found.listing.artefacts, ["__pycache__", "web/node_modules"]);
+}
+
+#[tokio::test]
+async fn what_a_check_wrote_is_taken_back_and_what_it_made_is_overlooked() {
+    let guest = Guest::start().await;
+    guest.sh("echo s > setup.out").await;
+    guest.client.upload(tar(TREE).as_slice()).await.unwrap();
+    guest
+        .sh("echo model > README.md; echo new > new; echo kept > kept; rm -- -rf; chmod +x kept")
+        .await;
+    let before = guest.collect().await;
+    let litter = "echo litter >> README.md; echo litter > new; rm kept; echo litter > ./-rf; echo litter >> bin/run; chmod -x bin/run; rm deep/er/file; ln -sfn nowhere current; echo o >> setup.out; mkdir -p made/deep; echo m > made/deep/m; mkdir web; mkdir web/node_modules; touch README.md";
+    assert_eq!(guest.sh(litter).await.exit_code, 0);
+    let mut changed = guest.client.overlook().await.unwrap();
+    changed.sort();
+    assert_eq!(changed, ["README.md", "bin/run", "current", "deep/er/file", "kept", "new"]);
+    let put_back = tar(&[
+        ("README.md", 0o644, "model\n"),
+        ("bin/run", 0o755, "#!/bin/sh\necho ran\n"),
+        ("current", 0, "README.md"),
+        ("deep/er/file", 0o644, "deep\n"),
+        ("kept", 0o755, "kept\n"),
+        ("new", 0o644, "new\n"),
+    ]);
+    guest.client.restore(put_back.as_slice()).await.unwrap();
+    let after = guest.collect().await;
+    assert_eq!((after.files, after.listing), (before.files, before.listing));
+    // What the model does to the same files later is the model's.
+    guest.sh("echo later >> README.md; echo more >> made/deep/m").await;
+    let later = guest.collect().await.files;
+    assert_eq!(later[0], file("README.md", "model\nlater\n"));
+    assert!(later.contains(&file("made/deep/m", "m\nmore\n")), "{later:?}");
+    assert_eq!(later.len(), 4, "{later:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_overlooked_that_was_not_collected_before() {
+    let guest = Guest::start().await;
+    guest.client.upload(tar(TREE).as_slice()).await.unwrap();
+    guest.sh("echo model > README.md").await;
+    assert!(matches!(guest.client.overlook().await, Err(GuestError::Failed(_))));
+    assert_eq!(guest.collect().await.files, [file("README.md", "model\n")]);
 }
 
 #[tokio::test]
@@ -324,5 +417,5 @@ async fn uploads_names_that_cannot_be_changed() {
     let name = std::ffi::OsStr::from_bytes(b"a\nb");
     std::fs::remove_file(guest.workspace().join(name)).unwrap();
     let refused = vec![("a\\x0ab".to_owned(), "a control character in a name".to_owned())];
-    assert_eq!(guest.collect().await.listing, Collected { deleted: vec![], refused });
+    assert_eq!(guest.collect().await.listing, Collected { refused, ..Collected::default() });
 }

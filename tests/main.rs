@@ -26,6 +26,7 @@ mod campaign; // campaign files, waves, windows, prompts
 mod campaign_pages; // what people see of a campaign: page (in a real browser), issue, tables, JSON, live table
 mod campaign_plan; // repositories found and looked at on GitHub, and what a campaign would do with each
 mod catalogue; // what users write after `--model`, and what a model costs
+mod change; // what counts as the change of a run, and how much of it
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use patchwright::git::Oid;
-use patchwright::git::tree::{Change, Entry, FileChange, Mode};
+use patchwright::git::tree::{Beyond, Change, Entry, FileChange, Mode};
 use patchwright::policy::{self, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets};
 use patchwright::redact::Redactor;
 use secrecy::SecretString;
@@ -402,6 +402,7 @@ fn placeholders_and_ordinary_text_are_no_keys() {
 #[derive(Default)]
 struct Draft {
     files: Vec<FileChange>,
+    beyond: Beyond,
     blobs: HashMap<Oid, Vec<u8>>,
 }
 
@@ -433,8 +434,14 @@ impl Draft {
 
     fn judge(&self, policy: &Policy, outbound: &[(&str, &str)]) -> Judgement {
         let zero = Oid(git2::Oid::ZERO_SHA1);
-        let change =
-            Change { base: zero, tree: zero, files: self.files.clone(), refused: Vec::new() };
+        let change = Change {
+            base: zero,
+            tree: zero,
+            files: self.files.clone(),
+            refused: Vec::new(),
+            beyond: self.beyond,
+            artefacts: Vec::new(),
+        };
         policy::check(policy, &change, self, &redactor(), outbound)
     }
 
@@ -772,7 +779,10 @@ fn an_unreadable_blob_and_a_bad_glob_count_against_the_change() {
 #[test]
 fn the_files_own_text_tells_binary_from_bidi() {
     let draft = Draft::default().file("img.bin", None, Some("\0\u{202e}"));
-    assert_eq!(draft.judge(&Policy::default(), &[]), Judgement::default());
+    expect![[r#"
+        flag content.binary "img.bin": binary file added (4 bytes)
+    "#]]
+    .assert_eq(&shown(&draft.judge(&Policy::default(), &[])));
 }
 
 proptest::proptest! {
@@ -806,4 +816,35 @@ fn the_page_about_policy_names_every_rule() {
     let missing: Vec<String> =
         keys.chain(globs).chain(held).filter(|words| !page.contains(words.as_str())).collect();
     assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn files_that_were_too_many_to_be_looked_at_count() {
+    let mut draft = Draft::default().file("a", None, Some("a\n"));
+    draft.beyond = Beyond { files: 12_000, bytes: 24_000 };
+    let found = draft.judge(&Policy::default(), &[]).violations;
+    assert_eq!(found[0].message, "the change has 12001 files; the limit is 100");
+    let generous = Policy { max_files: 50_000, ..Policy::default() };
+    assert_eq!(draft.violated(&generous), ["size.files -"], "they are not in the change");
+}
+
+#[test]
+fn a_new_binary_file_is_flagged_and_a_changed_one_is_not() {
+    let flagged = |draft: Draft| {
+        let judged = draft.judge(&Policy::default(), &[]);
+        let flags = judged.flags.iter().filter(|flag| flag.rule == "content.binary");
+        (flags.map(|flag| flag.message.clone()).collect::<Vec<_>>(), judged.wants_draft())
+    };
+    let core = "\u{7f}ELF\0\0";
+    let added = flagged(Draft::default().file("core", None, Some(core)));
+    assert_eq!(added, (vec!["binary file added (6 bytes)".to_owned()], false));
+    let turned = flagged(Draft::default().file("core", Some("text\n"), Some(core)));
+    assert_eq!(turned.0, ["is a binary file now (6 bytes)"]);
+    for draft in [
+        Draft::default().file("core", Some("\0\0"), Some(core)),
+        Draft::default().file("core", Some(core), None),
+        Draft::default().file("text", None, Some("text\n")),
+    ] {
+        assert_eq!(flagged(draft).0, Vec::<String>::new());
+    }
 }

@@ -3,7 +3,7 @@
 
 use expect_test::expect;
 use patchwright::git::Oid;
-use patchwright::git::tree::{Change, Entry, FileChange, Mode};
+use patchwright::git::tree::{Beyond, Change, Entry, FileChange, Mode};
 use patchwright::policy::{HeldBack, Judgement, Violation};
 use patchwright::provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
 use patchwright::report::html::Report;
@@ -76,6 +76,8 @@ fn outcome(words: Option<&str>) -> Outcome {
             tree: zero,
             files: vec![file(&say("src/parser.rs")), held.clone()],
             refused: Vec::new(),
+            beyond: Beyond::default(),
+            artefacts: Vec::new(),
         }),
         evidence: verify::compare(
             vec![check_run(&say("cargo test"), 101, "failed"), check_run(&say("make lint"), 0, "")],

@@ -252,7 +252,7 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
 
 fn remarks() -> Remarks {
     let text = |word: &str| word.to_owned();
-    Remarks { nudge: text("nudge"), empty: text("empty"), cut: text("cut") }
+    Remarks { nudge: text("nudge"), empty: text("empty"), cut: text("cut"), tools: text("tools") }
 }
 
 fn pending(state: &State) -> Vec<(usize, ToolCall)> {

@@ -30,6 +30,8 @@ pub struct Accepted {
     pub is_refusal: bool,
     /// The calls were read out of its text, and are not among the items.
     pub is_text: bool,
+    /// A call had a name that no tool can have.
+    pub is_misnamed: bool,
 }
 
 impl Accepted {
@@ -61,6 +63,7 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
         stop: reply.stop,
         is_refusal: false,
         is_text: false,
+        is_misnamed: false,
     };
     for item in &reply.items {
         match item {
@@ -72,6 +75,7 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
             Item::Call(call) => {
                 let call = with_own_id(call, &accepted.calls, history);
                 if let Some(objection) = objection(&call) {
+                    accepted.is_misnamed |= !dispatch::is_tool_name(&call.name);
                     accepted.remarks.push(objection);
                     accepted.fault = Some(Fault::Malformed);
                 } else {

@@ -40,6 +40,8 @@ pub struct Remarks {
     pub nudge: String,
     pub empty: String,
     pub cut: String,
+    /// Which tools there are.
+    pub tools: String,
 }
 
 /// What the first request is made of besides the history.
@@ -247,6 +249,9 @@ impl State {
         } else {
             reply.remarks.iter().map(note).collect()
         };
+        if reply.is_misnamed {
+            items.push(note(&remarks.tools));
+        }
         if self.faults.is_some_and(|(_, turns)| turns >= FAULTS) {
             return Err(StopKind::FormatErrors);
         }

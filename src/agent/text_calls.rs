@@ -30,6 +30,7 @@ pub fn accept(reply: &Reply, turn: u32) -> Accepted {
         stop: reply.stop,
         is_refusal: false,
         is_text: true,
+        is_misnamed: false,
     };
     let mut said = String::new();
     for item in &reply.items {

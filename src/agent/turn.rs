@@ -142,7 +142,7 @@ impl<'a> Agent<'a> {
     /// their outputs; a turn without calls is the last. What comes next is read off the state, so
     /// that a resumed run enters in the middle of a turn.
     pub(super) async fn turns(&mut self) -> StopKind {
-        let remarks = match remarks() {
+        let remarks = match remarks(&self.spec.tools) {
             Ok(remarks) => remarks,
             Err(failure) => return StopKind::Machine(failure),
         };
@@ -416,11 +416,12 @@ pub(super) fn stop_of(broken: Broken) -> StopKind {
     }
 }
 
-fn remarks() -> Result<Remarks, Failure> {
+fn remarks(tools: &ToolSet) -> Result<Remarks, Failure> {
     let text = |name: &str| prompt::text(name).map(str::to_owned);
     Ok(Remarks {
         nudge: text("task/nudge.md")?,
         empty: text("task/empty_reply.md")?,
         cut: text("task/cut_reply.md")?,
+        tools: tools.listed(),
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -73,6 +73,8 @@ pub(super) struct Meter {
     inward: AtomicU64,
     outward: AtomicU64,
     total: Arc<AtomicU64>,
+    /// The other side sends nothing more.
+    ended: AtomicBool,
 }
 
 impl Ledger {
@@ -135,6 +137,11 @@ impl Meter {
         self.count(bytes)
     }
 
+    /// The other side has closed its direction.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// Both ways together; for seeing whether anything moves.
     pub(super) fn moved(&self) -> u64 {
         self.inward.load(Ordering::Relaxed) + self.outward.load(Ordering::Relaxed)
@@ -165,8 +172,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
+        let room = buffer.remaining();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
         let came = (buffer.filled().len() - before) as u64;
+        if came == 0 && room > 0 {
+            self.meter.ended.store(true, Ordering::Relaxed);
+        }
         Poll::Ready(self.meter.came(came).map_err(io::Error::other))
     }
 }

@@ -32,6 +32,13 @@ pub(super) const HEAD: Duration = Duration::from_mins(1);
 /// How long a connection may move nothing.
 const IDLE: Duration = Duration::from_mins(15);
 
+/// How long a connection may move nothing once the command has closed its side: most often it has given up,
+/// and nobody waits for the answer any more.
+const GIVEN_UP: Duration = Duration::from_secs(30);
+
+/// How long a host may take to begin its answer.
+const ANSWER: Duration = Duration::from_mins(2);
+
 /// Longest head of a request or an answer.
 const MAX_HEAD: usize = 64 << 10;
 
@@ -84,6 +91,21 @@ async fn serve(gate: Arc<Gate>, stream: Stream) {
     tokio::select! {
         _ = async { tokio::join!(stream.carry(ours), serving) } => {}
         () = idle(&moved, async || tokio::time::sleep(IDLE).await) => {}
+        () = given_up(&moved, async || tokio::time::sleep(GIVEN_UP).await) => {}
+    }
+}
+
+/// Until the command has closed its side and nothing has moved for one `pause` after that.
+async fn given_up(meter: &Meter, mut pause: impl AsyncFnMut()) {
+    let mut last = None;
+    loop {
+        pause().await;
+        let moved = meter.moved();
+        let has_ended = meter.has_ended();
+        if has_ended && last == Some(moved) {
+            return;
+        }
+        last = has_ended.then_some(moved);
     }
 }
 
@@ -166,7 +188,12 @@ async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Response
     };
     let named = HeaderValue::from_str(&named).map_err(|_| Refused::NoName(named.clone()))?;
     request.headers_mut().insert(header::HOST, named);
-    let mut response = sender.send_request(request).await.map_err(unreachable)?;
+    let answered = tokio::time::timeout(ANSWER, sender.send_request(request)).await;
+    let late = |_| {
+        let why = format!("no answer within {} seconds", ANSWER.as_secs());
+        Refused::Unreachable(target.name.clone(), why)
+    };
+    let mut response = answered.map_err(late)?.map_err(unreachable)?;
     without_hops(response.headers_mut());
     Ok(response.map(|body| Answer::Passed(body, sender)))
 }
@@ -292,5 +319,26 @@ mod tests {
         };
         idle(&meter, pause).await;
         assert_eq!((meter.moved(), pauses), (3, 4));
+    }
+
+    #[tokio::test]
+    async fn a_closed_side_and_silence_end_a_connection() {
+        let meter = Arc::new(Meter::default());
+        let mut reader = Metered::new(&b"x"[..], Arc::clone(&meter));
+        let mut pauses = 0;
+        let pause = async || {
+            pauses += 1;
+            match pauses {
+                // Not over, however long nothing moves: the command still listens.
+                4 => {
+                    tokio::io::copy(&mut reader, &mut tokio::io::sink()).await.unwrap();
+                }
+                // The answer still comes.
+                5 | 6 => meter.went(1).unwrap(),
+                _ => {}
+            }
+        };
+        given_up(&meter, pause).await;
+        assert_eq!((meter.moved(), pauses), (3, 7));
     }
 }

@@ -3,11 +3,13 @@
 //! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use git2::{ObjectType, Odb, Repository, Tree};
 use tar::{Builder, EntryType, Header};
 
-use super::names::{MAX_PATH, segment_problem};
+use super::differing::Counter;
+use super::names::{MAX_PATH, path_problem, segment_problem};
 use super::repo::Repo;
 use super::{GitError, Oid, dotgit, shown};
 
@@ -66,6 +68,11 @@ pub fn archive<W: Write>(
     let git = repo.git()?;
     let commit = git.find_commit(commit.0)?;
     let mtime = u64::from(u32::try_from(commit.time().seconds()).unwrap_or(0));
+    // Folders that are there many times are counted without going through them.
+    let most = options.max_entries as u64;
+    if Counter::with_folders(&git, most)?.count(commit.tree_id(), 0)? > most {
+        return Err(too_many(options));
+    }
     let mut walk = Walk {
         git: &git,
         odb: git.odb()?,
@@ -191,10 +198,7 @@ impl<W: Write> Walk<'_, W> {
             return Err(unacceptable(path, "is too long a path"));
         }
         if self.entries > self.options.max_entries {
-            return Err(GitError::Unacceptable(format!(
-                "the repository has more than {} files and folders",
-                self.options.max_entries
-            )));
+            return Err(too_many(self.options));
         }
         if self.paths > MAX_PATHS {
             return Err(GitError::Unacceptable(format!(
@@ -204,6 +208,39 @@ impl<W: Write> Walk<'_, W> {
         }
         Ok(())
     }
+}
+
+fn too_many(options: &ArchiveOptions) -> GitError {
+    let most = options.max_entries;
+    GitError::Unacceptable(format!("the repository has more than {most} files and folders"))
+}
+
+/// Writes a tar of single files of a tree, without any folders; what is no file of it is passed over.
+pub(super) fn some<W: Write>(
+    repo: &Repo,
+    tree: Oid,
+    paths: &[String],
+    writer: W,
+) -> Result<W, GitError> {
+    let git = repo.git()?;
+    let tree = git.find_tree(tree.0)?;
+    let mut tar = Tar { builder: Builder::new(writer), mtime: 0 };
+    for path in paths.iter().filter(|path| path_problem(path).is_none()) {
+        let Ok(entry) = tree.get_path(Path::new(path)) else { continue };
+        let Ok(blob) = git.find_blob(entry.id()) else { continue };
+        let (content, path) = (blob.content(), path.as_bytes());
+        match entry.filemode() {
+            0o120_000 => {
+                tar.put(EntryType::Symlink, path, content, 0o777, 0, &mut io::empty())?;
+            }
+            mode => {
+                let permissions = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+                let (size, mut data) = (content.len() as u64, content);
+                tar.put(EntryType::Regular, path, b"", permissions, size, &mut data)?;
+            }
+        }
+    }
+    Ok(tar.builder.into_inner()?)
 }
 
 fn unacceptable(path: &[u8], what: &str) -> GitError {

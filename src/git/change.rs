@@ -7,17 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use git2::{Delta, DiffFile, DiffOptions, FileMode, Patch, Repository, Tree};
+use git2::{Repository, Tree};
 
 use super::attributes::Attributes;
+use super::compared::compare;
 use super::names::{collision_key, path_problem, target_problem};
 use super::repo::Repo;
-use super::tree::{Change, Entry, FileChange, Mode};
+use super::tree::{Beyond, Change, FileChange, Mode};
 use super::{GitError, Oid, printable, shown};
 use crate::guest::client::{CollectedFile, CollectedKind, CollectedTree};
-
-/// Larger files count as binary: nobody reads their lines.
-const MAX_TEXT: i64 = 16 << 20;
 
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
@@ -59,9 +57,18 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
     for oid in stored.difference(&kept) {
         repo.forget(Oid(*oid))?;
     }
+    let mut beyond = Beyond::default();
+    for left in &collected.listing.left_out {
+        beyond.files = beyond.files.saturating_add(left.files);
+        beyond.bytes = beyond.bytes.saturating_add(left.bytes);
+        let (files, bytes) = (left.files, left.bytes);
+        let reason = format!("{files} files of {bytes} bytes, too many to be handed over");
+        refused.push((shown(&left.path), reason));
+    }
     refused.sort();
     refused.dedup();
-    Ok(Change { base, tree: Oid(new.id()), files, refused })
+    let artefacts = collected.listing.artefacts.iter().map(|path| shown(path)).collect();
+    Ok(Change { base, tree: Oid(new.id()), files, refused, beyond, artefacts })
 }
 
 /// The change with only those files for which `keep` says so; the rest stays as in the base.
@@ -93,7 +100,7 @@ pub fn restrict(
             shown(&file.path)
         )));
     }
-    Ok(Change { base: change.base, tree: Oid(new.id()), files, refused: change.refused.clone() })
+    Ok(Change { tree: Oid(new.id()), files, ..change.clone() })
 }
 
 /// What happens to one name in a folder.
@@ -290,62 +297,6 @@ fn write(
         }
     }
     if builder.is_empty() { Ok(None) } else { Ok(Some(builder.write()?)) }
-}
-
-/// What differs between two trees, sorted by path.
-fn compare(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<FileChange>, GitError> {
-    let mut options = DiffOptions::new();
-    options.include_typechange(true).ignore_submodules(false).max_size(MAX_TEXT);
-    let diff = git.diff_tree_to_tree(Some(old), Some(new), Some(&mut options))?;
-    let mut files = Vec::new();
-    for index in 0..diff.deltas().len() {
-        let mut patch = Patch::from_diff(&diff, index)?;
-        let Some(delta) = diff.get_delta(index) else { continue };
-        let (before, after);
-        if delta.status() == Delta::Typechange {
-            // libgit2 counts no lines when a link becomes a file, or the other way round.
-            before = git.find_blob(delta.old_file().id())?;
-            after = git.find_blob(delta.new_file().id())?;
-            patch = Some(Patch::from_blobs(&before, None, &after, None, None)?);
-        }
-        let (old, new) = match delta.status() {
-            Delta::Added => (None, Some(delta.new_file())),
-            Delta::Deleted => (Some(delta.old_file()), None),
-            _ => (Some(delta.old_file()), Some(delta.new_file())),
-        };
-        let binary = delta.flags().is_binary();
-        let (_, added, removed) = match &patch {
-            Some(patch) if !binary => patch.line_stats()?,
-            _ => (0, 0, 0),
-        };
-        files.push(FileChange {
-            path: String::from_utf8_lossy(delta.new_file().path_bytes().unwrap_or_default())
-                .into_owned(),
-            old: old.map(|file| entry(git, &file)).transpose()?,
-            new: new.map(|file| entry(git, &file)).transpose()?,
-            added_lines: added as u64,
-            removed_lines: removed as u64,
-            binary,
-        });
-    }
-    files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(files)
-}
-
-fn entry(git: &Repository, file: &DiffFile<'_>) -> Result<Entry, GitError> {
-    let mode = match file.mode() {
-        FileMode::BlobExecutable => Mode::Executable,
-        FileMode::Link => Mode::Symlink,
-        FileMode::Commit => Mode::Gitlink,
-        FileMode::Blob | FileMode::BlobGroupWritable | FileMode::Tree | FileMode::Unreadable => {
-            Mode::File
-        }
-    };
-    let size = match mode {
-        Mode::Gitlink => 0,
-        _ => git.odb()?.read_header(file.id())?.0 as u64,
-    };
-    Ok(Entry { mode, oid: Oid(file.id()), size })
 }
 
 /// Added files of which some name on the way is, to other systems, the same as a sibling's.

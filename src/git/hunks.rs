@@ -5,17 +5,21 @@
 
 use std::path::Path;
 
-use git2::{Delta, DiffOptions, Odb, Patch, Repository, Tree};
+use git2::{DiffOptions, Odb, Patch};
 use serde::{Deserialize, Serialize};
 
+use super::differing::differing;
 use super::renames;
 use super::repo::Repo;
+use super::stop::Stop;
 use super::{GitError, Oid};
 
+/// Files that differ, at most: nobody reviews more.
+pub const MAX_FILES: u64 = 20_000;
 /// Larger files are not compared, bytes.
 const MAX_FILE: usize = 16 << 20;
 /// Files with more lines are not compared.
-const MAX_FILE_LINES: usize = 500_000;
+pub(super) const MAX_FILE_LINES: usize = 500_000;
 /// A file whose difference has more lines, context included, is too large to be shown; GitHub's own
 /// limit for one file.
 const MAX_SHOWN_LINES: usize = 20_000;
@@ -30,7 +34,7 @@ const BINARY_WITHIN: usize = 8000;
 
 const TYPE: i32 = 0o170_000;
 const REGULAR: i32 = 0o100_000;
-const GITLINK: i32 = 0o160_000;
+pub(super) const GITLINK: i32 = 0o160_000;
 
 /// All files that differ, ordered by the bytes of their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,14 +92,27 @@ pub struct Line {
 /// What differs from the tree `old` to the tree `new`.
 ///
 /// # Errors
-/// When one of the trees, or a file that differs, cannot be read.
+/// When one of the trees, or a file that differs, cannot be read; [`GitError::Unacceptable`] when more than
+/// [`MAX_FILES`] differ.
 pub fn hunks(repo: &Repo, old: Oid, new: Oid) -> Result<Diff, GitError> {
+    hunks_until(repo, old, new, &Stop::default())
+}
+
+/// The same, given up with an error when `stop` says so.
+///
+/// # Errors
+/// Those of [`hunks`], and that of [`Stop::check`].
+pub fn hunks_until(repo: &Repo, old: Oid, new: Oid, stop: &Stop) -> Result<Diff, GitError> {
     let git = repo.git()?;
     let (old, new) = (git.find_tree(old.0)?, git.find_tree(new.0)?);
     let odb = git.odb()?;
-    let pairs = renames::pair_up(&odb, pairs(&git, &old, &new)?)?;
+    let pairs = differing(&git, Some(&old), Some(&new), MAX_FILES)?;
+    let pairs = renames::pair_up(&odb, pairs, stop)?;
     let mut budget = Budget { compared: MAX_COMPARED, kept: MAX_KEPT };
-    let files = pairs.iter().map(|pair| file(&odb, pair, &mut budget));
+    let files = pairs.iter().map(|pair| {
+        stop.check()?;
+        file(&odb, pair, &mut budget)
+    });
     Ok(Diff { files: files.collect::<Result<_, _>>()? })
 }
 
@@ -139,42 +156,6 @@ impl Pair {
     /// What orders files: the new path, of a deleted file the old one.
     pub(super) fn path(&self) -> &[u8] {
         self.new.as_ref().or(self.old.as_ref()).map_or(&[], |version| &version.path)
-    }
-}
-
-/// What differs, without renames.
-fn pairs(git: &Repository, old: &Tree<'_>, new: &Tree<'_>) -> Result<Vec<Pair>, GitError> {
-    let mut options = DiffOptions::new();
-    options.include_typechange(true).ignore_submodules(false);
-    let diff = git.diff_tree_to_tree(Some(old), Some(new), Some(&mut options))?;
-    let mut pairs: Vec<Pair> = diff
-        .deltas()
-        .map(|delta| {
-            let version = |file: git2::DiffFile<'_>| Version {
-                path: file.path_bytes().unwrap_or_default().to_vec(),
-                id: file.id(),
-                mode: canonical(u32::from(file.mode())),
-            };
-            let old = (delta.status() != Delta::Added).then(|| version(delta.old_file()));
-            let new = (delta.status() != Delta::Deleted).then(|| version(delta.new_file()));
-            Pair { old, new }
-        })
-        .filter(|pair| match (&pair.old, &pair.new) {
-            (Some(old), Some(new)) => (old.id, old.mode) != (new.id, new.mode),
-            _ => true,
-        })
-        .collect();
-    pairs.sort_by(|a, b| a.path().cmp(b.path()));
-    Ok(pairs)
-}
-
-/// The mode as git takes it: of a file's permissions only the owner's `x` counts.
-fn canonical(mode: u32) -> i32 {
-    match mode & 0o170_000 {
-        0o100_000 if mode & 0o100 != 0 => 0o100_755,
-        0o100_000 => 0o100_644,
-        0o120_000 => 0o120_000,
-        _ => GITLINK,
     }
 }
 
@@ -337,7 +318,7 @@ fn text(line: &[u8]) -> String {
     String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned()
 }
 
-fn count_lines(content: &[u8]) -> usize {
+pub(super) fn count_lines(content: &[u8]) -> usize {
     let unfinished = usize::from(content.last().is_some_and(|byte| *byte != b'\n'));
     memchr::memchr_iter(b'\n', content).count() + unfinished
 }

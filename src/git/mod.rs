@@ -12,7 +12,9 @@ pub mod cache;
 mod change;
 pub mod clone;
 pub mod commit;
+mod compared;
 pub mod diff;
+mod differing;
 mod dotgit;
 mod http;
 pub mod hunks;
@@ -22,6 +24,7 @@ pub mod packed;
 pub mod push;
 mod renames;
 pub mod repo;
+pub mod stop;
 pub mod transport;
 pub mod tree;
 

@@ -7,7 +7,7 @@ use tokio::fs::File;
 use tokio::io::AsyncSeekExt;
 use tokio::sync::Mutex;
 
-use super::archive::{ArchiveOptions, archive};
+use super::archive::{self, ArchiveOptions, archive};
 use super::repo::Repo;
 use super::{GitError, Oid};
 use crate::guest::client::{Client, GuestError};
@@ -30,6 +30,26 @@ impl Packed {
         let file = tempfile::tempfile_in(repo.path())?;
         let writer = archive(repo, commit, options, BufWriter::with_capacity(BUFFER, file))?;
         Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
+    }
+
+    /// Single files of a tree, to be put back where they were.
+    ///
+    /// # Errors
+    /// When an object cannot be read, or the disk is full.
+    pub fn some(repo: &Repo, tree: Oid, paths: &[String]) -> Result<Packed, GitError> {
+        let file = tempfile::tempfile_in(repo.path())?;
+        let writer = archive::some(repo, tree, paths, BufWriter::with_capacity(BUFFER, file))?;
+        Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
+    }
+
+    /// Puts its files back into the workspace of a sandbox, beside the tree that was unpacked there.
+    ///
+    /// # Errors
+    /// Those of [`Client::restore`], also when the file cannot be read.
+    pub async fn restore(&self, client: &Client) -> Result<(), GuestError> {
+        let mut file = self.0.lock().await;
+        file.rewind().await.map_err(|err| GuestError::Failed(format!("the files: {err}")))?;
+        client.restore(&mut *file).await.map(drop)
     }
 
     /// Unpacks it into the workspace of a sandbox.

@@ -13,6 +13,7 @@ use git2::Odb;
 
 use super::GitError;
 use super::hunks::{Pair, Version, is_binary};
+use super::stop::Stop;
 
 /// Similarity that is identity, in git's scale.
 const SAME: f64 = 60_000.0;
@@ -37,7 +38,7 @@ const MAX_READ: usize = 256 << 20;
 const MAX_COMPARED: usize = 2_000_000_000;
 
 /// Joins the two halves of renamed files.
-pub(super) fn pair_up(odb: &Odb<'_>, pairs: Vec<Pair>) -> Result<Vec<Pair>, GitError> {
+pub(super) fn pair_up(odb: &Odb<'_>, pairs: Vec<Pair>, stop: &Stop) -> Result<Vec<Pair>, GitError> {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for pair in &pairs {
         match (&pair.old, &pair.new) {
@@ -49,7 +50,8 @@ pub(super) fn pair_up(odb: &Odb<'_>, pairs: Vec<Pair>) -> Result<Vec<Pair>, GitE
     if sources.is_empty() || targets.is_empty() {
         return Ok(pairs);
     }
-    let mut search = Search { odb, sources, targets, read: MAX_READ, compared: MAX_COMPARED };
+    let (read, compared) = (MAX_READ, MAX_COMPARED);
+    let mut search = Search { odb, sources, targets, read, compared, stop };
     search.identical();
     search.namesakes()?;
     search.similar()?;
@@ -89,6 +91,7 @@ struct Search<'a> {
     targets: Vec<Target>,
     read: usize,
     compared: usize,
+    stop: &'a Stop,
 }
 
 /// A pair that may be a rename.
@@ -156,6 +159,7 @@ impl Search<'_> {
             .collect();
         unique.sort_unstable();
         for (source, target) in unique {
+            self.stop.check()?;
             if f64::from(self.similarity(source, target, LEAST_FOR_NAMESAKES)?)
                 >= LEAST_FOR_NAMESAKES
             {
@@ -176,6 +180,7 @@ impl Search<'_> {
         }
         let mut candidates = Vec::new();
         for target in targets {
+            self.stop.check()?;
             let mut best: Vec<Candidate> = Vec::with_capacity(CANDIDATES);
             for &source in &sources {
                 let score = self.similarity(source, target, LEAST)?;

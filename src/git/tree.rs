@@ -16,6 +16,8 @@ use super::{GitError, Oid};
 
 /// Files read whole from the base (instructions, configuration, lock files) are at most this long.
 const MAX_READ: usize = 64 << 20;
+/// Names that are looked at for a list of paths: folders without files take time as well.
+const MAX_NAMES: usize = 4_000_000;
 /// Bytes of a blob that are in memory while it is streamed.
 const PIECE: usize = 64 << 10;
 
@@ -28,6 +30,25 @@ pub struct Change {
     pub files: Vec<FileChange>,
     /// Files that came out of the sandbox and cannot be part of a change: path and reason.
     pub refused: Vec<(String, String)>,
+    /// Files that belong to the change and are not in it.
+    #[serde(default, skip_serializing_if = "Beyond::is_nothing")]
+    pub beyond: Beyond,
+    /// Packages and caches that appeared in the sandbox and are no part of a change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artefacts: Vec<String>,
+}
+
+/// What is more than can be taken out of a sandbox. Where it is, [`Change::refused`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beyond {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+impl Beyond {
+    pub fn is_nothing(&self) -> bool {
+        *self == Beyond::default()
+    }
 }
 
 /// One file that differs. Paths are git's: relative, `/` between segments, UTF-8.
@@ -203,13 +224,16 @@ pub fn paths_at(repo: &Repo, commit: Oid, most: usize) -> Result<Vec<String>, Gi
     let git = repo.git()?;
     let tree = git.find_commit(commit.0)?.tree()?;
     let mut paths = Vec::new();
+    let mut names = 0;
     tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+        names += 1;
         if entry.kind() == Some(git2::ObjectType::Blob)
             && let Ok(name) = entry.name()
         {
             paths.push(format!("{folder}{name}"));
         }
-        if paths.len() < most { git2::TreeWalkResult::Ok } else { git2::TreeWalkResult::Abort }
+        let goes_on = paths.len() < most && names < MAX_NAMES;
+        if goes_on { git2::TreeWalkResult::Ok } else { git2::TreeWalkResult::Abort }
     })
     .or_else(|error| if paths.len() < most { Err(error) } else { Ok(()) })?;
     Ok(paths)

@@ -18,7 +18,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::collected;
 use super::connection::{Call, Connection};
-use super::protocol::{Answer, Collected, DATA_CHUNK, Exec, Hello, Request, Response};
+use super::protocol::{
+    Answer, Collected, DATA_CHUNK, Exec, Hello, MAX_CHANGED_BYTES, MAX_CHANGED_FILES, Request,
+    Response,
+};
 use super::streams::Stream as GuestStream;
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
@@ -82,9 +85,21 @@ pub struct CollectLimits {
 }
 
 impl Default for CollectLimits {
-    /// More than any policy lets through, so that the policy can say what is wrong.
+    /// More than the usual policy lets through, so that the policy can say what is wrong.
     fn default() -> CollectLimits {
         CollectLimits { files: 10_000, bytes: 256 << 20, timeout: Duration::from_mins(5) }
+    }
+}
+
+impl CollectLimits {
+    /// The usual ones, or so much as is said to be allowed when that is more.
+    pub fn at_least(files: usize, bytes: u64) -> CollectLimits {
+        let usual = CollectLimits::default();
+        CollectLimits {
+            files: usual.files.max(files).min(MAX_CHANGED_FILES),
+            bytes: usual.bytes.max(bytes).min(MAX_CHANGED_BYTES),
+            ..usual
+        }
     }
 }
 
@@ -188,7 +203,22 @@ impl Client {
     where
         R: AsyncRead + Send + Unpin,
     {
-        let mut call = self.connection.begin(&Request::Upload, None)?;
+        self.send_tar(&Request::Upload, tar).await
+    }
+
+    /// Puts the files of a tar back; see [`Request::Restore`].
+    pub async fn restore<R>(&self, tar: R) -> Result<(u64, u64), GuestError>
+    where
+        R: AsyncRead + Send + Unpin,
+    {
+        self.send_tar(&Request::Restore, tar).await
+    }
+
+    async fn send_tar<R>(&self, request: &Request, tar: R) -> Result<(u64, u64), GuestError>
+    where
+        R: AsyncRead + Send + Unpin,
+    {
+        let mut call = self.connection.begin(request, None)?;
         let stream = call.stream();
         let mut tar = tar;
         loop {
@@ -238,7 +268,8 @@ impl Client {
 
     async fn fetch(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
         let (sender, receiver) = mpsc::channel(WAITING_DATA);
-        let mut call = self.connection.begin(&Request::Collect, Some(sender))?;
+        let request = Request::Collect { files: limits.files, bytes: limits.bytes };
+        let mut call = self.connection.begin(&request, Some(sender))?;
         // Parsing is work: it has a thread of its own, which ends when the stream or the call does.
         let parsing = tokio::task::spawn_blocking(move || {
             let mut stream = Stream { receiver, current: Bytes::new(), ended: false };
@@ -275,6 +306,15 @@ impl Client {
         let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
         collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
         Ok(CollectedTree { files, listing })
+    }
+
+    /// Has the guest overlook what was written since the last collection, see [`Request::Overlook`];
+    /// returns the files that are to be put back.
+    pub async fn overlook(&self) -> Result<Vec<String>, GuestError> {
+        match self.ask(&Request::Overlook, STALL).await? {
+            Response::Overlooked { changed } => Ok(changed),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// See [`super::protocol::Request::RemoveBase`].
@@ -397,6 +437,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Exec(_) => "exec",
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
+        Response::Overlooked { .. } => "overlooked",
         Response::Ended => "ended",
         Response::Added => "added",
         Response::Found { .. } => "found",

@@ -133,7 +133,13 @@ fn refuse_files_below_files(files: &[CollectedFile]) -> Result<(), String> {
 
 /// Checks the lists that come with the files.
 pub fn check_listing(listing: &Collected, files: &[CollectedFile]) -> Result<(), String> {
-    if listing.deleted.len() > MAX_LISTED || listing.refused.len() > MAX_LISTED {
+    let lists = [
+        listing.deleted.len(),
+        listing.refused.len(),
+        listing.left_out.len(),
+        listing.artefacts.len(),
+    ];
+    if lists.into_iter().any(|length| length > MAX_LISTED) {
         return Err("too many listed files".to_owned());
     }
     let sent: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();

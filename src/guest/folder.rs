@@ -29,7 +29,7 @@ pub struct Folder {
 }
 
 /// How a file looked: when all of it is the same, the content is taken to be the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     size: i64,
     mtime: (i64, u64),

@@ -10,7 +10,8 @@
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! finds what changed, less what was there before (`leftover`) or came from a check of the harness
+//! (`overlook`); [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
 //! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
 
 mod apart;
@@ -28,7 +29,10 @@ mod flow;
 pub mod folder;
 mod keeper;
 pub mod launch;
+pub mod leftover;
+pub mod look;
 pub mod output;
+pub mod overlook;
 pub mod paths;
 mod pipe;
 pub mod process;
@@ -40,11 +44,13 @@ pub(crate) mod resident;
 pub mod room;
 pub mod script;
 pub mod seccomp;
+pub mod selection;
 pub mod serve;
 pub mod session;
 pub mod sessions;
 #[cfg(feature = "host")]
 pub(crate) mod streams;
+pub mod survey;
 mod terminal;
 pub mod transfer;
 

@@ -22,7 +22,7 @@ use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
 /// Raised whenever a frame changes meaning. Host and guest are built from one source, so a mismatch
 /// means a stale guest, which is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Largest frame either side accepts, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -89,8 +89,14 @@ pub enum Request {
     Upload,
     /// Ends every session, with what was started in it.
     EndSessions,
-    /// Sends what changed since the base as a tar in `Data` frames; answers with [`Collected`].
-    Collect,
+    /// Sends what changed since the base as a tar in `Data` frames, at most so many files and bytes;
+    /// answers with [`Collected`], which counts what was more than that.
+    Collect { files: usize, bytes: u64 },
+    /// What has been written since the last collection is not the model's work: what is new is no part of
+    /// a change while it stays as it is now. Answers with the files that are to be put back.
+    Overlook,
+    /// Receives a tar as `Upload` does and puts its files back; the base stays what it was.
+    Restore,
     /// Adds to the environment of every command from now on.
     AddEnv { env: BTreeMap<String, String> },
     /// Which of these programs commands would find, by name.
@@ -127,6 +133,10 @@ pub enum Response {
         bytes: u64,
     },
     Collected(Collected),
+    /// Files that were part of the tree or of the last collection and look otherwise now.
+    Overlooked {
+        changed: Vec<String>,
+    },
     /// No session runs.
     Ended,
     /// The environment was added to.
@@ -148,18 +158,33 @@ pub struct Collected {
     pub deleted: Vec<String>,
     /// Files that cannot be part of a change: path and reason.
     pub refused: Vec<(String, String)>,
+    /// Files that were more than was asked for, by folder.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// Packages and caches that appeared, and are no part of a change.
+    #[serde(default)]
+    pub artefacts: Vec<String>,
+}
+
+/// Files of one place that were too many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// `folder/`, all of it, or `folder/*`, files in it.
+    pub path: String,
+    pub files: u64,
+    pub bytes: u64,
 }
 
 /// The body of a `Response` frame.
 pub type Answer = Result<Response, ToolError>;
 
-/// Most changed files of one collection; beyond it the guest answers with an error.
+/// Most changed files of one collection, whatever is asked for.
 pub const MAX_CHANGED_FILES: usize = 100_000;
 
 /// Largest single file of a change, in bytes; larger ones are refused and reported.
 pub const MAX_CHANGED_FILE: u64 = 100 << 20;
 
-/// Bytes of all contents of one collection; beyond it the guest answers with an error.
+/// Bytes of all contents of one collection, whatever is asked for.
 pub const MAX_CHANGED_BYTES: u64 = 1 << 30;
 
 /// Most output that one command can keep: its JSON form must fit into a frame.

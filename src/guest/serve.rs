@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,9 @@ use super::protocol::{
 };
 use super::relay::{self, Relay};
 use super::room::{Budget, Room};
+use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
-use super::{collect, environment};
+use super::{collect, environment, leftover, look, overlook};
 use crate::tools::guest::root::Root;
 use crate::tools::guest::{Call, find};
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
@@ -169,7 +170,7 @@ impl Server {
             }
         };
         let (sender, receiver) = match request {
-            Request::Upload => {
+            Request::Upload | Request::Restore => {
                 let (sender, receiver) = sync_channel(WAITING_DATA);
                 (Some(sender), Some(receiver))
             }
@@ -257,7 +258,16 @@ impl Server {
                 self.processes.end_sessions();
                 Ok(Response::Ended)
             }
-            Request::Collect => self.collect(work),
+            Request::Collect { files, bytes } => self.collect(work, Limits { files, bytes }),
+            Request::Overlook => {
+                let stop = || work.cancelled.load(Ordering::Relaxed);
+                let changed = overlook::overlook(&self.workspace, &mut lock(&self.base), &stop)?;
+                Ok(Response::Overlooked { changed })
+            }
+            Request::Restore => {
+                let (_, files, bytes) = transfer::unpack(&self.workspace, incoming(work)?)?;
+                Ok(Response::Uploaded { files, bytes })
+            }
             Request::AddEnv { env } => {
                 self.processes.add_env(env);
                 Ok(Response::Added)
@@ -270,7 +280,7 @@ impl Server {
             Request::Pipe(exec) => self.pipe(work, &exec).map(Response::Piped),
             Request::RemoveBase { chown } => {
                 let mut base = lock(&self.base);
-                collect::remove_base(&self.workspace, &base, chown)?;
+                leftover::remove_base(&self.workspace, &base, chown)?;
                 *base = Base::default();
                 Ok(Response::Removed)
             }
@@ -306,31 +316,32 @@ impl Server {
     }
 
     fn upload(&self, work: &Work) -> Answer {
-        let Some(data) = &work.data else {
-            return Err(ToolError::Broken("an upload without a stream".to_owned()));
-        };
-        let stream = Incoming { data, current: io::Cursor::default(), ended: false };
-        let (base, files, bytes) = transfer::unpack(&self.workspace, stream)?;
+        let is_empty = leftover::is_empty(&self.workspace);
+        let (mut base, files, bytes) = transfer::unpack(&self.workspace, incoming(work)?)?;
+        if !is_empty {
+            let stop = || work.cancelled.load(Ordering::Relaxed);
+            base.others = leftover::remember(&self.workspace, &base, &stop)?;
+        }
         *lock(&self.base) = base;
         Ok(Response::Uploaded { files, bytes })
     }
 
-    fn collect(&self, work: &Work) -> Answer {
+    fn collect(&self, work: &Work, limits: Limits) -> Answer {
         if let Some(room) = &self.room {
             room.check().map_err(ToolError::tell)?;
         }
-        let base = lock(&self.base);
+        let mut base = lock(&self.base);
         let stream = Outgoing { server: self, call: work.call, buffer: Vec::new() };
         let mut tar = tar::Builder::new(stream);
         let stop = || work.cancelled.load(Ordering::Relaxed);
-        let mut sink = |path: &str, changed: collect::Changed| {
+        let mut sink = |path: &str, changed: &look::Changed| {
             let mut header = tar::Header::new_gnu();
             header.set_mtime(0);
             header.set_mode(if changed.kind == Kind::Executable { 0o755 } else { 0o644 });
             if changed.kind == Kind::Symlink {
                 header.set_entry_type(tar::EntryType::Symlink);
                 header.set_size(0);
-                let target = std::ffi::OsString::from_vec(changed.content);
+                let target = std::ffi::OsStr::from_bytes(&changed.content);
                 tar.append_link(&mut header, path, target)
             } else {
                 header.set_entry_type(tar::EntryType::Regular);
@@ -338,12 +349,18 @@ impl Server {
                 tar.append_data(&mut header, path, changed.content.as_slice())
             }
         };
-        let listing = collect::collect(&self.workspace, &base, &mut sink, &stop)?;
+        let listing = collect::collect(&self.workspace, &mut base, limits, &mut sink, &stop)?;
         let broken = |err: io::Error| ToolError::Broken(format!("cannot send: {err}"));
         let mut stream = tar.into_inner().map_err(broken)?;
         stream.end().map_err(broken)?;
         Ok(Response::Collected(listing))
     }
+}
+
+fn incoming(work: &Work) -> Result<Incoming<'_>, ToolError> {
+    let data = work.data.as_ref();
+    let data = data.ok_or_else(|| ToolError::Broken("an upload without a stream".to_owned()))?;
+    Ok(Incoming { data, current: io::Cursor::default(), ended: false })
 }
 
 /// The bytes of an upload, as a reader.

@@ -17,7 +17,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 
+use super::collect::Last;
 use super::folder::{self, Folder, Parents, Stamp};
+use super::look::Look;
 use super::paths;
 use crate::tools::ToolError;
 
@@ -25,6 +27,11 @@ use crate::tools::ToolError;
 #[derive(Debug, Default)]
 pub struct Base {
     pub entries: BTreeMap<Vec<u8>, Entry>,
+    /// What is in the workspace besides, and not the model's work while it looks so: setup left it, or a
+    /// check of the harness.
+    pub others: BTreeMap<Vec<u8>, Look>,
+    /// How the last collection found the workspace.
+    pub last: Option<Last>,
 }
 
 /// One file of the uploaded tree.
@@ -34,6 +41,13 @@ pub struct Entry {
     /// Git's blob id.
     pub blob: [u8; 20],
     pub stamp: Stamp,
+}
+
+impl Entry {
+    /// How the file looked when it was unpacked.
+    pub fn look(&self) -> Look {
+        Look { stamp: self.stamp, content: Some((self.kind, self.blob)) }
+    }
 }
 
 /// The kinds of file that git keeps.

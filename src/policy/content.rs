@@ -181,6 +181,17 @@ fn first_three(lines: &[(usize, &str)]) -> String {
     }
 }
 
+/// A flag for a file that nobody can read in a diff and that could be read before, or is new.
+pub(super) fn check_binary(file: &FileChange, old: &[u8], new: &[u8], flags: &mut Vec<Violation>) {
+    let is_link = file.new.is_some_and(|new| new.mode == Mode::Symlink);
+    if is_link || !is_binary(new) || is_binary(old) {
+        return;
+    }
+    let what = if file.old.is_none() { "binary file added" } else { "is a binary file now" };
+    let message = format!("{what} ({} bytes)", new.len());
+    flags.push(Violation::new("content.binary", Some(file.path.clone()), message));
+}
+
 /// Flags for a file that is gone.
 pub(super) fn check_deleted(file: &FileChange, flags: &mut Vec<Violation>) {
     let was_text = file.old.is_some_and(|old| old.mode != Mode::Gitlink);

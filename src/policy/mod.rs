@@ -182,7 +182,11 @@ pub fn check(
         let message = format!("cannot be part of a change: {reason}");
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
-    size::check(policy, &judgement.publishable(change), &mut judgement.violations);
+    if !change.artefacts.is_empty() {
+        judgement.flags.push(left_out(&change.artefacts));
+    }
+    let publishable = judgement.publishable(change);
+    size::check(policy, &publishable, change.beyond, &mut judgement.violations);
     // What is too large to be published is handed over as a patch all the same. So our own secrets
     // are looked for whatever the size; the other rules are about what a reviewer gets to see.
     let is_small = judgement.violations.iter().all(|found| !found.rule.starts_with("size."));
@@ -196,6 +200,18 @@ pub fn check(
     }
     secrets::check_outbound(&change.files, redactor, outbound, &mut judgement.violations);
     judgement
+}
+
+/// Names packages and caches, which are no part of a change.
+fn left_out(artefacts: &[String]) -> Violation {
+    let named: Vec<String> = artefacts.iter().take(10).map(|path| format!("`{path}`")).collect();
+    let more = match artefacts.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message =
+        format!("left out of the change as packages or caches: {}{more}", named.join(", "));
+    Violation::new("artefacts", None, message)
 }
 
 /// Rules about what is in a file. Files held back are read as well: their patch goes out too.
@@ -225,6 +241,7 @@ fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement:
     if !allowed {
         secrets::check_added(&file.path, &added, &mut judgement.violations);
     }
+    content::check_binary(file, &old, &new, &mut judgement.flags);
     if !file.binary && !content::is_binary(&new) {
         content::check(file, &added, &mut judgement.flags);
     }

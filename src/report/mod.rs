@@ -8,6 +8,7 @@ pub mod answer;
 pub mod campaign;
 pub mod commit_message;
 pub mod findings;
+pub mod hand_over;
 pub mod html;
 pub mod job_summary;
 pub mod markdown;

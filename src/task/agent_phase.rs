@@ -127,10 +127,19 @@ async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Re
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
-    let mut stopped = converse(phase, &sandbox, &brief, desk).await?;
-    let collected = match (&stopped.reason, run.config.mode) {
-        (StopKind::Sandbox(_), _) | (_, Mode::Plan | Mode::Review) => Ok(None),
-        _ => collect(phase, &sandbox).await,
+    let Conversed { mut stopped, change: collected } =
+        converse(phase, &sandbox, &brief, desk).await?;
+    let collected = match (&stopped.reason, run.config.mode, collected) {
+        (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
+        (_, Mode::Execute, Some(change)) => Some(change),
+        (_, Mode::Execute, None) => match collect(phase, &sandbox).await {
+            Ok(change) => Some(change),
+            // What is known is reported all the same.
+            Err(failure) => {
+                stopped.reason = uncollected(failure);
+                None
+            }
+        },
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
         && let Some(autopsy) = sandbox.autopsy().await
@@ -138,7 +147,7 @@ async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Re
         *why = format!("{why} ({autopsy})");
     }
     stop(run, sandbox).await;
-    let change = collected?;
+    let change = collected.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
     if matches!(stopped.reason, StopKind::Finished) {
         remember(run, change.as_ref())?;
     }
@@ -146,10 +155,26 @@ async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Re
     Ok(Worked { stopped, change, baseline, notes, instruction_files, enforced })
 }
 
-async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Option<Change>> {
-    let limits = CollectLimits::default();
-    let change = phase.workspace.collect(&sandbox.client, limits).await?;
-    Ok((!change.files.is_empty() || !change.refused.is_empty()).then_some(change))
+async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
+    let policy = &phase.run.config.policy;
+    let limits = CollectLimits::at_least(policy.max_files, policy.max_bytes);
+    phase.workspace.collect(&sandbox.client, limits).await
+}
+
+/// How a run ended whose change could not be had.
+fn uncollected(failure: Failure) -> StopKind {
+    let Failure { message, cause, .. } = failure;
+    StopKind::Sandbox(match cause {
+        Some(cause) => format!("{message}: {cause}"),
+        None => message,
+    })
+}
+
+/// A conversation that has ended.
+struct Conversed {
+    stopped: Stopped,
+    /// What the model left, when that was collected already: before the last check.
+    change: Option<Change>,
 }
 
 /// The conversation, with failing checks fed back a bounded number of times.
@@ -158,7 +183,7 @@ async fn converse(
     sandbox: &Running,
     brief: &Brief,
     desk: Option<&Desk<'_>>,
-) -> Result<Stopped> {
+) -> Result<Conversed> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
     let (tools, services) = equip::equip(run, sandbox).await?;
@@ -191,21 +216,25 @@ async fn converse(
         // There is no change to check.
         Mode::Plan | Mode::Review => 0,
     };
+    let mut change = None;
     for _ in rounds_given(&run.folder.recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
-        let checking = phase.checks.run_in(run, &sandbox.client, "loop");
-        let ran = match run.unless_interrupted(checking).await {
-            Err(_) if run.is_interrupted() => {
-                stopped.reason = StopKind::Cancelled;
+        match look(phase, sandbox).await? {
+            Looked::Passed(collected) => {
+                change = collected;
                 break;
             }
-            ran => ran?,
-        };
-        let Some(text) = feedback(phase, ran)? else { break };
-        run.around.ui.say("giving the failing checks back to the model");
-        stopped = agent.continue_with(vec![message(Role::User, text)]).await;
+            Looked::Ended(reason, collected) => {
+                (stopped.reason, change) = (reason, collected);
+                break;
+            }
+            Looked::Failed(text) => {
+                run.around.ui.say("giving the failing checks back to the model");
+                stopped = agent.continue_with(vec![message(Role::User, text)]).await;
+            }
+        }
     }
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     run.journal(&Entry::Stopped {
@@ -215,7 +244,42 @@ async fn converse(
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
-    Ok(stopped)
+    Ok(Conversed { stopped, change })
+}
+
+/// What the checks say about what the model left.
+enum Looked {
+    /// Nothing to give back; the change, when there were checks to run on it.
+    Passed(Option<Change>),
+    /// What the model is told.
+    Failed(String),
+    /// The run ends here.
+    Ended(StopKind, Option<Change>),
+}
+
+/// Runs the checks where the model worked. What they write is not the model's: the change is what there was
+/// before, and when the model goes on, it goes on from there.
+async fn look(phase: &Phase<'_>, sandbox: &Running) -> Result<Looked> {
+    let run = phase.run;
+    if phase.checks.commands.is_empty() {
+        return Ok(Looked::Passed(None));
+    }
+    let change = match collect(phase, sandbox).await {
+        Ok(change) => change,
+        Err(failure) => return Ok(Looked::Ended(uncollected(failure), None)),
+    };
+    let checking = phase.checks.run_in(run, &sandbox.client, "loop");
+    let ran = match run.unless_interrupted(checking).await {
+        Err(_) if run.is_interrupted() => {
+            return Ok(Looked::Ended(StopKind::Cancelled, Some(change)));
+        }
+        ran => ran?,
+    };
+    let Some(text) = feedback(phase, ran)? else { return Ok(Looked::Passed(Some(change))) };
+    if let Err(failure) = phase.workspace.put_back(&sandbox.client, &change).await {
+        run.around.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
+    }
+    Ok(Looked::Failed(text))
 }
 
 /// How often a killed attempt had given failing checks back already.

@@ -133,8 +133,8 @@ async fn again(
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;
     drop(tree);
-    let stopped = converse(world, recording, conductor, running, ui).await?;
-    let change = workspace.collect(&running.client, CollectLimits::default()).await?;
+    let stopped = converse(world, recording, conductor, workspace, running, ui).await?;
+    let change = workspace.collect(&running.client, recording.limits()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
     Ok(Replayed {
         recorded: if recording.tree.is_empty() {
@@ -152,6 +152,7 @@ async fn converse(
     world: &World,
     recording: &Recording,
     conductor: Option<&Conductor>,
+    workspace: &Workspace,
     running: &Running,
     ui: Ui,
 ) -> Result<Stopped> {
@@ -204,7 +205,9 @@ async fn converse(
             break;
         }
         let timeout = recording.config.limits.command_timeout;
+        let change = workspace.collect(&running.client, recording.limits()).await?;
         verify::run(&running.client, commands, timeout).await;
+        workspace.put_back(&running.client, &change).await?;
         stopped = agent.continue_with(items.clone()).await;
     }
     super::mcp::finish(services.servers.as_ref()).await;
@@ -290,6 +293,12 @@ impl Recording {
             tree: tree.clone(),
             lines,
         })
+    }
+}
+
+impl Recording {
+    fn limits(&self) -> CollectLimits {
+        CollectLimits::at_least(self.config.policy.max_files, self.config.policy.max_bytes)
     }
 }
 

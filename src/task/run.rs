@@ -30,6 +30,7 @@ use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
+use crate::git::stop::Stop;
 use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 
@@ -226,8 +227,8 @@ pub(super) async fn make(
         _ => checks.without_change(&baseline),
     };
     run.journal_reached()?;
-    let outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
-    salvage::write(run, &workspace, &outcome, &settled)?;
+    let mut outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
+    salvage::write(run, &workspace, &mut outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Made { workspace, worked, settled, outcome })
 }
@@ -265,6 +266,12 @@ impl Run<'_> {
     /// Time that is left of the wall-clock budget.
     pub fn remaining(&self) -> Duration {
         self.config.limits.timeout.saturating_sub(self.started.elapsed())
+    }
+
+    /// When long work on threads of its own is to end: with the run's time, or the run.
+    pub fn stop(&self) -> Stop {
+        let deadline = Some(self.started + self.config.limits.timeout);
+        Stop { cancel: self.around.cancel.clone(), deadline }
     }
 
     /// SIGINT or SIGTERM has arrived.

@@ -10,10 +10,18 @@ use super::settle::Settled;
 use super::workspace::Workspace;
 use crate::agent::journal::{self, Entry};
 use crate::agent::lanes::{self, Lane};
-use crate::error::{Failure, Result};
-use crate::git::diff::{self, DiffSpec};
+use crate::error::Result;
+use crate::git::Oid;
+use crate::git::diff::{self, DiffSpec, LeftOut};
+use crate::policy::Violation;
 use crate::provider::item::Item;
-use crate::report::{html, plan_md};
+use crate::report::{hand_over, html, plan_md};
+
+/// Rule of the remarks about files that a patch does not have.
+const LEFT_OUT: &str = "patch.left-out";
+
+/// Such files that are named one by one.
+const MAX_NAMED: usize = 50;
 
 /// Writes patch and plan before anything is published, so that a failing forge loses nothing.
 ///
@@ -22,7 +30,7 @@ use crate::report::{html, plan_md};
 pub fn write(
     run: &Run<'_>,
     workspace: &Workspace,
-    outcome: &Outcome,
+    outcome: &mut Outcome,
     settled: &Settled,
 ) -> Result<()> {
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
@@ -31,14 +39,54 @@ pub fn write(
         && !outcome.judgement.leaks()
     {
         let base = workspace.base_tree()?;
-        let patch = diff::unified(&workspace.repo, base, change.tree, DiffSpec::all())
-            .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))?;
-        run.folder.write("change.patch", &patch)?;
+        let handed = handed_over(workspace, base, change.tree, "change.patch");
+        if let Some(patch) = &handed.patch {
+            run.folder.write("change.patch", patch)?;
+        }
+        outcome.judgement.flags.extend(handed.flags);
     }
     if let Some(patch) = &settled.held_back_patch {
         run.folder.write("held-back.patch", patch)?;
     }
     Ok(())
+}
+
+/// A patch as it is handed over, with remarks about what is not in it.
+#[derive(Debug, Default)]
+pub(super) struct HandedOver {
+    /// Absent when it could not be made.
+    pub patch: Option<Vec<u8>>,
+    pub flags: Vec<Violation>,
+}
+
+/// The patch from one tree to another. What is too large for it is named, in the patch and in the report.
+pub(super) fn handed_over(
+    workspace: &Workspace,
+    from: Oid,
+    to: Oid,
+    name: &'static str,
+) -> HandedOver {
+    let patch = match diff::unified(&workspace.repo, from, to, DiffSpec::all()) {
+        Ok(patch) => patch,
+        Err(err) => {
+            let message = format!("`{name}` could not be made: {err}");
+            return HandedOver {
+                patch: None,
+                flags: vec![Violation::new(LEFT_OUT, None, message)],
+            };
+        }
+    };
+    let flag = |left: &LeftOut| {
+        let message = format!("is too large for `{name}` and not in it ({} bytes)", left.size);
+        Violation::new(LEFT_OUT, Some(left.path.clone()), message)
+    };
+    let mut flags: Vec<Violation> = patch.left_out.iter().take(MAX_NAMED).map(flag).collect();
+    if let more @ 1.. = patch.left_out.len() - flags.len() {
+        let message =
+            format!("{more} more files are not in `{name}`, which is too large with them");
+        flags.push(Violation::new(LEFT_OUT, None, message));
+    }
+    HandedOver { patch: Some(hand_over::patch(&patch.left_out, &patch.bytes)), flags }
 }
 
 /// Writes the report and the machine-readable result. The run is over by then: trouble here is said,

@@ -7,11 +7,12 @@ use std::iter;
 use super::TaskKind;
 use super::agent_phase::{CHANGE_FILE, Worked};
 use super::run::Run;
+use super::salvage;
 use super::workspace::{RUN_TRAILER, Workspace};
 use crate::error::{Failure, Result};
 use crate::git::clone::Repo;
 use crate::git::tree::Change;
-use crate::git::{GitError, Oid, commit, diff, tree};
+use crate::git::{GitError, Oid, commit, tree};
 use crate::policy::{self, Blobs, Judgement, Unread};
 use crate::report::{commit_message, pr_body};
 
@@ -58,7 +59,7 @@ impl Settled {
         trailers: &[String],
     ) -> Result<Settled> {
         let Some(whole) = &worked.change else { return Ok(Settled::default()) };
-        let judgement = policy::check(
+        let mut judgement = policy::check(
             &run.config.policy,
             whole,
             &Stored(&workspace.repo),
@@ -74,7 +75,7 @@ impl Settled {
                 .map_err(|err| Failure::internal("the change cannot be split").caused_by(err))?;
             (!kept.files.is_empty()).then_some(kept)
         };
-        let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &judgement)?;
+        let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
         let commit = match &kept {
             Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
             None => None,
@@ -124,7 +125,7 @@ fn held_back_patch(
     workspace: &Workspace,
     whole: &Change,
     kept: Option<&Change>,
-    judgement: &Judgement,
+    judgement: &mut Judgement,
 ) -> Result<Option<Vec<u8>>> {
     if judgement.held_back.is_empty() || judgement.leaks() {
         return Ok(None);
@@ -133,9 +134,9 @@ fn held_back_patch(
         Some(kept) => kept.tree,
         None => workspace.base_tree()?,
     };
-    diff::unified(&workspace.repo, from, whole.tree, diff::DiffSpec::all())
-        .map(Some)
-        .map_err(|err| Failure::internal("the patch cannot be made").caused_by(err))
+    let handed = salvage::handed_over(workspace, from, whole.tree, "held-back.patch");
+    judgement.flags.extend(handed.flags);
+    Ok(handed.patch)
 }
 
 fn make_commit(

@@ -194,6 +194,21 @@ impl Workspace {
             .map_err(|error| failure(error, "cannot store the changes"))
     }
 
+    /// Takes back what was written since the last collection, which came to `change`: it was not the model.
+    /// What is new stays where it is and is no part of any later change.
+    pub async fn put_back(&self, client: &Client, change: &Change) -> Result<()> {
+        let failed =
+            |error| Failure::sandbox("cannot put the files in the sandbox back").caused_by(error);
+        let paths = client.overlook().await.map_err(failed)?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let (repo, tree) = (self.repo.clone(), change.tree);
+        let files = blocking(move || Packed::some(&repo, tree, &paths)).await;
+        let files = files.map_err(|error| failure(error, "cannot pack the files of the change"))?;
+        files.restore(client).await.map_err(failed)
+    }
+
     /// The repository of `exec`: a folder or a URL, without a forge.
     pub async fn open_remote(
         state: &Path,

@@ -330,26 +330,40 @@ impl ToolSet {
             return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
         }
         let given = name.to_ascii_lowercase();
-        let is_searched = !self.deferred.is_empty();
         names.extend(self.deferred.iter().map(|it| it.name.as_str()));
         names.sort_by_key(|name| distance(&given, name));
-        let left_out = names.len().saturating_sub(MAX_NAMES);
-        names.truncate(MAX_NAMES);
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let more = match (left_out, is_searched) {
-            (0, _) => String::new(),
-            (more, false) => format!(" and {more} more"),
-            (more, true) => format!(" and {more} more, which `tool_search` finds"),
-        };
+        let named = self.named(names);
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
             Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
-            "there is no tool `{shown}`{why}; the tools are, the nearest first: {}{more}",
-            names.join(", ")
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {named}"
         ))
+    }
+
+    /// Which tools there are, for a model that called something that cannot be one.
+    pub fn listed(&self) -> String {
+        let all = self.declarations.iter().chain(&self.deferred);
+        let names: Vec<&str> = all.map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return "This run has no tools.".to_owned();
+        }
+        format!("The tools are: {}.", self.named(names))
+    }
+
+    /// As many names as are worth saying, and how many more there are.
+    fn named(&self, mut names: Vec<&str>) -> String {
+        let left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let more = match (left_out, self.deferred.is_empty()) {
+            (0, _) => String::new(),
+            (more, true) => format!(" and {more} more"),
+            (more, false) => format!(" and {more} more, which `tool_search` finds"),
+        };
+        format!("{}{more}", names.join(", "))
     }
 }
 

@@ -156,15 +156,66 @@ async fn patches_apply_with_the_real_git() {
     assert_eq!(change.refused, []);
     let old = tree_of(&repo, base).unwrap();
     let patch = unified(&repo, old, change.tree, DiffSpec::all()).unwrap();
+    assert_eq!(patch.left_out, []);
+    let patch = patch.bytes;
     let copy = unpacked(&repo, base, 1);
     git_with_input(copy.path(), &["apply", "--index", "--whitespace=nowarn"], &patch);
     assert_eq!(git(copy.path(), &["write-tree"]).trim(), change.tree.to_string());
 
     let one = DiffSpec { paths: &["crlf.txt"], max_bytes: 1000 };
     let patch = unified(&repo, old, change.tree, one).unwrap();
-    let text = String::from_utf8(patch).unwrap();
+    let text = String::from_utf8(patch.bytes).unwrap();
     assert_eq!(text.matches("diff --git").count(), 1, "{text}");
     let small = DiffSpec { paths: &[], max_bytes: 100 };
-    let error = unified(&repo, old, change.tree, small).unwrap_err();
-    assert!(matches!(error, GitError::Unacceptable(_)), "{error}");
+    let patch = unified(&repo, old, change.tree, small).unwrap();
+    assert_eq!((patch.bytes.as_slice(), patch.left_out.len()), (&b""[..], change.files.len()));
+}
+
+/// Most memory that this process has had so far, in MB. Each test is a process of its own.
+fn peak_mb() -> u64 {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+#[tokio::test]
+async fn a_large_text_file_is_left_out_of_the_patch_and_named_and_costs_little() {
+    let world = World::with(&[file("a", "1\n")]).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let lines = "\n".repeat(95_000_000);
+    let numbers: String = (0..1_100_000).map(|number| format!("{number}\n")).collect();
+    let files = [added("a", "2\n"), added("lines", &lines), added("numbers", &numbers)];
+    drop((lines, numbers));
+    let files = collected(&files, &[]);
+    let before = peak_mb();
+    let change = build(&repo, base, &files).unwrap();
+    drop(files);
+    let patch =
+        unified(&repo, tree_of(&repo, base).unwrap(), change.tree, DiffSpec::all()).unwrap();
+    let cost = peak_mb() - before;
+    assert!(cost < 200, "{cost} MB more than the file itself");
+    let left: Vec<_> = patch.left_out.iter().map(|left| (left.path.as_str(), left.size)).collect();
+    assert_eq!(left, [("lines", 95_000_000), ("numbers", 7_688_890)]);
+    let text = String::from_utf8(patch.bytes).unwrap();
+    assert_eq!(text.matches("diff --git").count(), 1, "{text}");
+    assert!(text.contains("-1\n+2\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_in_the_way_of_one_that_is_left_out_goes_with_it() {
+    let world = World::with(&[file("a", "1\n"), file("b", "1\n")]).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let large = "x".repeat(9_000_000);
+    let files =
+        collected(&[added("a/large", &large), added("a/small", "x\n"), added("b", "2\n")], &["a"]);
+    let change = build(&repo, base, &files).unwrap();
+    let patch =
+        unified(&repo, tree_of(&repo, base).unwrap(), change.tree, DiffSpec::all()).unwrap();
+    let mut left: Vec<_> = patch.left_out.iter().map(|left| left.path.as_str()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["a", "a/large"]);
+    let text = String::from_utf8(patch.bytes).unwrap();
+    assert!(text.contains("a/small") && text.contains("b/b") && text.len() < 1000, "{text}");
 }

@@ -131,8 +131,8 @@ pub(super) async fn work(
         _ => checks.without_change(&baseline),
     };
     run.journal_reached()?;
-    let outcome = Outcome::decide(run, workspace, &image, &worked, &settled, evidence);
-    salvage::write(run, workspace, &outcome, &settled)?;
+    let mut outcome = Outcome::decide(run, workspace, &image, &worked, &settled, evidence);
+    salvage::write(run, workspace, &mut outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Done { outcome, settled })
 }

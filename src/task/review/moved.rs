@@ -38,7 +38,7 @@ pub(super) async fn again(
     let newest = Admitted { pull: pull.clone(), head: pull.head_sha.clone(), ..admitted.clone() };
     let (branch, depth) = (&pull.base_branch, clone::DEFAULT_DEPTH);
     let base = Workspace::open(run.world, &admitted.repository, branch, depth).await?;
-    let opened = open::open(run.world, &newest, &base).await?;
+    let opened = open::open(run.world, &newest, &base, &run.stop()).await?;
     let index = Index::new(&opened.diff);
     let mut reviewed = reviewed.clone();
     for anchored in &mut reviewed.findings {

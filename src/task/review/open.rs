@@ -2,9 +2,10 @@
 //! branch, and the difference between the two.
 
 use super::admit::Admitted;
-use crate::error::{Failure, Result};
+use crate::error::{Failure, FailureKind, Result};
 use crate::git::hunks::{self, Diff};
-use crate::git::{Oid, blocking, clone, diff};
+use crate::git::stop::Stop;
+use crate::git::{GitError, Oid, blocking, clone, diff};
 use crate::task::failures;
 use crate::task::workspace::{self, Workspace};
 use crate::world::World;
@@ -23,7 +24,12 @@ pub struct Opened {
 }
 
 /// Fetches the head and enough history to compare it. `base` is the repository at the base branch.
-pub async fn open(world: &World, admitted: &Admitted, base: &Workspace) -> Result<Opened> {
+pub async fn open(
+    world: &World,
+    admitted: &Admitted,
+    base: &Workspace,
+    stop: &Stop,
+) -> Result<Opened> {
     let head: Oid = admitted
         .head
         .parse()
@@ -54,7 +60,7 @@ pub async fn open(world: &World, admitted: &Admitted, base: &Workspace) -> Resul
         ))
         .hint("there is no difference to review; rebase the pull request onto its base branch")
     })?;
-    let diff = difference(base, merge_base, head).await?;
+    let diff = difference(base, merge_base, head, stop).await?;
     Ok(Opened { head, base: merge_base, diff })
 }
 
@@ -64,13 +70,26 @@ fn deeper(depth: u32) -> u32 {
 }
 
 /// What differs between two commits.
-pub async fn difference(workspace: &Workspace, old: Oid, new: Oid) -> Result<Diff> {
-    let repo = workspace.repo.clone();
+///
+/// # Errors
+/// For the user: too many files, or the time was over before they were compared.
+pub async fn difference(workspace: &Workspace, old: Oid, new: Oid, stop: &Stop) -> Result<Diff> {
+    let (repo, until) = (workspace.repo.clone(), stop.clone());
     let compared = blocking(move || {
         let (old, new) = (diff::tree_of(&repo, old)?, diff::tree_of(&repo, new)?);
-        hunks::hunks(&repo, old, new)
+        hunks::hunks_until(&repo, old, new, &until)
     });
-    compared.await.map_err(|err| workspace::failure(err, "cannot compare the two commits"))
+    match compared.await {
+        Ok(diff) => Ok(diff),
+        Err(err @ GitError::Unacceptable(_)) => {
+            Err(Failure::refused("there are too many files to review").caused_by(err))
+        }
+        Err(err) if stop.check().is_err() => {
+            let message = "the time limit was reached while the two commits were compared";
+            Err(Failure::new(FailureKind::Budget, message).caused_by(err))
+        }
+        Err(err) => Err(workspace::failure(err, "cannot compare the two commits")),
+    }
 }
 
 /// Fetches a commit by its id; false when the forge no longer has it.

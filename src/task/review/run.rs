@@ -181,7 +181,8 @@ async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) ->
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
     admit::labeled(run.world, &run.config, id, trigger(&run.task)).await?;
-    let opened = run.unless_interrupted(open::open(run.world, admitted, &base)).await?;
+    let opened =
+        run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     let checks = Checks::find(&run.config, &base).await?;
@@ -299,14 +300,14 @@ async fn since(
     if !open::has_commit(run.world, admitted, base, then).await {
         return Ok(None);
     }
-    let changed = open::difference(base, then, opened.head).await?;
+    let changed = open::difference(base, then, opened.head, &run.stop()).await?;
     if then_base == opened.base {
         return Ok(Some(Since::new(&changed, &opened.diff, None)));
     }
     if !open::has_commit(run.world, admitted, base, then_base).await {
         return Ok(None);
     }
-    let reviewed = open::difference(base, then_base, then).await?;
+    let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
     Ok(Some(Since::new(&changed, &opened.diff, Some(&reviewed))))
 }
 

@@ -1,0 +1,157 @@
+//! What counts as the change of a run, and how much of it: what the model did, not what setup and checks
+//! wrote beside it; and what becomes of work that is more than anybody would look at.
+
+mod bombs;
+
+use patchwright::agent::journal::{self, Entry};
+use serde_json::{Value, json};
+
+use crate::exec::project;
+use crate::support::model::{call, custom, say};
+use crate::support::world::{FILES, PATCH, TestWorld, fix, github_with};
+
+/// A change that breaks what worked, and the way back.
+const BREAK: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 3\n*** End Patch\n";
+const MEND: &str =
+    "*** Begin Patch\n*** Update File: test.sh\n@@\n-exit 3\n+#!/bin/sh\n*** End Patch\n";
+
+fn sh(command: &str) -> crate::support::model::Turn {
+    call("shell_command", json!({ "command": command }))
+}
+
+fn exec(world: &TestWorld, more: &[&str]) -> crate::support::world::Output {
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+    world.run(&[&args, more].concat())
+}
+
+/// The files that the patch of the run is about.
+fn patched(world: &TestWorld) -> Vec<String> {
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    let heads = patch.lines().filter_map(|line| line.strip_prefix("diff --git a/"));
+    heads.map(|line| line.split_once(" b/").unwrap().0.to_owned()).collect()
+}
+
+fn result(world: &TestWorld) -> Value {
+    serde_json::from_slice(&fs_err::read(world.path("out/result.json")).unwrap()).unwrap()
+}
+
+const SETUP: &str = "echo generated > marker.txt; mkdir -p build/lib app.egg-info; echo x > build/lib/a; echo x > app.egg-info/PKG-INFO; echo setup >> README.md";
+
+fn check_setup(world: &TestWorld) {
+    project(world);
+    exec(world, &["--setup", SETUP, "--verify", "sh ./test.sh"]).expect(0);
+    assert_eq!(patched(world), ["calc.sh", "own.txt"]);
+}
+
+fn fix_after_setup() -> Vec<crate::support::model::Turn> {
+    // The model runs what setup ran once more.
+    let again = "cat marker.txt; mkdir -p app.egg-info; echo x > app.egg-info/PKG-INFO; echo mine > own.txt";
+    vec![sh(again), custom("apply_patch", PATCH), say("Done.")]
+}
+
+#[test]
+fn what_setup_leaves_is_not_in_the_change() {
+    check_setup(&TestWorld::local(fix_after_setup()));
+}
+
+#[test]
+fn what_setup_leaves_in_a_container_is_not_in_the_change() {
+    check_setup(&TestWorld::local(fix_after_setup()).in_docker());
+}
+
+#[test]
+fn what_the_checks_write_is_not_in_the_change() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    let verify = "echo built > build.out; echo x >> README.md; sh ./test.sh";
+    exec(&world, &["--verify", verify]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh"]);
+    let lines = journal::read(&world.path("out/journal.jsonl")).unwrap();
+    let when = lines.iter().filter_map(|line| match &line.entry {
+        Entry::Checked { when, .. } => Some(when.as_str()),
+        _ => None,
+    });
+    assert_eq!(when.collect::<Vec<_>>(), ["base", "loop", "head"], "the check did run");
+}
+
+#[test]
+fn what_a_failing_check_wrote_is_taken_back_and_the_models_edits_stay() {
+    let mut files = FILES.to_vec();
+    files[0] = ("calc.sh", "add() {\n  echo $(($1 + $2))\n}\n");
+    let turns = [
+        custom("apply_patch", BREAK),
+        sh("echo first > notes.txt"),
+        say("Done."),
+        custom("apply_patch", MEND).and(sh("echo later >> README.md; echo second >> notes.txt")),
+        say("Mended."),
+    ];
+    let world = TestWorld::new(github_with(&files), turns);
+    let verify = "echo litter >> README.md; echo litter >> notes.txt; date +%N > build.out; echo litter > calc.sh.orig; rm -f calc.sh; git checkout calc.sh 2>/dev/null || echo 'add() { echo $(($1 + $2)); }' > calc.sh; sh ./test.sh";
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    let change: Value = serde_json::from_str(&world.result("change.json")).unwrap();
+    let paths: Vec<&str> = change["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["README.md", "notes.txt"]);
+    let patch = world.result("change.patch");
+    assert!(!patch.contains("litter"), "{patch}");
+    for line in ["+later", "+first", "+second"] {
+        assert!(patch.contains(line), "{patch}");
+    }
+    // The same conversation comes to the same tree again.
+    let id = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
+    let output = world.run(&["replay", &id]).expect(0);
+    assert!(output.stdout.starts_with("same tree"), "{}", output.text());
+}
+
+#[test]
+fn twelve_thousand_new_files_are_refused_and_the_rest_is_handed_over() {
+    let crowd = "mkdir -p vendor/pkg && cd vendor/pkg && seq 12000 | xargs touch";
+    let world =
+        TestWorld::local([sh(crowd), custom("apply_patch", PATCH), say("Vendored and fixed.")]);
+    project(&world);
+    let output = exec(&world, &[]).expect(30);
+    assert!(
+        output.stderr.contains("the change has 12001 files; the limit is 100"),
+        "{}",
+        output.text()
+    );
+    assert_eq!(patched(&world), ["calc.sh"]);
+    let result = result(&world);
+    assert_eq!(result["judgement"]["violations"][0]["rule"], "size.files");
+    let flags = result["judgement"]["flags"].to_string();
+    assert!(flags.contains("vendor/") && flags.contains("12000 files"), "{flags}");
+    let page = fs_err::read_to_string(world.path("out/report.html")).unwrap();
+    assert!(page.contains("vendor/") && page.contains("12000 files"));
+}
+
+#[test]
+fn a_new_binary_file_is_named_in_the_pull_request() {
+    let turns = [sh("head -c 3000 /dev/zero > core"), custom("apply_patch", PATCH), say("Fixed.")];
+    let world = TestWorld::new(github_with(FILES), turns);
+    world.issue().expect(0);
+    let pull = &world.github.pulls()[0];
+    assert!(pull.body.contains("binary file added"), "{}", pull.body);
+}
+
+#[test]
+fn a_change_that_cannot_be_collected_is_reported_all_the_same() {
+    let crowd = "mkdir d; cd d; seq 400 | xargs touch; sleep 3";
+    let world = TestWorld::local([sh(crowd), say("Done.")]);
+    project(&world);
+    let config = "container: { workspace-files: 100 }\n";
+    fs_err::write(world.path("config.yml"), config).unwrap();
+    let output = exec(&world, &["--config", "config.yml", "--verify", "true"]).expect(70);
+    assert!(output.stderr.contains("cannot collect the changes"), "{}", output.text());
+    let page = fs_err::read_to_string(world.path("out/report.html")).unwrap();
+    assert!(page.contains("cannot collect the changes"), "{page}");
+    let result = result(&world);
+    assert_eq!(
+        (&result["conclusion"], &result["final_message"]),
+        (&json!("sandbox_error"), &json!("Done."))
+    );
+}
