@@ -11,7 +11,8 @@
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
-//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
+//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is the file
+//! system that is left of the machine's in the local sandbox.
 
 mod apart;
 #[cfg(feature = "host")]
@@ -31,9 +32,11 @@ pub mod launch;
 pub mod output;
 pub mod paths;
 mod pipe;
+mod private;
 pub mod process;
 pub mod programs;
 pub mod protocol;
+mod read_only;
 mod relay;
 pub mod removal;
 pub(crate) mod resident;
@@ -47,6 +50,7 @@ pub mod sessions;
 pub(crate) mod streams;
 mod terminal;
 pub mod transfer;
+pub mod view;
 
 /// The static guest binary that `build.rs` built, embedded.
 #[cfg(feature = "host")]
