@@ -229,7 +229,7 @@ fn restrict_files(
     };
     let read = AccessFs::from_read(newest);
     let everything = AccessFs::from_all(newest);
-    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & everything;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))?

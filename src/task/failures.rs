@@ -63,9 +63,10 @@ impl From<SandboxError> for Failure {
             }
             SandboxError::SetupTime { output, .. } => {
                 let more = "give it more with `limits.setup-timeout`, and the run with `--timeout`";
-                Some(match output.is_empty() {
-                    true => more.to_owned(),
-                    false => format!("{more}; its output ended with:\n{output}"),
+                Some(if output.is_empty() {
+                    more.to_owned()
+                } else {
+                    format!("{more}; its output ended with:\n{output}")
                 })
             }
             SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),

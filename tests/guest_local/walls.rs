@@ -150,9 +150,9 @@ async fn a_guest_that_may_not_mount_does_not_start() {
         fs_err::create_dir(folder.path().join(inner)).unwrap();
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
-    // In a user namespace without any rights, as where the system forbids them.
+    // As nobody in a user namespace, without any rights, as where the system forbids them.
     let out = std::process::Command::new("unshare")
-        .args(["--user", "--map-current-user", "--"])
+        .args(["--user", "--"])
         .arg(guest_binary())
         .args(["serve", "--confine", "--tmp-bytes", "1048576"])
         .args(["--workspace", &path("workspace"), "--home", &path("home"), "--root", &path("root")])

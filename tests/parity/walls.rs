@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 
-use super::{Place, in_both, limits};
+use super::{Place, limits};
 
 /// One row: what is tried, in Python, and where it is possible.
 struct Wall {
@@ -112,9 +112,8 @@ fn word(possible: bool) -> &'static str {
 struct Outside {
     folder: tempfile::TempDir,
     program: Child,
-    _terminal: std::os::fd::OwnedFd,
-    _server: std::net::TcpListener,
-    _local: UnixListener,
+    #[expect(dead_code, reason = "they are there until they are dropped")]
+    kept: (std::os::fd::OwnedFd, std::net::TcpListener, UnixListener),
     private: Option<PathBuf>,
     queue: u32,
     names: Vec<(&'static str, String)>,
@@ -155,9 +154,8 @@ impl Outside {
             ("@private", key),
             ("@queue", queue.to_string()),
         ];
-        let (_terminal, _server, _local) = (terminal, server, local);
-        let outside =
-            Outside { folder, program, _terminal, _server, _local, private, queue, names };
+        let kept = (terminal, server, local);
+        let outside = Outside { folder, program, kept, private, queue, names };
         assert_eq!(outside.alone(&format!("answer(libc.msgget({queue}, 0o1600))")), POSSIBLE);
         outside
     }
@@ -201,8 +199,7 @@ impl Drop for Outside {
     }
 }
 
-async fn as_the_table_says(place: &Place) {
-    let outside = Outside::make();
+async fn as_the_table_says(place: &Place, outside: &Outside) {
     let mut wrong = Vec::new();
     for wall in WALLS {
         let expected = word(if place.is_docker() { wall.in_docker } else { wall.in_local });
@@ -221,7 +218,22 @@ async fn as_the_table_says(place: &Place) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-in_both!(walls_are_as_documented, limits(), as_the_table_says);
+/// The machine's things are there before the sandbox is: private files are looked for when it starts.
+#[tokio::test]
+async fn walls_are_as_documented_in_docker() {
+    let outside = Outside::make();
+    let Some(place) = Place::docker(limits()).await else { return };
+    as_the_table_says(&place, &outside).await;
+    place.finish().await;
+}
+
+#[tokio::test]
+async fn walls_are_as_documented_in_the_local_sandbox() {
+    let outside = Outside::make();
+    let place = Place::local(limits()).await;
+    as_the_table_says(&place, &outside).await;
+    place.finish().await;
+}
 
 #[test]
 fn the_table_of_walls_is_what_is_tried() {
