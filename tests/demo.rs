@@ -50,3 +50,18 @@ fn without_docker_the_demo_says_so_and_works_in_the_local_sandbox() {
     assert!(output.stderr.contains("sandbox: local"), "{}", output.text());
     assert!(output.stderr.contains("/nowhere/docker.sock"), "{}", output.text());
 }
+
+#[test]
+fn the_demo_says_that_it_pulls_before_it_does() {
+    if !crate::support::docker::is_required() {
+        return;
+    }
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_SANDBOX");
+    // Nobody listens there.
+    let output = world.run(&["demo", "--dir", "demo", "--image", "127.0.0.1:9/none:1"]).expect(0);
+    let place = |text: &str| {
+        output.stderr.find(text).unwrap_or_else(|| panic!("{text}: {}", output.text()))
+    };
+    let pulling = place("sandbox: pulling `127.0.0.1:9/none:1`, 8 seconds at most");
+    assert!(pulling < place("sandbox: local (Landlock and seccomp), because"));
+}

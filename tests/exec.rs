@@ -255,3 +255,22 @@ fn skills_are_those_of_the_commit_and_bad_ones_are_reported() {
         ])
     );
 }
+
+#[test]
+fn setup_that_runs_into_the_deadline_is_out_of_time_and_not_a_broken_sandbox() {
+    let world = TestWorld::local([]);
+    project(&world);
+    let setup = ["--setup", "echo begins; sleep 600", "--timeout", "6s"];
+    let command = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+    let output = world.run(&[&command[..], &setup].concat()).expect(40);
+    let said = &output.stderr;
+    for part in [
+        "error: setup command `echo begins; sleep 600` had not ended when the time for setup was up",
+        "`--timeout`",
+        "begins\n",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("124"), "{said}");
+    assert_eq!(world.model.requests().len(), 0);
+}

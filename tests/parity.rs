@@ -8,6 +8,7 @@ mod lifecycle;
 mod limits;
 mod network;
 mod trees;
+mod walls;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub(crate) struct Place {
 
 enum Home {
     Docker(Box<RealDocker>),
-    /// The state folder: outside `/tmp`, as in real life.
+    /// The state folder.
     Local(tempfile::TempDir),
 }
 
@@ -118,7 +119,7 @@ impl Place {
 
     /// What a shell command prints, and its exit code when that is not zero.
     pub(crate) async fn sh(&self, script: &str) -> String {
-        let script = format!("{PRELUDE}{}", script.replace("@guest", &self.guest()));
+        let script = format!("{PRELUDE}{}", script.replace("@guest", "/pw/patchwright-guest"));
         match self.exec(&script).await {
             Ok(output) => {
                 let text = self.plain(output.output.trim_end_matches('\n'));
@@ -128,13 +129,6 @@ impl Place {
             Err(GuestError::Failed(message)) => format!("failed: {}", self.plain(&message)),
             Err(err) => format!("broken: {err}"),
         }
-    }
-
-    /// The guest's program, by its name in this sandbox.
-    fn guest(&self) -> String {
-        let Home::Local(state) = &self.home else { return "/pw/patchwright-guest".to_owned() };
-        let version = fs_err::read_dir(state.path().join("guest")).unwrap().next().unwrap();
-        version.unwrap().path().join("patchwright-guest").display().to_string()
     }
 
     /// What a tool answers.
@@ -149,11 +143,7 @@ impl Place {
 
     /// Without the folders, which have other names in the other sandbox.
     fn plain(&self, text: &str) -> String {
-        let text = text.replace(&self.running.workspace, "WORK");
-        match &self.home {
-            Home::Docker(_) => text.replace("/home/agent", "HOME"),
-            Home::Local(_) => text.replace(&format!("{}/home", self.running.id), "HOME"),
-        }
+        text.replace(&self.running.workspace, "WORK").replace("/home/agent", "HOME")
     }
 
     /// Runs cases one after the other in this sandbox; all that are wrong, at the end.

@@ -9,20 +9,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use patchwright::guest::confine::{Bounds, WhenUnenforced};
+use patchwright::guest::confine::Bounds;
 use patchwright::guest::launch::{self, Streams};
 use patchwright::guest::programs;
 use patchwright::guest::room::Budget;
 #[cfg(feature = "script")]
 use patchwright::guest::script;
 use patchwright::guest::serve::{Options, serve};
+use patchwright::guest::view;
 use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
                           [--max-bytes N --max-files N] [--relay]
-                          [--confine [--read PATH]… [--private-tmp] [--unenforced]
-                           [--tmp-bytes N [--bound-home]] [--group DIR]… [--max-processes N]]
+                          [--confine --root DIR --tmp-bytes N [--bound-home] [--read PATH]…
+                           [--group DIR]… [--max-processes N] [--landlock-abi N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest script
   patchwright-guest idle
@@ -73,7 +74,6 @@ fn parse(args: &[&str]) -> Result<Options, String> {
     let mut bounds = Bounds::default();
     let mut args = args.iter();
     let mut confined = false;
-    let (mut private_tmp, mut bound_home) = (false, false);
     while let Some(arg) = args.next() {
         let mut value = || args.next().map(PathBuf::from).ok_or(format!("`{arg}` needs a value"));
         match *arg {
@@ -85,12 +85,12 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
             "--relay" => options.relay = true,
-            "--private-tmp" => private_tmp = true,
-            "--tmp-bytes" => bounds.tmp_bytes = Some(number(arg, args.next())?),
-            "--bound-home" => bound_home = true,
+            "--root" => bounds.root = value()?,
+            "--tmp-bytes" => bounds.tmp_bytes = number(arg, args.next())?,
+            "--bound-home" => bounds.home_is_bounded = true,
             "--group" => bounds.groups.push(value()?),
             "--max-processes" => bounds.max_processes = Some(number(arg, args.next())?),
-            "--unenforced" => bounds.when_unenforced = WhenUnenforced::Report,
+            "--landlock-abi" => bounds.landlock_abi = Some(number(arg, args.next())?),
             _ => return Err(format!("unknown option `{arg}`\n{USAGE}")),
         }
     }
@@ -99,17 +99,13 @@ fn parse(args: &[&str]) -> Result<Options, String> {
     }
     options.budget = (budget.bytes != u64::MAX || budget.files != u64::MAX).then_some(budget);
     if confined {
-        bounds.write.push(options.workspace.clone());
-        bounds.write.extend(options.home.clone());
-        bounds.write.extend(options.tmp.clone());
-        bounds.tmp.clone_from(&options.tmp);
-        bounds.home = options.home.clone().filter(|_| bound_home);
-        if private_tmp {
-            bounds.private_tmp.clone_from(&options.tmp);
-            bounds.write.push(PathBuf::from("/tmp"));
+        if !bounds.root.is_absolute() || bounds.tmp_bytes == 0 {
+            return Err("`--confine` needs `--root` and `--tmp-bytes`".to_owned());
         }
-        // Launchers run the same file.
-        bounds.read.extend(fs_err::read_link("/proc/self/exe"));
+        // From here on these are the places in the tree that commands see.
+        bounds.workspace = std::mem::replace(&mut options.workspace, view::WORKSPACE.into());
+        bounds.home = options.home.replace(view::HOME.into()).unwrap_or_default();
+        options.tmp = Some(view::TMP.into());
         options.bounds = Some(bounds);
     }
     Ok(options)

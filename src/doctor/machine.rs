@@ -85,7 +85,7 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
         Err(err) if config.sandbox == SandboxChoice::Local => vec![Finding::broken(
             "local sandbox",
             err.to_string(),
-            "use a kernel with Landlock (5.13 or newer), or `--sandbox docker`",
+            "use a kernel with Landlock (5.13 or newer) and allow user namespaces, or `--sandbox docker`",
         )],
         Err(err) => vec![Finding::note("local sandbox", err.to_string(), None)],
     }

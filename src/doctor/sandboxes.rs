@@ -81,11 +81,16 @@ struct Wall {
 const WALLS: &[Wall] = &[
     Wall {
         what: "files",
-        lines: &["landlock"],
+        lines: &["landlock", "files", "private files"],
         missing: (
             "commands could write wherever this user can",
             "use a kernel with Landlock (5.13 or newer, `landlock` in `lsm=`), or `--sandbox docker`",
         ),
+    },
+    Wall {
+        what: "terminals",
+        lines: &["terminals"],
+        missing: ("commands reach this user's terminals", "report this: it cannot happen"),
     },
     Wall {
         what: "signals",
@@ -104,11 +109,8 @@ const WALLS: &[Wall] = &[
         what: "namespaces",
         lines: &["namespaces"],
         missing: (
-            "commands see the programs of this machine, share its `/tmp` and its network interfaces, and \
-             only the list of system calls keeps them from these",
-            "install `unshare` (util-linux) and allow user namespaces: `sysctl \
-             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu) or \
-             `kernel.unprivileged_userns_clone=1` (Debian)",
+            "commands see the programs of this machine, and only Landlock keeps them from signalling these",
+            "in a container, run it with an uncovered `/proc`; elsewhere allow process namespaces",
         ),
     },
     Wall {
@@ -116,13 +118,13 @@ const WALLS: &[Wall] = &[
         lines: &["network"],
         missing: (
             "this machine's interfaces can be seen; there are no sockets to use them with",
-            "allow user namespaces, as above",
+            "report this: it cannot happen",
         ),
     },
     Wall {
         what: "temporary files",
         lines: &["/tmp"],
-        missing: ("nothing bounds `/tmp` and the home folder", "allow user namespaces, as above"),
+        missing: ("nothing bounds `/tmp` and the home folder", "report this: it cannot happen"),
     },
     Wall {
         what: "memory",
@@ -170,9 +172,11 @@ pub fn local(enforced: &[String]) -> Vec<Finding> {
 
 /// A line that says what is not in force.
 fn is_weak(line: &str) -> bool {
-    ["not bounded", "not in force", "in part", "shared (", "network: present", "network: unknown"]
-        .iter()
-        .any(|weak| line.contains(weak))
+    let has_no_processes = line.starts_with("namespaces") && !line.contains("processes");
+    has_no_processes
+        || ["not bounded", "network: present", "network: unknown"]
+            .iter()
+            .any(|weak| line.contains(weak))
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //!
 //! In a container the container is the wall, and this is a second one: no core dumps, no new
 //! privileges, a list of system calls that no build needs ([`super::seccomp`]), and commands that
-//! cannot signal or trace the guest. In the local sandbox this is the wall: [`restrict_guest`]
-//! limits files with Landlock and network with seccomp before the guest takes its first request.
+//! cannot signal or trace the guest. In the local sandbox this is the wall: before the guest takes
+//! its first request, [`restrict_guest`] enters a file system of its own ([`super::view`]) and limits files with
+//! Landlock and network with seccomp.
 //! Everything is inherited by every command. What could be had is reported, never assumed.
 
 use std::fs::File;
@@ -17,11 +18,10 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
-use rustix::mount::MountFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::seccomp;
+use super::{seccomp, view};
 
 /// The newest Landlock that this file knows; older kernels give what they have.
 const NEWEST: ABI = ABI::V6;
@@ -32,80 +32,27 @@ const OPEN_FILES: u64 = 4096;
 /// Largest single file that a process may write, in bytes.
 const FILE_BYTES: u64 = 2 << 30;
 
-/// Inodes of the folders for temporary files, each.
-const TMP_INODES: u32 = 200_000;
-
-const SHARED_MEMORY: &str = "/dev/shm";
-/// Bytes of [`SHARED_MEMORY`].
-const SHARED_BYTES: u64 = 64 << 20;
-
-/// Folders of the system that commands read and execute. The home folders, `/run` and `/var` are
-/// left out: credentials and sockets live there.
-const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/proc", "/sys",
-];
-
-/// Files in `/etc` that are nobody's business.
-const SECRET_ETC: &[&str] = &[
-    "docker",
-    "gshadow",
-    "gshadow-",
-    "kubernetes",
-    "krb5.keytab",
-    "rancher",
-    "shadow",
-    "shadow-",
-    "ssh",
-    "sudoers",
-    "sudoers.d",
-    "wireguard",
-    "NetworkManager",
-    "ssl-private",
-];
-
-/// Devices that commands may write to.
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
-
-/// What the local sandbox leaves open.
+/// What the local sandbox is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Folders with every right: workspace, temporary files, home.
-    pub write: Vec<PathBuf>,
-    /// More folders and files to read and execute: toolchains, the guest itself.
+    /// The folder that becomes the workspace.
+    pub workspace: PathBuf,
+    /// The folder that becomes the home folder, unless that is in memory.
+    pub home: PathBuf,
+    /// Whether the home folder is in memory and bounded, like that of temporary files.
+    pub home_is_bounded: bool,
+    /// An empty folder, where the file system of commands is put together.
+    pub root: PathBuf,
+    /// More folders and files to read and execute: toolchains.
     pub read: Vec<PathBuf>,
-    /// Mounted over `/tmp`, when the guest has its own mount namespace.
-    pub private_tmp: Option<PathBuf>,
-    /// The folder of temporary files.
-    pub tmp: Option<PathBuf>,
-    /// The home folder, when it is to be bounded like the temporary files.
-    pub home: Option<PathBuf>,
-    /// Most bytes of the temporary files and of the home folder, each, when the guest has its own
-    /// mount namespace.
-    pub tmp_bytes: Option<u64>,
+    /// Most bytes of the temporary files and of the home folder, each.
+    pub tmp_bytes: u64,
     /// Control groups to enter, made and bounded by the host.
     pub groups: Vec<PathBuf>,
     /// Most processes, where no group bounds them.
     pub max_processes: Option<u64>,
-    pub when_unenforced: WhenUnenforced,
-}
-
-/// What to do on a kernel that cannot confine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenUnenforced {
-    /// Do not start.
-    #[default]
-    Refuse,
-    /// Start and report it.
-    Report,
+    /// The newest Landlock ABI to use: what an older kernel would give.
+    pub landlock_abi: Option<u64>,
 }
 
 /// Moves standard input away, so that no command inherits it; `/dev/null` takes its place.
@@ -184,11 +131,13 @@ pub fn restrict_contained() -> Vec<String> {
     report
 }
 
-/// Confines this process and everything it will start. Must run before other threads exist. With a
-/// `relay`, commands may connect to that port of the loopback; the process must be in a network
-/// namespace that has nothing else, because addresses cannot be told apart here.
+/// Confines this process and everything it will start. Must run before other threads exist, with
+/// the right to mount. With a `relay`, commands may connect to that port of the
+/// loopback; the process must be in a network namespace that has nothing else, because addresses cannot be
+/// told apart here.
 ///
-/// Fails when the kernel enforces nothing, unless the bounds say otherwise.
+/// # Errors
+/// When a wall that `docs/sandbox.md` calls necessary cannot be had.
 pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>, String> {
     let mut report = Vec::new();
     if relay.is_some() && network() != NO_NETWORK {
@@ -200,25 +149,16 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>
     }
     keep_inherited_files();
     enter(&bounds.groups)?;
-    let (furnished, has_shared_memory) = furnish(bounds);
-    report.extend(furnished);
+    report.extend(view::enter(bounds)?);
+    // What was opened outside could be changed through there.
+    let reopened = detach_stdin().map(drop).and_then(|()| detach_stdout().map(drop));
+    reopened.map_err(|err| format!("cannot detach: {err}"))?;
     limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds, has_shared_memory, relay)
-        .map_err(|err| format!("cannot confine: {err}"))?;
-    let enforced = match status.ruleset {
-        RulesetStatus::FullyEnforced => "landlock: files fully enforced",
-        RulesetStatus::PartiallyEnforced => "landlock: files enforced in part",
-        RulesetStatus::NotEnforced => {
-            if bounds.when_unenforced == WhenUnenforced::Refuse {
-                return Err("this kernel has no Landlock, so nothing would keep commands from \
-                            writing elsewhere"
-                    .to_owned());
-            }
-            "landlock: not in force"
-        }
-    };
-    report.push(enforced.to_owned());
+    let status = restrict_files(bounds, relay).map_err(|err| {
+        format!("this kernel has no Landlock that limits files, so no sandbox is started: {err}")
+    })?;
+    report.push("landlock: files fully enforced".to_owned());
     if let LandlockStatus::Available { effective_abi, kernel_abi } = status.landlock {
         report.push(format!("landlock ABI: {}", kernel_abi.unwrap_or(effective_abi as i32)));
     }
@@ -228,16 +168,11 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>
     } else {
         seccomp::Signals::Unscoped
     };
-    match seccomp::deny_kernel_surface().and_then(|()| seccomp::deny_reaching_out(signals, relay)) {
-        Ok(()) => {
-            let sockets = if relay.is_some() { "no sockets but TCP" } else { "no sockets" };
-            report.push(format!("seccomp: {sockets}, no tracing, no kernel administration"));
-        }
-        Err(err) if bounds.when_unenforced == WhenUnenforced::Refuse => {
-            return Err(format!("cannot confine: seccomp: {err}"));
-        }
-        Err(err) => report.push(format!("seccomp: not in force ({err})")),
-    }
+    seccomp::deny_kernel_surface()
+        .and_then(|()| seccomp::deny_reaching_out(signals, relay))
+        .map_err(|err| format!("cannot confine: seccomp: {err}"))?;
+    let sockets = if relay.is_some() { "no sockets but TCP" } else { "no sockets" };
+    report.push(format!("seccomp: {sockets}, no tracing, no kernel administration"));
     report.push(network());
     Ok(report)
 }
@@ -248,43 +183,6 @@ fn enter(groups: &[PathBuf]) -> Result<(), String> {
         let procs = group.join("cgroup.procs");
         fs_err::write(procs, "0").map_err(|err| format!("cannot enter a control group: {err}"))?;
     }
-    Ok(())
-}
-
-/// Mounts of the sandbox's own, where it may make any: bounded folders for temporary files, as a
-/// container has them. What cannot be had is reported; also whether there is shared memory.
-fn furnish(bounds: &Bounds) -> (Vec<String>, bool) {
-    let mut report = Vec::new();
-    let mut has_shared_memory = false;
-    if let Some(bytes) = bounds.tmp_bytes {
-        let small = [bounds.tmp.as_deref(), bounds.home.as_deref()];
-        let mounted =
-            small.into_iter().flatten().all(|path| mount_memory(path, bytes, 0o700).is_ok());
-        let (what, size) =
-            (if bounds.home.is_some() { "/tmp and home" } else { "/tmp" }, bytes >> 20);
-        report.push(match mounted {
-            true if bounds.home.is_some() => format!("{what}: {size} MiB each"),
-            true => format!("{what}: {size} MiB"),
-            false => format!("{what}: not bounded"),
-        });
-        let shared = mount_memory(Path::new(SHARED_MEMORY), SHARED_BYTES, 0o1777);
-        has_shared_memory = shared.is_ok();
-    }
-    if let Some(tmp) = &bounds.private_tmp {
-        match rustix::mount::mount_bind(tmp, "/tmp") {
-            Ok(()) => report.push("/tmp: private".to_owned()),
-            Err(err) => report.push(format!("/tmp: shared ({err})")),
-        }
-    }
-    (report, has_shared_memory)
-}
-
-/// An empty folder in memory over another one.
-fn mount_memory(path: &Path, bytes: u64, mode: u32) -> std::io::Result<()> {
-    let options = format!("size={bytes},nr_inodes={TMP_INODES},mode={mode:o}");
-    let options = std::ffi::CString::new(options)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str())?;
     Ok(())
 }
 
@@ -314,45 +212,46 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     )
 }
 
+/// Rules about files, on top of the tree that commands see. Those that the first Landlock has are necessary.
+/// What newer ones add is either kept by read-only mounts too (truncation, from ABI 3) or has a line of its
+/// own in the report.
 fn restrict_files(
     bounds: &Bounds,
-    has_shared_memory: bool,
     relay: Option<u16>,
 ) -> Result<RestrictionStatus, landlock::RulesetError> {
-    let read = AccessFs::from_read(NEWEST);
-    let everything = AccessFs::from_all(NEWEST);
-    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let newest = match bounds.landlock_abi {
+        Some(1) => ABI::V1,
+        Some(2) => ABI::V2,
+        Some(3) => ABI::V3,
+        Some(4) => ABI::V4,
+        Some(5) => ABI::V5,
+        _ => NEWEST,
+    };
+    let read = AccessFs::from_read(newest);
+    let everything = AccessFs::from_all(newest);
+    let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & everything;
     let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?;
-    for path in SYSTEM.iter().map(Path::new).chain(bounds.read.iter().map(PathBuf::as_path)) {
+    let system = view::SYSTEM.iter().copied().chain(["/etc", "/pw"]).map(Path::new);
+    for path in system.chain(bounds.read.iter().map(PathBuf::as_path)) {
         let access = if path.is_dir() { read } else { AccessFs::ReadFile | AccessFs::Execute };
         rules = allow(rules, path, access)?;
     }
-    rules = allow(rules, Path::new("/etc"), AccessFs::ReadDir.into())?;
-    for entry in fs_err::read_dir("/etc").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if !SECRET_ETC.iter().any(|secret| name == **secret) {
-            // Links may lead out of `/etc`: what they lead to has its own rule, or none.
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() {
-                rules = allow(rules, &entry.path(), read)?;
-            } else if kind.is_file() {
-                rules = allow(rules, &entry.path(), AccessFs::ReadFile | AccessFs::Execute)?;
-            }
-        }
-    }
-    for path in DEVICES {
+    // Launchers run the file that this process was started from, which has no name any more.
+    let launcher = AccessFs::ReadFile | AccessFs::Execute;
+    rules = allow(rules, Path::new("/proc/self/exe"), launcher)?;
+    for path in view::DEVICES {
         rules = allow(rules, Path::new(path), device)?;
     }
-    for path in &bounds.write {
-        rules = allow(rules, path, everything)?;
-    }
-    if has_shared_memory {
-        rules = allow(rules, Path::new(SHARED_MEMORY), everything)?;
+    rules = allow(rules, Path::new(view::TERMINALS), device | AccessFs::ReadDir)?;
+    for path in view::writable().iter().filter(|path| **path != view::TERMINALS) {
+        rules = allow(rules, Path::new(path), everything)?;
     }
     if let Some(port) = relay {
         rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;

@@ -12,7 +12,8 @@
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed, less what was there before (`leftover`) or came from a check of the harness
 //! (`overlook`); [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
-//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away.
+//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is
+//! the file system that is left of the machine's in the local sandbox.
 
 mod apart;
 #[cfg(feature = "host")]
@@ -35,9 +36,11 @@ pub mod output;
 pub mod overlook;
 pub mod paths;
 mod pipe;
+mod private;
 pub mod process;
 pub mod programs;
 pub mod protocol;
+mod read_only;
 mod relay;
 pub mod removal;
 pub(crate) mod resident;
@@ -53,6 +56,7 @@ pub(crate) mod streams;
 pub mod survey;
 mod terminal;
 pub mod transfer;
+pub mod view;
 
 /// The static guest binary that `build.rs` built, embedded.
 #[cfg(feature = "host")]

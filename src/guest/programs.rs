@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::environment::DEFAULT_PATH;
+use super::view;
 use crate::tools::guest::apply_patch::program::{self, Place};
 
 /// The names of the program that applies patches.
@@ -57,13 +58,14 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those beside this binary, if any.
+    /// Those beside this binary, if any. In a tree of its own the binary has another place than the one that
+    /// it was started from.
     pub fn find() -> Programs {
-        let binary = fs_err::read_link("/proc/self/exe").ok();
-        let folder = binary.as_deref().and_then(Path::parent).map(|folder| folder.join(FOLDER));
+        let started = fs_err::read_link("/proc/self/exe").ok();
+        let mut places = started.into_iter().chain([PathBuf::from(view::GUEST)]);
         let is_ours = |folder: &PathBuf| NAMES.iter().all(|name| folder.join(name).is_file());
-        let folder =
-            folder.filter(is_ours).and_then(|folder| folder.into_os_string().into_string().ok());
+        let folder = places.find_map(|place| Some(place.parent()?.join(FOLDER)).filter(is_ours));
+        let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
         // `PATH` has no way to write a colon.
         Programs { folder: folder.filter(|folder| !folder.contains(':')), profile: OnceLock::new() }
     }

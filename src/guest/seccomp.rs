@@ -1,9 +1,12 @@
 //! System calls that commands do not get. Lists of what is denied, not of what is allowed: builds
 //! use everything else. A denied call fails with EPERM, which programs report; `clone3` and
-//! `io_uring_setup` answer ENOSYS, because programs then fall back to what they did before.
+//! `io_uring_setup` answer ENOSYS, because programs then fall back to what they did before. Whoever calls by
+//! numbers of another architecture is killed: nothing that builds do comes that way.
 
 use std::collections::BTreeMap;
 
+#[cfg(target_arch = "x86_64")]
+use seccompiler::sock_filter;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -81,10 +84,17 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// `personality` values that programs use: query, Linux, and the latter without randomisation.
 const PERSONALITIES: [u64; 3] = [0xffff_ffff, 0, 0x0004_0000];
 
+/// "Every process of a user", to `setpriority` and to `ioprio_set`.
+const PRIO_USER: libc::c_int = 2;
+const IOPRIO_WHO_USER: libc::c_int = 3;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Denies [`KERNEL_SURFACE`], new namespaces and odd personalities.
+/// Denies [`KERNEL_SURFACE`], new namespaces, odd personalities, other processes' limits and priorities, and
+/// the numbers of other architectures.
 pub fn deny_kernel_surface() -> Result<(), String> {
+    #[cfg(target_arch = "x86_64")]
+    kill_x32()?;
     let mut rules: Rules = KERNEL_SURFACE.iter().map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACES.iter().map(|flag| {
         let flag = u64::from(flag.cast_unsigned());
@@ -93,6 +103,7 @@ pub fn deny_kernel_surface() -> Result<(), String> {
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
     let odd = PERSONALITIES.iter().map(|value| (0, SeccompCmpOp::Ne, *value)).collect();
     rules.insert(libc::SYS_personality, vec![rule(odd)?]);
+    rules.extend(others()?);
     apply(rules, libc::EPERM)?;
     let replaced = [
         libc::SYS_clone3,
@@ -101,6 +112,45 @@ pub fn deny_kernel_surface() -> Result<(), String> {
         libc::SYS_io_uring_setup,
     ];
     apply(replaced.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)
+}
+
+/// Calls that set limits and priorities, unless it is the caller's own (number 0): the kernel would let a
+/// command set those of the guest, and of all other programs of its user.
+fn others() -> Result<Rules, String> {
+    let not_own = |index: u8| rule(vec![(index, SeccompCmpOp::Ne, 0)]);
+    let of_user =
+        |which: libc::c_int| rule(vec![(0, SeccompCmpOp::Eq, u64::from(which.cast_unsigned()))]);
+    Ok(Rules::from([
+        (libc::SYS_prlimit64, vec![not_own(0)?]),
+        (libc::SYS_setpriority, vec![not_own(1)?, of_user(PRIO_USER)?]),
+        (libc::SYS_ioprio_set, vec![not_own(1)?, of_user(IOPRIO_WHO_USER)?]),
+    ]))
+}
+
+/// Kills whoever calls by numbers of x32, an interface with numbers of its own for some of what is denied
+/// here. The kernel marks them with one bit. The number -1 is left alone: it is no call, and programs use it
+/// to see what is answered.
+#[cfg(target_arch = "x86_64")]
+fn kill_x32() -> Result<(), String> {
+    const MARK: u32 = 0x4000_0000;
+    // Offsets in `seccomp_data`. Source: `seccomp(2)`.
+    const NUMBER: u32 = 0;
+    let load = u16::try_from(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
+    let at_least = u16::try_from(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K);
+    let equal = u16::try_from(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+    let give = u16::try_from(libc::BPF_RET | libc::BPF_K);
+    let (Ok(load), Ok(at_least), Ok(equal), Ok(give)) = (load, at_least, equal, give) else {
+        return Err("the filter has no codes".to_owned());
+    };
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let program: BpfProgram = vec![
+        step(load, 0, 0, NUMBER),
+        step(at_least, 0, 2, MARK),
+        step(equal, 1, 0, u32::MAX),
+        step(give, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(give, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    seccompiler::apply_filter(&program).map_err(|err| err.to_string())
 }
 
 /// Denies [`REACHING_OUT`]: sockets of every family (pairs are allowed), and tracing. With a relay, TCP
@@ -149,12 +199,7 @@ fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Result<SeccompRule, String>
     SeccompRule::new(conditions).map_err(|err| err.to_string())
 }
 
-fn apply(mut rules: Rules, errno: i32) -> Result<(), String> {
-    // The same calls under their x32 numbers, where the kernel has that interface.
-    #[cfg(target_arch = "x86_64")]
-    for (call, conditions) in rules.clone() {
-        rules.insert(call | 0x4000_0000, conditions);
-    }
+fn apply(rules: Rules, errno: i32) -> Result<(), String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|err| err.to_string())?;
     let denied = SeccompAction::Errno(errno.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)

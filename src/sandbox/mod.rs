@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use crate::egress::Egress;
 use crate::git::packed::Packed;
 use crate::guest::client::Client;
+use crate::tools::CommandOutput;
 
 /// Starts places to work in.
 #[async_trait]
@@ -76,6 +77,20 @@ impl<'a> ImageSpec<'a> {
             lock_files: &[],
             tree: None,
             run,
+        }
+    }
+}
+
+impl ImageSpec<'_> {
+    /// What a setup command's end means for the run.
+    fn judge(&self, command: &str, ended: CommandOutput) -> Result<(), SandboxError> {
+        let (command, output) = (command.to_owned(), ended.output);
+        match (ended.timed_out, ended.exit_code) {
+            (true, _) => {
+                Err(SandboxError::SetupTime { command, limit: self.setup_timeout, output })
+            }
+            (false, 0) => Ok(()),
+            (false, exit_code) => Err(SandboxError::Setup { command, exit_code, output }),
         }
     }
 }
@@ -182,6 +197,8 @@ pub enum SandboxError {
     NoImage { image: String, message: String },
     #[error("setup command `{command}` failed with exit code {exit_code}")]
     Setup { command: String, exit_code: i32, output: String },
+    #[error("setup command `{command}` had not ended when the time for setup was up ({limit:?})")]
+    SetupTime { command: String, limit: Duration, output: String },
     #[error("the container is looser than asked for: {0}")]
     Looser(String),
     #[error("the sandbox is gone: {0}")]

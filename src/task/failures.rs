@@ -61,6 +61,14 @@ impl From<SandboxError> for Failure {
             SandboxError::Setup { output, .. } if !output.is_empty() => {
                 Some(format!("its output ended with:\n{output}"))
             }
+            SandboxError::SetupTime { output, .. } => {
+                let more = "give it more with `limits.setup-timeout`, and the run with `--timeout`";
+                Some(if output.is_empty() {
+                    more.to_owned()
+                } else {
+                    format!("{more}; its output ended with:\n{output}")
+                })
+            }
             SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
             SandboxError::Looser(_) => Some(
                 "the Docker daemon changes what containers are started with; see `docs/sandbox.md`"
@@ -69,7 +77,10 @@ impl From<SandboxError> for Failure {
             SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
             SandboxError::Setup { .. } | SandboxError::Other(_) => None,
         };
-        let failure = Failure::sandbox(err.to_string());
+        let failure = match &err {
+            SandboxError::SetupTime { .. } => Failure::new(FailureKind::Budget, err.to_string()),
+            _ => Failure::sandbox(err.to_string()),
+        };
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,

@@ -201,6 +201,22 @@ const PROCESSES: &[Case] = &[
             row: "debuggers",
         },
     },
+    same(
+        "limits and priorities of others",
+        "probe \"call('prlimit64', $PPID, 7, 0, 0); call('setpriority', 0, $PPID, 5); \
+         call('setpriority', 2, 0, 5); call('ioprio_set', 1, $PPID, 0); call('ioprio_set', 3, 0, 0); \
+         call('prlimit64', 0, 7, 0, 0); call('setpriority', 0, 0, 5); call('ioprio_set', 1, 0, 0)\"",
+        "prlimit64 EPERM\nsetpriority EPERM\nsetpriority EPERM\nioprio_set EPERM\nioprio_set EPERM\n\
+         prlimit64 ok\nsetpriority ok\nioprio_set ok",
+    ),
+    #[cfg(target_arch = "x86_64")]
+    same(
+        "calls by the numbers of another architecture",
+        "python3 -c \"import subprocess, sys\n\
+         for call in ('0x40000027', '0x40000209', '-1'): print(subprocess.run([sys.executable, '-c', \
+         'import ctypes; ctypes.CDLL(None).syscall(ctypes.c_long(%s))' % call]).returncode)\"",
+        "-31\n-31\n0",
+    ),
     same("the first process", "no kill -KILL 1; echo alive", "refused\nalive"),
 ];
 

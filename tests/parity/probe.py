@@ -7,14 +7,14 @@ X86 = dict(mount=165, umount2=166, pivot_root=155, chroot=161, unshare=272, setn
            settimeofday=164, sethostname=170, open_by_handle_at=304, userfaultfd=323,
            io_uring_setup=425, process_vm_readv=310, process_vm_writev=311, acct=163, quotactl=179,
            syslog=103, personality=135, clone3=435, kcmp=312, fanotify_init=300, setuid=105,
-           setgid=106, setgroups=116, mknodat=259)
+           setgid=106, setgroups=116, mknodat=259, prlimit64=302, setpriority=141, ioprio_set=251)
 ARM = dict(mount=40, umount2=39, pivot_root=41, chroot=51, unshare=97, setns=268, ptrace=117,
            keyctl=219, add_key=217, request_key=218, bpf=280, perf_event_open=241, init_module=105,
            finit_module=273, delete_module=106, kexec_load=104, reboot=142, swapon=224,
            settimeofday=170, sethostname=161, open_by_handle_at=265, userfaultfd=282,
            io_uring_setup=425, process_vm_readv=270, process_vm_writev=271, acct=89, quotactl=60,
            syslog=116, personality=92, clone3=435, kcmp=272, fanotify_init=262, setuid=146,
-           setgid=144, setgroups=159, mknodat=33)
+           setgid=144, setgroups=159, mknodat=33, prlimit64=261, setpriority=140, ioprio_set=30)
 NUMBERS = X86 if platform.machine() == 'x86_64' else ARM
 LIBC = ctypes.CDLL(None, use_errno=True)
 

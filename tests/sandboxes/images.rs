@@ -99,6 +99,22 @@ async fn setup_runs_once_and_its_results_are_there() {
 }
 
 #[tokio::test]
+async fn setup_that_is_out_of_time_says_so() {
+    let Some(docker) = docker().await else { return };
+    let setup = [format!("echo {} begins; sleep 600", docker.run)];
+    let tree = tree();
+    let spec = image_spec(&docker.run, IMAGE, &setup, Some(&tree));
+    let limit = Duration::from_secs(2);
+    let err = docker.sandbox.prepare(&ImageSpec { setup_timeout: limit, ..spec }).await.err();
+    let Some(SandboxError::SetupTime { command, limit: said, output }) = err else {
+        panic!("{err:?}")
+    };
+    assert_eq!((&command, said), (&setup[0], limit));
+    assert_eq!(output, format!("{} begins\n", docker.run));
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
 async fn failed_setup_keeps_its_output_and_leaves_nothing() {
     let Some(docker) = docker().await else { return };
     let setup = ["echo first".to_owned(), format!("echo {} is broken; exit 3", docker.run)];

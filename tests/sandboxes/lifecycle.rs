@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use bollard::exec::{CreateExecOptions, StartExecResults};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, RemoveContainerOptions,
-    RemoveContainerOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 use patchwright::sandbox::docker::DockerSandbox;
 use patchwright::sandbox::{Sandbox, SandboxError};
@@ -67,10 +68,103 @@ async fn labelled(docker: &RealDocker, name: &str, labels: &[(&str, &str)]) -> S
     docker.engine.create_container(Some(options), body).await.unwrap().id
 }
 
+/// How an owner is written, with the parts of this process's own that are not named.
+fn owner(boot: Option<&str>, namespace: Option<&str>, process: &str, host: Option<&str>) -> String {
+    let read = |path: &str| fs_err::read_to_string(path).unwrap().trim().to_owned();
+    let own = fs_err::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let boot = boot.map_or_else(|| read("/proc/sys/kernel/random/boot_id"), str::to_owned);
+    let host = host.map_or_else(|| read("/proc/sys/kernel/hostname"), str::to_owned);
+    format!("{boot}/{}/{process}/{host}", namespace.unwrap_or(&own))
+}
+
 /// An owner on this machine that is no longer there: no process started with the machine has this id.
 fn gone_owner() -> String {
+    owner(None, None, "4194304/1", None)
+}
+
+/// Removes containers that a test made with labels of nobody's.
+async fn remove(docker: &RealDocker, ids: impl IntoIterator<Item = &String>) {
+    for id in ids {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        docker.engine.remove_container(id, Some(options)).await.unwrap();
+    }
+}
+
+/// A live run in another container of this machine, with or without the machine's host name, or on another
+/// machine, looks like a dead one by its number, and is not.
+#[tokio::test]
+async fn runs_of_other_process_namespaces_and_hosts_are_left_alone() {
+    let Some(docker) = docker().await else { return };
     let host = fs_err::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    format!("{}/4194304/1", host.trim())
+    let mut ids = Vec::new();
+    for (name, owner) in [
+        ("same-host-name", owner(None, Some("pid:[4026532999]"), "7/123456", None)),
+        ("own-host-name", owner(None, Some("pid:[4026532999]"), "7/123456", Some("a1b2c3"))),
+        ("other-machine", owner(Some("0-0-0-0"), None, "7/123456", None)),
+        ("host-renamed", owner(None, None, "4194304/1", Some("vm/renamed"))),
+        ("earlier-version", format!("{}/7/123456", host.trim())),
+        ("odd", "nobody knows".to_owned()),
+    ] {
+        let labels = [
+            ("patchwright.run", docker.run.as_str()),
+            ("patchwright.owner", owner.as_str()),
+            ("patchwright.deadline", "99999999999"),
+        ];
+        ids.push((name, labelled(&docker, &format!("{}-{name}", docker.run), &labels).await));
+    }
+    let removed = docker.sandbox.sweep(None).await.unwrap();
+    for (name, id) in &ids {
+        let there = docker.engine.inspect_container(id, None::<InspectContainerOptions>).await;
+        assert!(there.is_ok(), "{name} was swept: {removed:?}");
+    }
+    remove(&docker, ids.iter().map(|(_, id)| id)).await;
+    assert_nothing_left(&docker).await;
+}
+
+/// Where nobody can say whether the owner lives, the guest in the container can: it ends with its run.
+#[tokio::test]
+async fn a_container_with_a_guest_is_in_use_past_its_deadline() {
+    let Some(docker) = docker().await else { return };
+    let owner = owner(None, Some("pid:[4026532999]"), "7/123456", None);
+    let labels = HashMap::from([
+        ("patchwright.run".to_owned(), docker.run.clone()),
+        ("patchwright.owner".to_owned(), owner),
+        ("patchwright.deadline".to_owned(), "1".to_owned()),
+    ]);
+    let body = ContainerCreateBody {
+        image: Some(BUSYBOX.to_owned()),
+        cmd: Some(["sleep", "600"].map(str::to_owned).to_vec()),
+        labels: Some(labels),
+        ..ContainerCreateBody::default()
+    };
+    let options = CreateContainerOptionsBuilder::default().name(&docker.run).build();
+    let id = docker.engine.create_container(Some(options), body).await.unwrap().id;
+    docker.engine.start_container(&id, None::<StartContainerOptions>).await.unwrap();
+    // As a guest is started: it ends when its input does.
+    let exec = CreateExecOptions {
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        cmd: Some(vec!["cat"]),
+        ..CreateExecOptions::default()
+    };
+    let exec = docker.engine.create_exec(&id, exec).await.unwrap().id;
+    let started = docker.engine.start_exec(&exec, None).await.unwrap();
+    let StartExecResults::Attached { output, input } = started else { panic!("not attached") };
+    docker.sandbox.sweep(None).await.unwrap();
+    let there = docker.engine.inspect_container(&id, None::<InspectContainerOptions>).await;
+    assert!(there.is_ok(), "a container in use was swept");
+    // Its run is killed: nothing is said, the streams are closed.
+    drop((input, output));
+    for _ in 0..300 {
+        if docker.engine.inspect_exec(&exec).await.unwrap().running == Some(false) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    docker.sandbox.sweep(None).await.unwrap();
+    let there = docker.engine.inspect_container(&id, None::<InspectContainerOptions>).await;
+    assert!(there.is_err(), "a container that nobody uses was left");
+    assert_nothing_left(&docker).await;
 }
 
 #[tokio::test]
@@ -301,4 +395,26 @@ async fn simultaneous_starts_of_one_run_get_names_of_their_own() {
     one.stop().await.unwrap();
     two.stop().await.unwrap();
     assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_pulled_once_where_that_is_asked() {
+    if docker().await.is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docker.sock");
+    let requests = relay(&path);
+    let host = format!("unix://{}", path.display());
+    let sandbox = DockerSandbox::connect(Some(&host)).await.unwrap();
+    assert!(sandbox.has(IMAGE).await.unwrap());
+    // Nobody listens there.
+    let missing = "127.0.0.1:9/none:1";
+    assert!(!sandbox.has(missing).await.unwrap());
+    let patience = std::time::Duration::from_secs(20);
+    let err = sandbox.pull_once(missing, patience).await.unwrap_err();
+    assert!(matches!(&err, SandboxError::NoImage { image, .. } if image == missing), "{err}");
+    let requests = requests.lock().unwrap();
+    let is_pull = |request: &&Vec<u8>| String::from_utf8_lossy(request).contains("/images/create?");
+    assert_eq!(requests.iter().filter(is_pull).count(), 1);
 }

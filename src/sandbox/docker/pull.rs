@@ -83,6 +83,21 @@ impl DockerSandbox {
         }
     }
 
+    /// Whether the engine has the image of this name.
+    pub async fn has(&self, name: &str) -> Result<bool, SandboxError> {
+        Ok(self.find(name).await?.is_some())
+    }
+
+    /// Pulls an image that is not there: once, and for no longer than `patience`.
+    pub async fn pull_once(&self, name: &str, patience: Duration) -> Result<(), SandboxError> {
+        match tokio::time::timeout(patience, self.pull(name)).await {
+            Ok(Ok(Pulled::Whole)) => self.pulled(name).await.map(drop),
+            Ok(Ok(Pulled::TooLarge)) => Err(too_large(name)),
+            Ok(Err(err)) => Err(no_image(name, &err.cause())),
+            Err(_) => Err(no_image(name, &format!("it took longer than {patience:?}"))),
+        }
+    }
+
     async fn pull(&self, name: &str) -> Result<Pulled, ApiError> {
         tracing::info!(image = name, "pulling");
         let (from, tag) = image::split(name);

@@ -81,11 +81,12 @@ impl DockerSandbox {
             Err(Failed::Command(err)) => Err(err),
             Ok(()) => Ok(()),
         };
-        client.close().await;
+        // The guest runs until the container is stopped: others see by it that the container is in use.
         let committed = match ran {
             Ok(()) => self.commit(&container, base, name).await,
             Err(err) => Err(err),
         };
+        client.close().await;
         if let Err(err) = container.remove().await {
             tracing::warn!(%err, "cannot remove the setup container");
         }
@@ -197,13 +198,7 @@ async fn run_commands(
             output_cap: TAIL,
         };
         let output = client.exec(exec).await?;
-        if output.exit_code != 0 || output.timed_out {
-            return Err(Failed::Command(SandboxError::Setup {
-                command: command.clone(),
-                exit_code: if output.timed_out { 124 } else { output.exit_code },
-                output: output.output,
-            }));
-        }
+        spec.judge(command, output).map_err(Failed::Command)?;
     }
     client.remove_base(Some((USER, USER))).await?;
     Ok(())

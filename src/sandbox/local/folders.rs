@@ -1,6 +1,7 @@
 //! The folders of local sandboxes: made, marked with their owner, swept, removed.
 //!
-//! `sandboxes/<run>-<purpose>-<n>/` holds `workspace`, `tmp`, `home`, and beside them, out of the
+//! `sandboxes/<run>-<purpose>-<n>/` holds `workspace`, `home` and `root` (empty: where the guest puts the file
+//! system of commands together), and beside them, out of the
 //! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
 //! and `guest.log`; when setup has run, also the copy of its result (`kept`), until it has its own place.
 
@@ -43,7 +44,7 @@ impl Folders {
             match DirBuilder::new().mode(0o700).create(&top) {
                 Ok(()) => {
                     let folders = Folders { top };
-                    for inner in [folders.workspace(), folders.tmp(), folders.home()] {
+                    for inner in [folders.workspace(), folders.root(), folders.home()] {
                         make_private(&inner)?;
                     }
                     write(&folders.top.join("owner"), &identity(std::process::id()))?;
@@ -72,8 +73,8 @@ impl Folders {
         self.top.join("workspace")
     }
 
-    pub(super) fn tmp(&self) -> PathBuf {
-        self.top.join("tmp")
+    pub(super) fn root(&self) -> PathBuf {
+        self.top.join("root")
     }
 
     pub(super) fn home(&self) -> PathBuf {

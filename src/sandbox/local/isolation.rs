@@ -1,5 +1,5 @@
-//! What surrounds the local guest besides its own confinement: namespaces, as far as the kernel
-//! lets an ordinary user make them, and the user's toolchains, which commands may read.
+//! What surrounds the local guest besides its own confinement: namespaces, and the user's toolchains,
+//! which commands may read.
 //!
 //! Namespaces are made by the `unshare` program of util-linux; making them from here would need
 //! unsafe code.
@@ -12,9 +12,12 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-/// From most to least. The first that works is used.
-const LEVELS: &[Level] = &[
-    Level {
+use crate::sandbox::SandboxError;
+
+/// From most to least. The first that works is used. Each has mounts of its own, which nothing replaces:
+/// without them commands could change modes, owners and times of whatever belongs to this user.
+const LEVELS: &[Isolation] = &[
+    Isolation {
         options: &[
             "--user",
             "--map-current-user",
@@ -27,48 +30,34 @@ const LEVELS: &[Level] = &[
             "--mount-proc",
         ],
         report: "namespaces: user, network, processes, mounts",
-        own_mounts: true,
-        has_rights: true,
     },
-    Level {
-        options: &["--user", "--map-current-user", "--net"],
-        report: "namespaces: user, network",
-        own_mounts: false,
-        has_rights: false,
+    // For root, where users may make none.
+    Isolation {
+        options: &["--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"],
+        report: "namespaces: network, processes, mounts",
     },
-    Level {
-        options: &["--user", "--map-root-user", "--net"],
-        report: "namespaces: user, network",
-        own_mounts: false,
-        has_rights: true,
+    // In a container, where `/proc` is covered in part and a fresh one would show what is covered.
+    Isolation {
+        options: &["--user", "--map-current-user", "--keep-caps", "--net", "--ipc"],
+        report: "namespaces: user, network, mounts",
     },
+    Isolation { options: &["--net", "--ipc"], report: "namespaces: network, mounts" },
 ];
-
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    options: &'static [&'static str],
-    report: &'static str,
-    own_mounts: bool,
-    /// The guest comes into the network namespace with the rights to raise its loopback.
-    has_rights: bool,
-}
 
 /// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
 /// because giving up would mean a weaker sandbox.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The namespaces that this machine allows.
-#[derive(Debug)]
+/// Namespaces that this machine allows.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Isolation {
-    level: Option<Level>,
-    /// The one for sandboxes with a relay.
-    relaying: Option<Level>,
+    options: &'static [&'static str],
+    pub(super) report: &'static str,
 }
 
 impl Isolation {
     /// Tries every level with the guest's `--version`.
-    pub(super) async fn find(guest: &Path) -> Isolation {
-        let mut found = Isolation { level: None, relaying: None };
+    pub(super) async fn find(guest: &Path) -> Option<Isolation> {
         for level in LEVELS {
             #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
             let tried = Command::new("unshare")
@@ -83,52 +72,37 @@ impl Isolation {
                 .status();
             let tried = tokio::time::timeout(PATIENCE, tried).await;
             if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
-                found.level.get_or_insert(*level);
-                if level.has_rights {
-                    found.relaying = Some(*level);
-                    break;
-                }
+                return Some(*level);
             }
         }
-        found
+        None
     }
 
-    /// What a sandbox gets. With a relay, the guest refuses to start without a network namespace.
-    pub(super) fn of(&self, has_relay: bool) -> Applied {
-        Applied(if has_relay { self.relaying } else { self.level })
-    }
-}
-
-/// The namespaces of one sandbox.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Applied(Option<Level>);
-
-impl Applied {
     /// The beginning of the guest's command line.
     pub(super) fn wrap(&self, guest: &Path) -> Vec<OsString> {
-        let mut argv = Vec::new();
-        if let Some(level) = self.0 {
-            argv.push("unshare".into());
-            argv.extend(level.options.iter().map(OsString::from));
-            argv.push("--".into());
-        }
-        argv.push(guest.into());
+        let mut argv: Vec<OsString> = vec!["unshare".into()];
+        argv.extend(self.options.iter().map(OsString::from));
+        argv.extend(["--".into(), guest.into()]);
         argv
-    }
-
-    pub(super) fn has_own_mounts(&self) -> bool {
-        self.0.is_some_and(|level| level.own_mounts)
     }
 
     /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,
     /// unless the user is root, whom the bound does not hold.
     pub(super) fn counts_processes(&self) -> bool {
-        self.0.is_some() && !rustix::process::geteuid().is_root()
+        self.options.contains(&"--user") && !rustix::process::geteuid().is_root()
     }
+}
 
-    pub(super) fn report(&self) -> Option<&'static str> {
-        self.0.map(|level| level.report)
-    }
+/// Why there is no local sandbox where there are no namespaces.
+pub(super) fn refused() -> SandboxError {
+    SandboxError::Other(
+        "the local sandbox does not start: this machine gives this user no namespaces for mounts and \
+         network, without which commands could change modes, owners and times of files outside; install \
+         `unshare` (util-linux) and allow user namespaces (`sysctl \
+         kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, `kernel.unprivileged_userns_clone=1` \
+         on Debian; in a container its engine decides), or use `--sandbox docker`"
+            .to_owned(),
+    )
 }
 
 /// Folders of the home folder with nothing but installed compilers and interpreters.

@@ -1,10 +1,11 @@
 //! The sandbox without Docker: the same guest as a child process that confines itself.
 //!
-//! Writes reach only the sandbox's own folders (Landlock), there are no sockets (seccomp; with allowed hosts
-//! TCP to the relay alone), and where the kernel lets an ordinary user make namespaces, no network and no
-//! other processes exist ([`isolation`]) and temporary files are bounded; where groups can be made, memory, processes and
-//! processors are ([`group`]). It is chosen explicitly or by commands that say so, never as a silent
-//! replacement for Docker. A kernel that cannot confine is refused.
+//! Commands see a file system of their own ([`crate::guest::view`]), of which they write to three folders
+//! (Landlock too), there are no sockets (seccomp; with allowed hosts TCP to the relay alone), and no network
+//! ([`isolation`]); where the kernel lets an ordinary user make them, a process namespace hides other processes,
+//! and where groups can be made, memory, processes and processors are bounded ([`group`]). It is chosen
+//! explicitly or by commands that say so, never as a silent replacement for Docker. A machine that does not
+//! give a file system of its own, or cannot confine, is refused.
 //!
 //! Setup commands run once per (repository, commands, hosts, lock files) in a sandbox of their own, under
 //! the same confinement, with the hosts that setup may reach and no others; what they leave in workspace and
@@ -27,12 +28,12 @@ use tokio::sync::OnceCell;
 
 use self::folders::Folders;
 use self::group::Group;
-use self::isolation::{Applied, Isolation};
+use self::isolation::Isolation;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
-use crate::guest::GUEST_BINARY;
 use crate::guest::client::Client;
+use crate::guest::{GUEST_BINARY, view};
 
 /// How long a guest may take to say hello. Milliseconds, unless the machine is overloaded.
 const HELLO: Duration = Duration::from_secs(20);
@@ -45,14 +46,14 @@ pub struct LocalSandbox {
     base: PathBuf,
     toolchains: isolation::Toolchains,
     /// Found out once.
-    isolation: OnceCell<Isolation>,
+    isolation: OnceCell<Option<Isolation>>,
 }
 
 /// Where a guest is to serve, and what it is held to.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     guest: &'a Path,
-    isolation: Applied,
+    isolation: Isolation,
     folders: &'a Folders,
     group: &'a Group,
     spec: &'a SandboxSpec,
@@ -72,8 +73,8 @@ impl LocalSandbox {
         template: Option<&Path>,
     ) -> Result<Running, SandboxError> {
         let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
-        let isolation = self.isolation.get_or_init(|| Isolation::find(&guest)).await;
-        let isolation = isolation.of(spec.egress.is_some());
+        let isolation = *self.isolation.get_or_init(|| Isolation::find(&guest)).await;
+        let isolation = isolation.ok_or_else(isolation::refused)?;
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let group = Group::create(&folders.name(), &spec.limits);
         let started = async {
@@ -91,11 +92,11 @@ impl LocalSandbox {
                     egress.relay(&client);
                     enforced.push(egress.report());
                 }
-                enforced.extend(isolation.report().map(str::to_owned));
+                enforced.push(isolation.report.to_owned());
                 enforced.extend(group.report(&spec.limits, isolation.counts_processes()));
                 enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();
-                let workspace = folders.workspace().display().to_string();
+                let workspace = view::WORKSPACE.to_owned();
                 let stopper = Box::new(LocalStop { folders, group, child: Mutex::new(child) });
                 Ok(Running { client, id, workspace, enforced, stopper })
             }
@@ -114,8 +115,13 @@ impl LocalSandbox {
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
-        for (option, path) in [("--home", folders.home()), ("--tmp", folders.tmp())] {
+        for (option, path) in [("--home", folders.home()), ("--root", folders.root())] {
             argv.extend([option.into(), path.into()]);
+        }
+        argv.extend(["--tmp-bytes".into(), spec.limits.tmp_bytes.to_string().into()]);
+        // What setup leaves there is copied, from outside and into it.
+        if spec.purpose != setup::PURPOSE && spec.image.reference.is_empty() {
+            argv.push("--bound-home".into());
         }
         if spec.egress.is_some() {
             argv.push("--relay".into());
@@ -129,17 +135,6 @@ impl LocalSandbox {
         }
         for folder in group.folders() {
             argv.extend(["--group".into(), folder.into()]);
-        }
-        if isolation.has_own_mounts() {
-            let tmp = spec.limits.tmp_bytes.to_string();
-            argv.extend(["--tmp-bytes".into(), tmp.into()]);
-            // What setup leaves there is copied, from outside and into it.
-            if spec.purpose != setup::PURPOSE && spec.image.reference.is_empty() {
-                argv.push("--bound-home".into());
-            }
-            if !self.base.starts_with("/tmp") {
-                argv.push("--private-tmp".into());
-            }
         }
         if isolation.counts_processes() && !group.bounds_processes() {
             argv.extend(["--max-processes".into(), spec.limits.pids.to_string().into()]);

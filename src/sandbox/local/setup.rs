@@ -84,17 +84,11 @@ async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError
             argv: vec![running.client.hello().shell.clone(), "-c".to_owned(), command.clone()],
             cwd: None,
             env: BTreeMap::new(),
-            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
             output_cap: OUTPUT,
         };
         let output = running.client.exec(exec).await.map_err(gone)?;
-        if output.exit_code != 0 {
-            return Err(SandboxError::Setup {
-                command: command.clone(),
-                exit_code: output.exit_code,
-                output: output.output,
-            });
-        }
+        spec.judge(command, output)?;
     }
     running.client.remove_base(None).await.map_err(gone)
 }
