@@ -24,6 +24,7 @@ use crate::error::{Failure, Result};
 use crate::forge::github::GitHubForge;
 use crate::forge::{
     Forge, ForgeError, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId,
+    StateProblem,
 };
 use crate::git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use crate::git::{GitError, Oid, blocking, commit, diff, merge};
@@ -184,7 +185,7 @@ impl<'a> Publisher<'a> {
                 Choice::Push { expected } => match self.push(&place, expected).await {
                     Ok(()) => return self.open_pull(&place).await,
                     // Somebody pushed since we looked: look again.
-                    Err(err @ ForgeError::Conflict { .. }) => moved = Some(err),
+                    Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
                 },
             }
@@ -286,7 +287,7 @@ impl<'a> Publisher<'a> {
         let opened = self.forge.open_or_update(id, &draft, &self.changeset.marker).await;
         let (mut pull, operation) = match opened {
             Ok(opened) => opened,
-            Err(ForgeError::State { message }) if message.contains("nothing to propose") => {
+            Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
                 let state = TargetState::Unchanged;
                 return Ok(End::Settled { state, reason: message, pull: None });
             }

@@ -191,10 +191,11 @@ async fn converse(
         // There is no change to check.
         Mode::Plan | Mode::Review => 0,
     };
-    for _ in rounds_given(&run.folder.recorded)..rounds {
+    for round in rounds_given(&run.folder.recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
+        let asked_of = asked_of(phase, sandbox, round).await;
         let checking = phase.checks.run_in(run, &sandbox.client, "loop");
         let ran = match run.unless_interrupted(checking).await {
             Err(_) if run.is_interrupted() => {
@@ -203,7 +204,7 @@ async fn converse(
             }
             ran => ran?,
         };
-        let Some(text) = feedback(phase, ran)? else { break };
+        let Some(text) = feedback(phase, ran, asked_of)? else { break };
         run.around.ui.say("giving the failing checks back to the model");
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
@@ -227,18 +228,46 @@ fn rounds_given(recorded: &[Line]) -> u32 {
     u32::try_from(after_check.count()).unwrap_or(u32::MAX)
 }
 
-/// What the model is told about checks that passed on the base and fail now.
-fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>) -> Result<Option<String>> {
+/// Which failing checks are the model's business.
+#[derive(Clone, Copy)]
+enum AskedOf {
+    /// Those that did not fail before.
+    Broken,
+    /// Those that failed before and still do, too: often they are what is to be repaired.
+    StillFailing,
+}
+
+/// What failed before is given back once, and only to a model that changed something: the rest of the
+/// repository may be red for reasons that nobody asked about.
+async fn asked_of(phase: &Phase<'_>, sandbox: &Running, round: u32) -> AskedOf {
+    let was_red = phase.baseline.iter().any(|check| !check.passed());
+    if round > 0 || !was_red {
+        return AskedOf::Broken;
+    }
+    match sandbox.client.collect(CollectLimits::default()).await {
+        Ok(tree) if !tree.files.is_empty() || !tree.listing.deleted.is_empty() => {
+            AskedOf::StillFailing
+        }
+        Ok(_) | Err(_) => AskedOf::Broken,
+    }
+}
+
+/// What the model is told about checks that fail.
+fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>, asked_of: AskedOf) -> Result<Option<String>> {
     let evidence = verify::compare(phase.baseline.to_vec(), ran, "");
-    let broke = verify::newly_failing(&evidence);
-    if broke.is_empty() {
+    let mut failing = verify::newly_failing(&evidence);
+    if matches!(asked_of, AskedOf::StillFailing) {
+        failing.extend(verify::still_failing(&evidence));
+    }
+    if failing.is_empty() {
         return Ok(None);
     }
-    let failed: Vec<FailedCheck<'_>> = broke
+    let failed: Vec<FailedCheck<'_>> = failing
         .iter()
         .filter_map(|row| {
             let before = match &row.base {
                 Some(base) if base.passed() => Before::Passed,
+                Some(base) if base.exit_code.is_some() => Before::Failed,
                 Some(_) | None => Before::Unknown,
             };
             Some(FailedCheck { run: row.head.as_ref()?, before })

@@ -84,7 +84,7 @@ impl Progress {
         }
         let known = match target.write(None, &state).await {
             Ok(id) => Some(id),
-            Err(ForgeError::State { message }) => {
+            Err(ForgeError::State { message, .. }) => {
                 ui.say(&format!("no progress comment: {message}"));
                 None
             }
@@ -113,6 +113,10 @@ impl Progress {
             state.ended = Some(progress::finished(&progress::Finished {
                 outcome,
                 pull_request: published.map(|p| (p.pull_request, p.url.as_str())),
+                readiness: match published {
+                    Some(published) if published.draft => progress::Readiness::Draft,
+                    Some(_) | None => progress::Readiness::Ready,
+                },
                 compare_url: None,
                 marker: &state.marker,
             }));
@@ -124,8 +128,7 @@ impl Progress {
     pub async fn fail(self, failure: &Failure) {
         self.edit(|state| {
             let run_url = state.run_url.as_deref();
-            let message = failure.to_string();
-            state.ended = Some(progress::failed(&message, &[], run_url, &state.marker));
+            state.ended = Some(progress::failed(failure, run_url, &state.marker));
         });
         self.close().await;
     }

@@ -27,7 +27,7 @@ use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, file, merge};
-use crate::error::{Failure, FailureKind, Result};
+use crate::error::{Failure, FailureKind, Hint, Result};
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
 use crate::sandbox::{ImageSpec, PreparedImage};
@@ -150,16 +150,24 @@ async fn work(
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
+    let branch = match admitted.filter(|_| !run.config.dry_run) {
+        Some(admitted) => {
+            let named = publish::branch_for(run, admitted);
+            Some((admitted, run.unless_interrupted(named).await?))
+        }
+        None => None,
+    };
     let Made { workspace, worked, settled, outcome } =
         make(run, admitted, workspace, progress).await?;
-    let published = match (admitted, settled.commit) {
-        (Some(admitted), Some(commit))
-            if publish::is_publishable(&outcome) && !run.config.dry_run =>
-        {
+    let published = match (&branch, settled.commit) {
+        (Some((admitted, branch)), Some(commit)) if publish::is_publishable(&outcome) => {
             progress.phase("Publishing");
-            let published = publish::publish(run, admitted, &workspace, commit, &outcome, &settled);
+            let (outcome, settled) = (&outcome, &settled);
+            let proposal =
+                publish::Proposal { workspace: &workspace, commit, outcome, settled, branch };
+            let published = publish::publish(run, admitted, &proposal);
             let published = run.unless_interrupted(published).await?;
-            salvage::write_report(run, &outcome, Some(&published));
+            salvage::write_report(run, outcome, Some(&published));
             Some(published)
         }
         _ => None,
@@ -302,14 +310,21 @@ impl Run<'_> {
             | Conclusion::Provider
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
-                failure.hints.extend(hints.iter().cloned());
+                failure.hints.extend(hints.iter().cloned().map(Hint::from));
                 ui.failure(&redact(&failure.hint(self.kept()).to_string()));
             }
         }
     }
 
-    pub(super) fn kept(&self) -> String {
-        format!("what there is so far is in {}", self.folder.path.display())
+    pub(super) fn kept(&self) -> Hint {
+        let place = self.folder.path.display();
+        Hint::on_this_machine(format!("what there is so far is in {place}"))
+    }
+
+    /// The same for a change that nobody wants any more.
+    pub(super) fn change_kept(&self) -> Hint {
+        let place = self.folder.path.display();
+        Hint::on_this_machine(format!("the change is kept in {place}"))
     }
 
     /// Removes what an earlier, killed attempt left running.
