@@ -79,7 +79,10 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
 
 async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
     let store = &fleet.store;
-    let id = held.job.subject.parse().unwrap_or_default();
+    let Ok(id) = held.job.subject.parse() else {
+        let why = format!("the job is about `{}`, which is no target", held.job.subject);
+        return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+    };
     let target = match store.target(id).await {
         Ok(target) => target,
         Err(StoreError::NotFound(what)) => {

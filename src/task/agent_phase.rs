@@ -200,6 +200,11 @@ async fn converse(
         let ran = match run.unless_interrupted(checking).await {
             Err(_) if run.is_interrupted() => {
                 stopped.reason = StopKind::Cancelled;
+                // The agent had written that it was finished.
+                run.journal(&Entry::Stopped {
+                    reason: stopped.reason.word().to_owned(),
+                    final_message: stopped.final_message.clone(),
+                })?;
                 break;
             }
             ran => ran?,
@@ -209,10 +214,6 @@ async fn converse(
         stopped = agent.continue_with(vec![message(Role::User, text)]).await;
     }
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
-    run.journal(&Entry::Stopped {
-        reason: stopped.reason.word().to_owned(),
-        final_message: stopped.final_message.clone(),
-    })?;
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }

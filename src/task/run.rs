@@ -49,6 +49,16 @@ pub struct Surroundings {
     pub why: signals::Why,
     /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
     pub asked: Option<String>,
+    pub claim: Claim,
+}
+
+/// What keeps two machines from doing the same work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The comment of the run that began first, as long as it gives signs of life.
+    Comment,
+    /// The lease of the job.
+    Lease,
 }
 
 impl Surroundings {
@@ -60,6 +70,7 @@ impl Surroundings {
             cancel: signals::watch(),
             why: signals::Why::default(),
             asked: None,
+            claim: Claim::Comment,
         }
     }
 }
@@ -210,6 +221,9 @@ pub(super) async fn make(
         checks.run_fresh(run, &image, &tree, "base").await?
     };
     let brief = Brief::new(run, admitted, &workspace, &checks).await?;
+    if let Some(admitted) = admitted {
+        progress.must_be_alone(run, admitted).await?;
+    }
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
         worked
