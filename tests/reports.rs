@@ -407,7 +407,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         ====
         **Patchwright: done** · [run](https://github.com/acme/web/actions/runs/1)
 
-        Pull request: #8
+        Pull request: #8 (1 check fails)
 
         - [x] Find the bug
         - [ ] Fix it *(in progress)*
@@ -421,7 +421,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         **Patchwright could not do this**
 
         ```
-        error: cannot push
+        cannot push
         ```
 
         - add `contents: write`

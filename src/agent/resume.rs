@@ -47,8 +47,10 @@ impl Agent<'_> {
     async fn restore(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
         if let Some(why) = &self.state.unreadable {
             return Err(StopKind::Machine(
-                Failure::machine(format!("the tools that this run began with cannot be read: {why}"))
-                    .hint("move the run's folder away to begin anew"),
+                Failure::machine(format!(
+                    "the tools that this run began with cannot be read: {why}"
+                ))
+                .hint("move the run's folder away to begin anew"),
             ));
         }
         let left = self.leave_interrupted(recorded)?;
