@@ -199,12 +199,7 @@ async fn converse(
         let checking = phase.checks.run_in(run, &sandbox.client, "loop");
         let ran = match run.unless_interrupted(checking).await {
             Err(_) if run.is_interrupted() => {
-                stopped.reason = StopKind::Cancelled;
-                // The agent had written that it was finished.
-                run.journal(&Entry::Stopped {
-                    reason: stopped.reason.word().to_owned(),
-                    final_message: stopped.final_message.clone(),
-                })?;
+                cancelled(run, &mut stopped)?;
                 break;
             }
             ran => ran?,
@@ -218,6 +213,15 @@ async fn converse(
         return Err(failure);
     }
     Ok(stopped)
+}
+
+/// A signal during the checks: the agent had written that it was finished.
+fn cancelled(run: &Run<'_>, stopped: &mut Stopped) -> Result<()> {
+    stopped.reason = StopKind::Cancelled;
+    run.journal(&Entry::Stopped {
+        reason: stopped.reason.word().to_owned(),
+        final_message: stopped.final_message.clone(),
+    })
 }
 
 /// How often a killed attempt had given failing checks back already.
