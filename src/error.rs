@@ -77,7 +77,63 @@ pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
     pub cause: Option<anyhow::Error>,
-    pub hints: Vec<String>,
+    pub hints: Vec<Hint>,
+}
+
+/// Who may read a hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Everybody: it may stand in a public comment.
+    Everybody,
+    /// Whoever sees this machine's terminal or log: it names places on the machine, which help nobody
+    /// else and are nobody else's business.
+    ThisMachine,
+}
+
+/// A next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    pub text: String,
+    pub audience: Audience,
+}
+
+impl Hint {
+    /// For those who can look into this machine.
+    pub fn on_this_machine(text: impl Into<String>) -> Hint {
+        Hint { text: text.into(), audience: Audience::ThisMachine }
+    }
+}
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Hint {
+        Hint { text: text.into(), audience: Audience::Everybody }
+    }
+}
+
+impl std::ops::Deref for Hint {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::borrow::Borrow<str> for Hint {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq<&str> for Hint {
+    fn eq(&self, other: &&str) -> bool {
+        self.text == *other
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The result of everything a command calls.
@@ -129,9 +185,28 @@ impl Failure {
 
     /// Adds a next step, printed as `hint: …`.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Failure {
         self.hints.push(hint.into());
         self
+    }
+
+    /// What happened, for a public comment: message and cause. Trouble of the machine is not described
+    /// there, because its words are about paths.
+    pub fn in_public(&self) -> String {
+        if matches!(self.kind, FailureKind::Machine | FailureKind::Internal) {
+            return "something is wrong on the machine that this ran on; its log says what"
+                .to_owned();
+        }
+        let cause = self.cause.as_ref().map(|cause| format!("\n  cause: {cause}"));
+        format!("{}{}", self.message, cause.unwrap_or_default())
+    }
+
+    /// The hints that everybody may read.
+    pub fn public_hints(&self) -> impl Iterator<Item = &str> {
+        self.hints
+            .iter()
+            .filter(|hint| hint.audience == Audience::Everybody)
+            .map(|hint| hint.text.as_str())
     }
 }
 

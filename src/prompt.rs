@@ -328,6 +328,7 @@ pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
             tail => run.tail.as_str(),
             verdict => verdict(run),
             passed_before => *before == Before::Passed,
+            failed_before => *before == Before::Failed,
         }
     });
     render("task/check_failed.md", context! { checks => checks.collect::<Vec<Value>>(), tag })

@@ -69,9 +69,47 @@ impl Evidence {
             && self.rows.iter().all(|row| row.head.as_ref().is_some_and(CheckRun::passed))
     }
 
+    /// What the checks say about the change, in one word.
+    pub fn verdict(&self) -> Verdict {
+        let failed = self.failed().len();
+        match self.rows.iter().filter(|row| row.head.is_some()).count() {
+            0 => Verdict::None,
+            _ if failed > 0 => Verdict::Failed(failed),
+            count => Verdict::Passed(count),
+        }
+    }
+
+    /// The checks that ran on head and did not pass.
+    pub fn failed(&self) -> Vec<&EvidenceRow> {
+        let failed = |row: &&EvidenceRow| row.head.as_ref().is_some_and(|run| !run.passed());
+        self.rows.iter().filter(failed).collect()
+    }
+
     /// A check that ran on head failed.
     pub fn any_failed(&self) -> bool {
         self.rows.iter().any(|row| row.head.as_ref().is_some_and(|run| !run.passed()))
+    }
+}
+
+/// What the checks say about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of so many passed.
+    Passed(usize),
+    /// So many did not.
+    Failed(usize),
+    /// None ran on the change.
+    None,
+}
+
+impl Verdict {
+    /// The word for outputs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Passed(_) => "passed",
+            Verdict::Failed(_) => "failed",
+            Verdict::None => "none",
+        }
     }
 }
 
@@ -105,9 +143,10 @@ const KINDS: &[Row] = &[cargo, npm, python, go, maven, gradle, elixir, ruby, dot
 /// Asked when no kind matched: the repository says itself how it is tested.
 const GENERIC: &[Row] = &[make, script];
 
-/// The check commands of a repository, from the names in its root folder. Empty when unknown.
-pub fn detect(root_files: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<String> {
-    let root = Root { names: root_files, read };
+/// The check commands of a repository, from the names in its root folder, files and folders. Empty when
+/// unknown. `read` gives the content of a file.
+pub fn detect(names: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<String> {
+    let root = Root { names, read };
     let kinds: Vec<String> = KINDS.iter().filter_map(|row| row(&root)).collect();
     if !kinds.is_empty() {
         return kinds;
@@ -158,7 +197,12 @@ fn python(root: &Root<'_>) -> Option<String> {
     }
     // A repository without pytest's configuration may well be tested with the standard library; the
     // command finds out which of the two the image can run.
-    let folder = if root.has("tests") { " -s tests -t ." } else { "" };
+    let folder = match () {
+        () if !root.has("tests") => "",
+        // From the top where the folder is a package; a folder that is none cannot be imported from there.
+        () if (root.read)("tests/__init__.py").is_some() => " -s tests -t .",
+        () => " -s tests",
+    };
     Some(format!(
         "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; \
          else python -m unittest discover{folder}; fi"
@@ -326,4 +370,17 @@ pub fn newly_failing(evidence: &Evidence) -> Vec<&EvidenceRow> {
         row.head.as_ref().is_some_and(failed) && !row.base.as_ref().is_some_and(failed)
     };
     evidence.rows.iter().filter(broke).collect()
+}
+
+/// The checks that failed before and still do, as far as a change can help: not those whose program is
+/// missing, or that never end.
+pub fn still_failing(evidence: &Evidence) -> Vec<&EvidenceRow> {
+    let failed = |run: &CheckRun| {
+        let code = run.exit_code.filter(|code| *code != 0 && *code != COMMAND_NOT_FOUND);
+        code.is_some() && !run.timed_out
+    };
+    let still = |row: &&EvidenceRow| {
+        row.head.as_ref().is_some_and(failed) && row.base.as_ref().is_some_and(failed)
+    };
+    evidence.rows.iter().filter(still).collect()
 }

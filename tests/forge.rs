@@ -353,7 +353,7 @@ async fn fetch_and_push(forge: &dyn Forge, branch: &str) -> Result<String, Forge
 
 #[tokio::test]
 async fn forge_pushes_one_commit_to_a_branch_that_is_where_we_expect_it() {
-    let expected = "Pushed UpToDate Conflict Pushed true";
+    let expected = "Pushed UpToDate Moved Pushed true";
     let github = github().start();
     let forge = connect(&github);
     assert_eq!(fetch_and_push(&forge, "patchwright/new").await.unwrap(), expected);

@@ -3,6 +3,7 @@
 mod checks;
 mod failures;
 mod held_back;
+mod publishing;
 
 use expect_test::{Expect, expect};
 

@@ -2,13 +2,14 @@
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 use expect_test::expect;
+use patchwright::error::{Failure, Hint};
 use patchwright::git::Oid;
 use patchwright::git::tree::{Beyond, Change, Entry, FileChange, Mode};
 use patchwright::policy::{HeldBack, Judgement, Violation};
 use patchwright::provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
 use patchwright::report::html::Report;
 use patchwright::report::pr_body::PullRequest;
-use patchwright::report::progress::{Finished, Running};
+use patchwright::report::progress::{Finished, Readiness, Running};
 use patchwright::report::{
     MAX_BODY, annotations, commit_message, html, job_summary, markdown, marker, plan_md, pr_body,
     progress, template, text,
@@ -392,6 +393,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
     let finished = Finished {
         outcome: &outcome,
         pull_request: Some((8, "…")),
+        readiness: Readiness::Ready,
         compare_url: None,
         marker: &marker,
     };
@@ -407,7 +409,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         ====
         **Patchwright: done** · [run](https://github.com/acme/web/actions/runs/1)
 
-        Pull request: #8
+        Pull request: #8 (1 check fails)
 
         - [x] Find the bug
         - [ ] Fix it *(in progress)*
@@ -421,7 +423,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         **Patchwright could not do this**
 
         ```
-        error: cannot push
+        cannot push
         ```
 
         - add `contents: write`
@@ -432,8 +434,9 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         progress::running(&running),
         progress::finished(&finished),
         progress::failed(
-            "error: cannot push",
-            &["add `contents: write`".to_owned()],
+            &Failure::forge("cannot push")
+                .hint("add `contents: write`")
+                .hint(Hint::on_this_machine("it is in /home/me")),
             None,
             &marker
         )
@@ -657,6 +660,7 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
         let finished = |pull_request| Finished {
             outcome: &outcome,
             pull_request,
+            readiness: Readiness::Draft,
             compare_url: Some(words),
             marker: &marker,
         };
@@ -669,7 +673,10 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
             ("running", progress::running(&running)),
             ("finished", progress::finished(&finished(None))),
             ("finished with pull request", progress::finished(&finished(Some((8, words))))),
-            ("failed", progress::failed(words, &[(*words).to_owned()], Some(words), &marker)),
+            (
+                "failed",
+                progress::failed(&Failure::forge(*words).hint(*words), Some(words), &marker),
+            ),
             ("summary", job_summary::job_summary(words, &outcome, Some(words))),
             ("plan", plan_md::plan_md("x", &outcome.plan).replacen("# Plan", "Plan", 1)),
             ("passage", markdown::passage(words, 10_000)),
@@ -849,6 +856,16 @@ fn checks_are_found_by_the_kind_of_repository() {
         (vec![("requirements-dev.txt", "pytest>=8".to_owned())], &["python -m pytest -q"]),
         (
             vec![("setup.py", String::new()), ("tests", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests; fi",
+            ],
+        ),
+        (
+            vec![
+                ("setup.py", String::new()),
+                ("tests", String::new()),
+                ("tests/__init__.py", String::new()),
+            ],
             &[
                 "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi",
             ],

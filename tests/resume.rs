@@ -122,6 +122,61 @@ fn of_two_processes_on_one_issue_one_works_and_the_other_leaves() {
     assert_eq!((world.runs().len(), world.model.requests().len()), (1, 5));
 }
 
+/// About when comments are written there.
+const GITHUBS_TIME: &str = "2026-01-01T00:01:00Z";
+
+/// The command on another machine, which shares nothing with this one but GitHub.
+fn elsewhere(world: &TestWorld) -> Child {
+    let mut command = world.command(&["issue", "acme/app#7"]);
+    command.env("PATCHWRIGHT_STATE_DIR", world.path("elsewhere")).spawn().unwrap()
+}
+
+#[test]
+fn of_two_machines_on_one_issue_one_works_and_the_other_leaves() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_NOW", GITHUBS_TIME);
+    let first = world.spawn(&["issue", "acme/app#7"]);
+    wait_for(|| !world.github.comments(7).is_empty());
+    let second = world.wait(elsewhere(&world)).expect(10);
+    let wanted = "another run is already working on acme/app#7";
+    assert!(second.stderr.contains(wanted), "{}", second.text());
+    world.wait(first).expect(0);
+    let github = &world.github;
+    assert_eq!((github.pulls().len(), github.comments(7).len()), (1, 1));
+    assert_eq!(world.model.requests().len(), 5);
+    assert!(github.comments(7)[0].body.contains("**Patchwright: done**"));
+}
+
+#[test]
+fn two_machines_that_begin_at_once_pay_once_and_leave_one_comment() {
+    for _ in 0..3 {
+        let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_NOW", GITHUBS_TIME);
+        let both = [world.spawn(&["issue", "acme/app#7"]), elsewhere(&world)];
+        let both = both.map(|child| world.wait(child));
+        let mut codes = both.each_ref().map(|output| output.code);
+        codes.sort_unstable();
+        let said = both.each_ref().map(Output::text).join("\n");
+        assert_eq!(codes, [0, 10], "{said}");
+        let github = &world.github;
+        assert_eq!((github.pulls().len(), github.comments(7).len()), (1, 1), "{said}");
+        assert_eq!(world.model.requests().len(), 5, "{said}");
+        assert!(github.comments(7)[0].body.contains("**Patchwright: done**"), "{said}");
+    }
+}
+
+#[test]
+fn the_work_of_a_machine_that_is_gone_is_taken_over() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_NOW", GITHUBS_TIME);
+    let body = "**Patchwright is working on this**\n\n<!-- patchwright:progress \
+                run=20261120-115900-00c0ffee v=1 working=3 -->\n";
+    world.github.post_comment(7, "patchwright-bot", body);
+    let early = world.issue().expect(10);
+    assert!(early.stderr.contains("10 minutes after its last sign"), "{}", early.text());
+    assert_eq!(world.model.requests().len(), 0);
+    let world = world.set("PATCHWRIGHT_NOW", "2026-01-01T00:30:00Z");
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.github.comments(7).len()), (1, 1));
+}
+
 #[test]
 fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
     for (signal, code) in [("TERM", 143), ("INT", 130)] {

@@ -13,6 +13,7 @@ use super::state::State;
 use super::stop::{StopKind, Stopped};
 use super::turn::Agent;
 use crate::clock::Clock;
+use crate::error::Failure;
 use crate::prompt;
 use crate::tools::registry::ToolSet;
 
@@ -44,6 +45,14 @@ impl Agent<'_> {
     }
 
     async fn restore(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
+        if let Some(why) = &self.state.unreadable {
+            return Err(StopKind::Machine(
+                Failure::machine(format!(
+                    "the tools that this run began with cannot be read: {why}"
+                ))
+                .hint("move the run's folder away to begin anew"),
+            ));
+        }
         let left = self.leave_interrupted(recorded)?;
         let recorded = match left.as_slice() {
             [] => Cow::Borrowed(recorded),

@@ -82,6 +82,9 @@ pub struct State {
     overflows: u32,
     /// Replies since the last of them.
     calm: u32,
+    /// Why the declared tools of the record cannot be read. A run that went on without them would be one
+    /// without tools.
+    pub unreadable: Option<String>,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
     /// Of a model without tool calls: calls and outputs that the history has only as text.
@@ -196,9 +199,13 @@ impl State {
         if self.prompt.is_none() {
             self.opening = items.len();
         }
+        let tools = serde_json::from_value(tools.clone()).unwrap_or_else(|err| {
+            self.unreadable = Some(err.to_string());
+            Vec::new()
+        });
         self.prompt = Some(Prompt {
             instructions: instructions.to_owned(),
-            tools: serde_json::from_value(tools.clone()).unwrap_or_default(),
+            tools,
             profile: profile.cloned(),
         });
         self.history.extend(items.iter().cloned());

@@ -107,7 +107,9 @@ impl StopKind {
     /// What a person can do about it.
     pub fn hints(self) -> Vec<String> {
         match self {
-            StopKind::Provider(err) => Failure::from(err).hints,
+            StopKind::Provider(err) => {
+                Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
+            }
             StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
             StopKind::Budget(_) => {
                 vec!["raise the limit, or split the work into smaller issues".to_owned()]

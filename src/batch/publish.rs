@@ -24,6 +24,7 @@ use crate::error::{Failure, Result};
 use crate::forge::github::GitHubForge;
 use crate::forge::{
     Forge, ForgeError, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId,
+    StateProblem,
 };
 use crate::git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use crate::git::{GitError, Oid, blocking, commit, diff, merge};
@@ -78,7 +79,10 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
 
 async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
     let store = &fleet.store;
-    let id = held.job.subject.parse().unwrap_or_default();
+    let Ok(id) = held.job.subject.parse() else {
+        let why = format!("the job is about `{}`, which is no target", held.job.subject);
+        return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+    };
     let target = match store.target(id).await {
         Ok(target) => target,
         Err(StoreError::NotFound(what)) => {
@@ -184,7 +188,7 @@ impl<'a> Publisher<'a> {
                 Choice::Push { expected } => match self.push(&place, expected).await {
                     Ok(()) => return self.open_pull(&place).await,
                     // Somebody pushed since we looked: look again.
-                    Err(err @ ForgeError::Conflict { .. }) => moved = Some(err),
+                    Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
                 },
             }
@@ -286,7 +290,7 @@ impl<'a> Publisher<'a> {
         let opened = self.forge.open_or_update(id, &draft, &self.changeset.marker).await;
         let (mut pull, operation) = match opened {
             Ok(opened) => opened,
-            Err(ForgeError::State { message }) if message.contains("nothing to propose") => {
+            Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
                 let state = TargetState::Unchanged;
                 return Ok(End::Settled { state, reason: message, pull: None });
             }

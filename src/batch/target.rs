@@ -24,7 +24,7 @@ use crate::store::model::{ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd
 use crate::task::campaign::{self, Fate, Trouble};
 use crate::task::retention;
 use crate::task::review;
-use crate::task::run::Surroundings;
+use crate::task::run::{Claim, Surroundings};
 use crate::task::signals::{Cause, Why};
 use crate::task::{Task, TaskKind};
 use crate::world::{self, Shared, World};
@@ -297,7 +297,8 @@ impl Watched {
         });
         let ui = fleet.ui.among_many();
         let run_url = fleet.env.run_url();
-        let around = Surroundings { ui, out: None, run_url, cancel, why, asked: None };
+        let around =
+            Surroundings { ui, out: None, run_url, cancel, why, asked: None, claim: Claim::Lease };
         Watched { around, watcher }
     }
 }

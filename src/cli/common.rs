@@ -11,7 +11,7 @@ use crate::config::{Config, SandboxChoice, Source};
 use crate::error::Result;
 use crate::provider::item::Wire;
 
-/// Flags shared by `issue`, `exec`, `action`, `demo` and `replay`.
+/// Flags that the commands share which work with a model.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct Common {

@@ -1,15 +1,18 @@
 //! The AGENTS.md family: what a repository tells coding agents, with the folder it applies to.
 //!
 //! Read from the *base* commit, so a change under way cannot give instructions about itself. One
-//! file counts per folder: `AGENTS.md`, and only where there is none, `CLAUDE.md` or `GEMINI.md`.
+//! file counts per folder: `AGENTS.override.md` before `AGENTS.md`, and only where there is neither,
+//! `CLAUDE.md` or `GEMINI.md`.
 //! Files that others name (`@path`) are not read. Everything is bounded.
 
 use super::hidden;
 
 /// Names in the order in which they are looked for in a folder.
-const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+const NAMES: &[&str] = &["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 /// Bytes of all blocks together.
 const MAX_BYTES: usize = 32 << 10;
+/// Bytes of one that is not the root's, so that a long one does not keep the others out.
+const MAX_NESTED_BYTES: usize = 8 << 10;
 /// Nested files whose text is included; the others are listed by name.
 const MAX_NESTED: usize = 16;
 /// Bytes of a path that are shown.
@@ -43,8 +46,10 @@ pub fn instructions<'a>(
 ) -> Instructions {
     let mut out = Instructions::default();
     let mut left = MAX_BYTES;
+    let mut not_included = 0;
     for (at, path) in one_per_folder(paths).into_iter().enumerate() {
         if at > MAX_NESTED || left == 0 {
+            not_included += 1;
             if out.listed.len() < MAX_LISTED {
                 out.listed.push(path.to_owned());
             }
@@ -52,20 +57,25 @@ pub fn instructions<'a>(
         }
         let Some(bytes) = read(path) else { continue };
         let text = without_imports(&hidden::invisible(&String::from_utf8_lossy(&bytes)).text);
-        let kept = bounded(text.trim(), left);
-        if kept.len() < text.trim().len() {
-            out.notes.push(format!("`{path}` was cut: instructions are limited to 32 KB"));
-            left = 0;
-        } else {
-            left -= kept.len();
+        let (room, bound) = match folder(path) {
+            "" => (left, "instructions are limited to 32 KB"),
+            _ if left < MAX_NESTED_BYTES => (left, "instructions are limited to 32 KB"),
+            _ => (MAX_NESTED_BYTES, "instructions below the root are limited to 8 KB each"),
+        };
+        let kept = bounded(text.trim(), room);
+        let is_cut = kept.len() < text.trim().len();
+        if is_cut {
+            out.notes.push(format!("`{path}` was cut: {bound}"));
         }
+        // What is left after a cut at the common limit is less than a character.
+        left = if is_cut && room == left { 0 } else { left - kept.len() };
         if !kept.is_empty() {
             let scope = folder(path).to_owned();
             out.blocks.push(Block { path: path.to_owned(), scope, text: kept.to_owned() });
         }
     }
-    if !out.listed.is_empty() {
-        out.notes.push(format!("{} nested instruction files were not included", out.listed.len()));
+    if not_included > 0 {
+        out.notes.push(format!("{not_included} nested instruction files were not included"));
     }
     out
 }

@@ -5,7 +5,7 @@ use crate::cli::common::Common;
 use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::config::{Config, SandboxChoice};
-use crate::error::Failure;
+use crate::error::{Failure, Hint};
 use crate::provider::endpoint::Endpoint;
 use crate::provider::wire;
 use crate::sandbox::docker::DockerSandbox;
@@ -37,8 +37,8 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
     findings
 }
 
-fn fix(hints: &[String]) -> String {
-    hints.first().cloned().unwrap_or_else(|| "see the message".to_owned())
+fn fix(hints: &[Hint]) -> String {
+    hints.first().map(Hint::to_string).unwrap_or_else(|| "see the message".to_owned())
 }
 
 async fn docker(config: &Config, env: &Env) -> Vec<Finding> {

@@ -10,6 +10,19 @@ use crate::task::{TaskKind, Trigger};
 /// Branches of ours begin with this, unless the operator names one.
 pub const OWN_BRANCHES: &str = "patchwright/";
 
+/// The beginning of their names where a branch `patchwright` leaves no room for others below it.
+const BESIDE: &str = "patchwright-issue-";
+
+/// The branch for an issue where none can be called as usual.
+pub fn own_branch_beside(issue: u64) -> String {
+    format!("{BESIDE}{issue}")
+}
+
+/// The branch has a name that we give.
+pub fn is_own_branch(branch: &str) -> bool {
+    branch.starts_with(OWN_BRANCHES) || branch.starts_with(BESIDE)
+}
+
 /// What sets tasks off, as far as the operator says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TriggerConfig {
@@ -187,7 +200,7 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         return Err(format!("the `{source}` ended with `{}`", event.conclusion));
     }
     let branch = event.head_branch.as_deref().unwrap_or_default();
-    if !branch.starts_with(OWN_BRANCHES) && config.branch.as_deref() != Some(branch) {
+    if !is_own_branch(branch) && config.branch.as_deref() != Some(branch) {
         return Err(format!("`{branch}` is not a branch of ours"));
     }
     let number = event

@@ -19,7 +19,9 @@ use chrono::{DateTime, Utc};
 use crate::forge::{Account, CommentPlace, RepositoryId};
 use crate::task::IssueSnapshot;
 
-pub use self::decide::{Decision, OWN_BRANCHES, TriggerConfig, decide};
+pub use self::decide::{
+    Decision, OWN_BRANCHES, TriggerConfig, decide, is_own_branch, own_branch_beside,
+};
 
 /// Something that happened. Closed: what is not listed arrives as [`Event::Other`].
 #[derive(Clone, Debug, PartialEq)]

@@ -116,7 +116,7 @@ impl LocalForge {
         let about = self.about(id)?;
         if about.archived {
             let message = format!("cannot {action}: the repository is archived and read-only");
-            return Err(ForgeError::State { message });
+            return Err(ForgeError::state(message));
         }
         Ok(about)
     }
@@ -132,7 +132,7 @@ impl LocalForge {
         let issue = self.store.issue(number)?;
         if issue.locked {
             let message = format!("cannot {action}: the conversation is locked");
-            return Err(ForgeError::State { message });
+            return Err(ForgeError::state(message));
         }
         Ok(issue)
     }
@@ -228,6 +228,16 @@ impl Forge for LocalForge {
         self.write_comment(repository, issue, marker, known, body)
     }
 
+    async fn delete_comment(
+        &self,
+        repository: &RepositoryId,
+        comment: u64,
+    ) -> Result<(), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "delete a comment")?;
+        self.store.delete_comment(comment)
+    }
+
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
@@ -287,6 +297,17 @@ impl Forge for LocalForge {
         store::tip(&self.repository_path(), branch)
     }
 
+    async fn branches_beside(
+        &self,
+        _repository: &Repository,
+        names: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        let remote = Remote::local(&self.repository_path());
+        let name = remote.name();
+        let found = transfer::branches_beside(remote, names).await;
+        found.map_err(|err| err.in_our_words(&name, "read"))
+    }
+
     async fn fetch(
         &self,
         _repository: &Repository,
@@ -294,7 +315,10 @@ impl Forge for LocalForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        transfer::fetch(Remote::local(&self.repository_path()), into, refs, depth).await
+        let remote = Remote::local(&self.repository_path());
+        let name = remote.name();
+        let fetched = transfer::fetch(remote, into, refs, depth).await;
+        fetched.map_err(|err| err.in_our_words(&name, "read"))
     }
 
     async fn push(
@@ -307,7 +331,10 @@ impl Forge for LocalForge {
     ) -> Result<PushOutcome, ForgeError> {
         self.writable(&repository.id, "push")?;
         let remote = Remote::local(&self.repository_path());
-        transfer::push(remote, from, commit, branch, expected, transfer::permitted).await
+        let name = remote.name();
+        let what = transfer::Pushed { from, commit, branch, expected };
+        let pushed = transfer::push(remote, what, transfer::permitted).await;
+        pushed.map_err(|err| err.in_our_words(&name, "push to"))
     }
 
     async fn pull_request(

@@ -4,6 +4,7 @@
 //! ([`local`], for the demo and `exec`). Reads are retried inside the implementation; a write whose
 //! answer was lost is looked up by its marker before it is repeated, so no write happens twice.
 
+mod error;
 pub mod github;
 pub mod local;
 pub mod marker;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::git::{Oid, PushOutcome};
 
+pub use self::error::{ForgeError, Need, StateProblem};
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, Side, Thread,
@@ -249,6 +251,13 @@ pub trait Forge: Send + Sync {
         body: &str,
     ) -> Result<Comment, ForgeError>;
 
+    /// Deletes a comment of ours; one that is gone already is fine.
+    async fn delete_comment(
+        &self,
+        repository: &RepositoryId,
+        comment: u64,
+    ) -> Result<(), ForgeError>;
+
     /// Pull requests from a branch of the repository itself, open ones first, newest first.
     async fn pull_requests_from(
         &self,
@@ -287,6 +296,14 @@ pub trait Forge: Send + Sync {
         repository: &RepositoryId,
         branch: &str,
     ) -> Result<Option<Oid>, ForgeError>;
+
+    /// The branches that have one of these names, or beside which no branch of such a name can be:
+    /// `a` and `a/b` exclude each other.
+    async fn branches_beside(
+        &self,
+        repository: &Repository,
+        names: &[String],
+    ) -> Result<Vec<String>, ForgeError>;
 
     /// Brings `refs` (branch names or commit ids) of the repository into the bare repository at
     /// `into`, `depth` commits deep.
@@ -427,45 +444,4 @@ pub trait Forge: Send + Sync {
 
     /// The page that compares base and branch, for people who open the pull request by hand.
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String;
-}
-
-/// Why the forge did not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum ForgeError {
-    /// 404 and 410: it is not there, or we may not see it.
-    #[error("{what} was not found")]
-    NotFound { what: String },
-    /// 401.
-    #[error("the token is missing, wrong or expired: {message}")]
-    Authentication { message: String },
-    /// 403: `need` names the permission or setting to change.
-    #[error("not allowed to {action}: {message}")]
-    Forbidden { action: String, message: String, need: Option<String> },
-    /// Archived, locked, merged, deleted: it can no longer be done.
-    #[error("{message}")]
-    State { message: String },
-    /// 422: our request is wrong.
-    #[error("{action} was rejected: {message}")]
-    Invalid { action: String, message: String },
-    /// Somebody else changed it first.
-    #[error("{message}")]
-    Conflict { message: String },
-    /// We may no longer write: somebody else has taken over what this write belongs to. Nothing was sent.
-    #[error("{message}")]
-    Fenced { message: String },
-    /// A rate limit that outlasts our patience.
-    #[error("the rate limit lasts until {until}")]
-    RateLimited { until: String },
-    /// 5xx, timeouts, connection trouble, after retries.
-    #[error("{host} is unavailable: {message}")]
-    Unavailable { host: String, message: String },
-    /// Clone, fetch or push trouble that is none of the above.
-    #[error("git: {message}")]
-    Git { message: String },
-    /// This machine: the state folder or its disk.
-    #[error("{message}")]
-    Machine { message: String },
-    /// The answer makes no sense.
-    #[error("{host} answered with something unexpected: {message}")]
-    Malformed { host: String, message: String },
 }

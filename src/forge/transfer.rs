@@ -1,7 +1,8 @@
 //! Fetching and pushing for a forge: runs the blocking git work on its own thread and tells of its
 //! troubles in the forge's words.
 //!
-//! Called by both forges. What a remote is, and how tokens travel, is the business of [`crate::git`].
+//! Called by both forges. What a remote is, and how tokens travel, is the business of [`crate::git`];
+//! how long trouble is waited out is the forge's.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +11,29 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use url::Url;
 
-use super::ForgeError;
+use super::{ForgeError, Need, StateProblem};
 use crate::git::clone::{self, Repo};
+use crate::git::rate_limit::Limit;
 use crate::git::transport::Remote;
-use crate::git::{self, GitError, Oid, PushOutcome};
+use crate::git::{self, Denial, GitError, Oid, PushOutcome, Rejection};
+
+/// Why nothing was transferred.
+pub(super) enum NoTransfer {
+    /// Git, or the server behind it.
+    Git(GitError),
+    /// We were not let to send it.
+    NotPermitted(ForgeError),
+}
+
+impl NoTransfer {
+    /// The same trouble as an error of the forge. `verb` is what was being done to the remote.
+    pub(super) fn in_our_words(self, remote: &str, verb: &str) -> ForgeError {
+        match self {
+            NoTransfer::Git(err) => in_our_words(remote, verb, err),
+            NoTransfer::NotPermitted(err) => err,
+        }
+    }
+}
 
 /// Brings `refs` into the bare repository at `into`.
 pub(super) async fn fetch(
@@ -21,28 +41,45 @@ pub(super) async fn fetch(
     into: &Path,
     refs: &[String],
     depth: u32,
-) -> Result<(), ForgeError> {
-    let (name, into, refs) = (remote.name(), into.to_owned(), refs.to_vec());
+) -> Result<(), NoTransfer> {
+    let (into, refs) = (into.to_owned(), refs.to_vec());
     let work = move || clone::fetch(&Repo::open(&into)?, &remote, &refs, depth);
-    git::blocking(work).await.map_err(|err| in_our_words(&name, "read", err))
+    git::blocking(work).await.map_err(NoTransfer::Git)
 }
 
-/// Pushes one commit to one branch. `permit` is asked right before the pack of each attempt is sent;
-/// what it refuses with is the error.
+/// The branches of a remote that have one of these names, or are in the way of one.
+pub(super) async fn branches_beside(
+    remote: Remote,
+    names: &[String],
+) -> Result<Vec<String>, NoTransfer> {
+    let names = names.to_vec();
+    git::blocking(move || clone::branches_beside(&remote, &names)).await.map_err(NoTransfer::Git)
+}
+
+/// One commit on its way to one branch.
+#[derive(Clone, Copy)]
+pub(super) struct Pushed<'a> {
+    pub(super) from: &'a Path,
+    pub(super) commit: Oid,
+    pub(super) branch: &'a str,
+    /// What the branch must point to now.
+    pub(super) expected: Option<Oid>,
+}
+
+/// Pushes one commit to one branch. `permit` is asked right before the pack is sent; what it refuses
+/// with is the error.
 pub(super) async fn push(
     remote: Remote,
-    from: &Path,
-    commit: Oid,
-    branch: &str,
-    expected: Option<Oid>,
-    permit: impl Fn(u32) -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
-) -> Result<PushOutcome, ForgeError> {
-    let (name, from, branch) = (remote.name(), from.to_owned(), branch.to_owned());
+    what: Pushed<'_>,
+    permit: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+) -> Result<PushOutcome, NoTransfer> {
+    let (from, branch) = (what.from.to_owned(), what.branch.to_owned());
+    let (commit, expected) = (what.commit, what.expected);
     let (runtime, refusal) = (Handle::current(), Arc::new(Mutex::new(None)));
     let kept = Arc::clone(&refusal);
     let work = move || {
-        let ask = |attempt| {
-            runtime.block_on(permit(attempt)).map_err(|err| {
+        let ask = |_attempt| {
+            runtime.block_on(permit()).map_err(|err| {
                 let message = err.to_string();
                 *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(err);
                 GitError::Unacceptable(message)
@@ -52,43 +89,58 @@ pub(super) async fn push(
     };
     let pushed = git::blocking(work).await;
     match refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(refusal) => Err(refusal),
-        None => pushed.map_err(|err| in_our_words(&name, "push to", err)),
+        Some(refusal) => Err(NoTransfer::NotPermitted(refusal)),
+        None => pushed.map_err(NoTransfer::Git),
     }
 }
 
 /// For forges that let every push through.
-pub(super) fn permitted(_attempt: u32) -> BoxFuture<'static, Result<(), ForgeError>> {
+pub(super) fn permitted() -> BoxFuture<'static, Result<(), ForgeError>> {
     Box::pin(async { Ok(()) })
 }
 
-/// The same trouble as an error of the forge. `verb` is what was being done to the remote.
+/// Trouble of git as an error of the forge. `verb` is what was being done to the remote.
 pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeError {
     let action = format!("{verb} `{remote}`");
     match err {
         GitError::Authentication { .. } => {
             ForgeError::Authentication { message: format!("git refused it for `{remote}`") }
         }
-        GitError::Forbidden { message, .. } if message.contains("archived") => ForgeError::State {
+        GitError::Forbidden { why: Denial::Archived, .. } => ForgeError::State {
+            what: StateProblem::Archived,
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
-        GitError::Forbidden { message, .. } => {
-            let need = Some("`contents: write`".to_owned());
+        GitError::Forbidden { why: Denial::Permission, message, .. } => {
+            let need = Some(Need::Permission("contents: write".to_owned()));
             ForgeError::Forbidden { action, message: one_line(&message), need }
         }
-        GitError::Rejected { reason, .. } if reason.to_lowercase().contains("workflow") => {
-            let need = Some("`workflows: write`, which no Actions token has".to_owned());
-            ForgeError::Forbidden { action, message: one_line(&reason), need }
+        GitError::Rejected { reason, reference, why } => {
+            let message = one_line(&reason);
+            match why {
+                Rejection::Workflows => {
+                    ForgeError::Forbidden { action, message, need: Some(Need::Workflows) }
+                }
+                Rejection::InTheWay => {
+                    let branch = reference.trim_start_matches("refs/heads/").to_owned();
+                    ForgeError::InTheWay { branch, message }
+                }
+                Rejection::Locked | Rejection::Rule => {
+                    ForgeError::Invalid { action: format!("the push of `{reference}`"), message }
+                }
+            }
         }
-        GitError::Rejected { reference, reason } => ForgeError::Invalid {
-            action: format!("the push of `{reference}`"),
-            message: one_line(&reason),
+        GitError::Moved { .. } => ForgeError::Moved { message: err.to_string() },
+        GitError::Limited { limit, .. } => ForgeError::RateLimited {
+            until: match limit {
+                Limit::For(wait) => format!("{} minutes from now", wait.as_secs().div_ceil(60)),
+                Limit::Unexplained => "a time that the server does not name".to_owned(),
+            },
         },
-        GitError::Moved { .. } => ForgeError::Conflict { message: err.to_string() },
         GitError::NotFound(what) => {
             ForgeError::NotFound { what: format!("`{what}` in `{remote}`") }
         }
         GitError::Empty => ForgeError::State {
+            what: StateProblem::Empty,
             message: format!("cannot {action}: the repository is empty; push a first commit to it"),
         },
         GitError::Transport(message) => {

@@ -25,9 +25,6 @@ pub const DEFAULT_DEPTH: u32 = 50;
 /// How long a run waits for another one that is fetching into the same mirror.
 const LOCK_WAIT: Duration = Duration::from_mins(20);
 
-/// How often a fetch or push is tried when the connection breaks.
-pub(super) const ATTEMPTS: u32 = 3;
-
 /// Opens the mirror for a clone URL (or the path of a local repository), creating it empty when it
 /// is not there and replacing it when it is damaged.
 pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
@@ -55,7 +52,7 @@ pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resul
     let mut attempt = 1;
     loop {
         match fetch_once(repo, remote, refs, depth) {
-            Err(error) if error.is_worth_retrying() && attempt < ATTEMPTS => {
+            Err(error) if error.is_worth_retrying() && attempt < remote.limits.tries => {
                 pause(attempt);
                 attempt += 1;
             }
@@ -83,6 +80,27 @@ pub fn remote_ref(remote: &Remote, reference: &str) -> Result<Option<Oid>, GitEr
         let heads = connection.list()?;
         Ok(heads.iter().find(|head| head.name() == name).map(|head| Oid(head.oid())))
     })
+}
+
+/// The branches of a remote that have one of these names, or with which no branch of such a name can
+/// be: git keeps no `a` beside an `a/b`.
+pub fn branches_beside(remote: &Remote, names: &[String]) -> Result<Vec<String>, GitError> {
+    let is_beside = |branch: &str| names.iter().any(|name| branch == name || collide(branch, name));
+    remote.run(|url| {
+        let mut handle = git2::Remote::create_detached(url)?;
+        let connection = handle.connect_auth(Direction::Fetch, None, None)?;
+        let heads = connection.list()?;
+        let branches = heads.iter().filter_map(|head| head.name().strip_prefix("refs/heads/"));
+        Ok(branches.filter(|branch| is_beside(branch)).map(str::to_owned).collect())
+    })
+}
+
+/// Two names that no repository can have at the same time.
+pub fn collide(one: &str, other: &str) -> bool {
+    let is_folder_of = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+    };
+    is_folder_of(one, other) || is_folder_of(other, one)
 }
 
 /// One thing to fetch.

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use super::transport::Limits;
-use super::{GitError, printable};
+use super::{Denial, GitError, printable, rate_limit, refusal};
 use crate::error::chain;
 
 /// GitHub decides by this whether a URL without `.git` is meant for git.
@@ -22,6 +22,9 @@ const AGENT: &str = concat!("git/2.0 (patchwright/", env!("CARGO_PKG_VERSION"), 
 
 /// Largest request body: a push is a bounded change, a negotiation is small.
 const MAX_REQUEST: usize = 1 << 30;
+
+/// Most bytes of a refusal that are read.
+const MAX_EXPLANATION: usize = 8 << 10;
 
 /// One operation on one remote.
 pub(super) struct Session {
@@ -161,16 +164,22 @@ impl Session {
             }
             return Err(GitError::Unacceptable(format!("`{url}` does not answer as a git server")));
         }
+        let headers = response.headers().clone();
+        let body = match status {
+            StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => self.explanation(response),
+            _ => Vec::new(),
+        };
+        if let Some(limit) = rate_limit::limit(status, &headers, &body) {
+            return Err(GitError::Limited { url, limit });
+        }
         Err(match status {
             StatusCode::UNAUTHORIZED => GitError::Authentication { url },
             StatusCode::FORBIDDEN => {
-                GitError::Forbidden { url, message: self.explanation(response) }
+                let message = refusal::words(&body);
+                GitError::Forbidden { url, why: Denial::of(&message), message }
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => GitError::NotFound(url),
-            _ if status.is_server_error()
-                || status == StatusCode::TOO_MANY_REQUESTS
-                || status == StatusCode::REQUEST_TIMEOUT =>
-            {
+            _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
                 GitError::Transport(format!("`{url}` answered with status {}", status.as_u16()))
             }
             _ if status.is_redirection() => elsewhere(&self.base()),
@@ -180,16 +189,17 @@ impl Session {
         })
     }
 
-    /// The first words of an error body, for people.
-    fn explanation(&self, mut response: Response) -> String {
+    /// The beginning of an error body.
+    fn explanation(&self, mut response: Response) -> Vec<u8> {
         let mut body = Vec::new();
-        while body.len() < 2_000 {
+        while body.len() < MAX_EXPLANATION {
             match self.wait(response.chunk()) {
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) | Err(_) => break,
             }
         }
-        printable(&String::from_utf8_lossy(&body), 300)
+        body.truncate(MAX_EXPLANATION);
+        body
     }
 }
 

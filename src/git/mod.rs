@@ -22,6 +22,8 @@ pub mod merge;
 mod names;
 pub mod packed;
 pub mod push;
+pub mod rate_limit;
+mod refusal;
 mod renames;
 pub mod repo;
 pub mod stop;
@@ -33,7 +35,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use self::rate_limit::Limit;
 use crate::context::hidden::is_invisible;
+
+pub use self::refusal::{Denial, Rejection};
 
 /// A git object id (SHA-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -91,10 +96,13 @@ pub enum GitError {
     Authentication { url: String },
     /// The server knows who we are and does not let us.
     #[error("access to `{url}` is denied: {message}")]
-    Forbidden { url: String, message: String },
+    Forbidden { url: String, message: String, why: Denial },
     /// The server said no and why (protected branch, rulesets, workflow permission).
     #[error("the server rejected the push of `{reference}`: {reason}")]
-    Rejected { reference: String, reason: String },
+    Rejected { reference: String, reason: String, why: Rejection },
+    /// Asked too often. Nothing happened.
+    #[error("`{url}` was asked too often, and refuses for now")]
+    Limited { url: String, limit: Limit },
     /// The branch is not where it was expected to be.
     #[error("`{reference}` points to {actual} instead of {expected}")]
     Moved { reference: String, expected: String, actual: String },
@@ -117,9 +125,13 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// The connection or a 5xx: the same request may succeed later.
+    /// The connection, a 5xx, or a branch that is being written: the same request may succeed later.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, GitError::Transport(_))
+        match self {
+            GitError::Transport(_) => true,
+            GitError::Rejected { why, .. } => *why == Rejection::Locked,
+            _ => false,
+        }
     }
 
     /// An object or pack in our own repository cannot be read.
@@ -162,15 +174,23 @@ where
 }
 
 /// Text from a server or a repository, fit to be shown: control characters become spaces (line
-/// breaks stay), and at most `cap` characters are kept.
+/// breaks stay), and at most `cap` characters are kept, with an ellipsis where there was more.
 pub(crate) fn printable(text: &str, cap: usize) -> String {
     let clean: String = text
         .chars()
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
         .filter(|c| !is_invisible(*c))
-        .take(cap)
         .collect();
-    clean.trim().to_owned()
+    let clean = clean.trim();
+    match clean.char_indices().nth(cap) {
+        // Between words where there is a space not far back, so that nothing ends in half a word.
+        Some((end, _)) => {
+            let cut = &clean[..end];
+            let at = cut.rfind(char::is_whitespace).filter(|at| at * 2 > end).unwrap_or(end);
+            format!("{} \u{2026}", cut[..at].trim_end())
+        }
+        None => clean.to_owned(),
+    }
 }
 
 /// A path as it is shown: control and invisible characters are spelled out, so that it stays on one

@@ -8,7 +8,8 @@
 
 use git2::{Buf, Direction, Repository, Tree};
 
-use super::clone::{ATTEMPTS, pause, remote_ref};
+use super::clone::{pause, remote_ref};
+use super::refusal::{self, Rejection};
 use super::repo::{Repo, parents};
 use super::transport::{Remote, receive_pack};
 use super::{GitError, Oid, PushOutcome, printable};
@@ -63,7 +64,9 @@ pub fn push_when(
         };
         // Until the branch was looked up nobody knows whether the push happened.
         match lease.look_up(remote, error) {
-            Err(error) if error.is_worth_retrying() && attempt < ATTEMPTS => pause(attempt),
+            Err(error) if error.is_worth_retrying() && attempt < remote.limits.tries => {
+                pause(attempt)
+            }
             result => return result,
         }
     }
@@ -153,10 +156,11 @@ impl Lease {
             None if accepted => Ok(()),
             None => Err(lost()),
             Some(refusal) => {
-                let remarks = printable(&String::from_utf8_lossy(&remarks), 2_000);
+                let remarks = refusal::remarks(&String::from_utf8_lossy(&remarks));
+                let why = Rejection::of(&refusal, &remarks);
                 let reason = format!("{}\n{remarks}", printable(&refusal, 500));
                 let reference = self.reference.clone();
-                Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned() })
+                Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned(), why })
             }
         }
     }
@@ -188,6 +192,7 @@ impl Lease {
             return Err(GitError::Rejected {
                 reference: self.reference.clone(),
                 reason: "the branch is checked out there".to_owned(),
+                why: Rejection::Rule,
             });
         }
         let odb = target.odb()?;

@@ -38,6 +38,11 @@ impl Credentials {
         Credentials { username: "x-access-token".to_owned(), token }
     }
 
+    /// The token itself, to tell whether it has ended.
+    pub(crate) fn secret(&self) -> &SecretString {
+        &self.token
+    }
+
     fn header(&self) -> Result<HeaderValue, GitError> {
         let pair = format!("{}:{}", self.username, self.token.expose_secret());
         let mut value =
@@ -59,6 +64,9 @@ pub struct Limits {
     pub idle: Duration,
     /// Longest operation.
     pub total: Duration,
+    /// How often a fetch or push is tried within a few seconds when the connection breaks. Whoever
+    /// waits out longer trouble tries once at a time.
+    pub tries: u32,
 }
 
 impl Default for Limits {
@@ -68,6 +76,7 @@ impl Default for Limits {
             objects: 10_000_000,
             idle: Duration::from_mins(1),
             total: Duration::from_mins(15),
+            tries: 3,
         }
     }
 }
@@ -118,6 +127,13 @@ impl Remote {
     #[must_use]
     pub fn limited(self, limits: Limits) -> Remote {
         Remote { limits, ..self }
+    }
+
+    /// The same remote, where a connection that breaks is not tried again.
+    #[must_use]
+    pub fn tried_once(mut self) -> Remote {
+        self.limits.tries = 1;
+        self
     }
 
     /// What people know it as. Never contains credentials.

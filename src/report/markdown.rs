@@ -34,6 +34,27 @@ pub fn passage(markdown: &str, most: usize) -> String {
     out
 }
 
+/// A sentence of our own that names things, in one line: its code spans are code, and the rest is text
+/// without any effect.
+pub fn sentence(text: &str) -> String {
+    let line = text::line(text);
+    let (mut out, mut rest) = (String::new(), line.as_str());
+    while let Some(at) = rest.find('`') {
+        out.push_str(&text::escape(&rest[..at]));
+        rest = &rest[at..];
+        let length = if let Some(length) = code_span(rest) {
+            out.push_str(&rest[..length]);
+            length
+        } else {
+            let run = rest.len() - rest.trim_start_matches('`').len();
+            out.push_str(&"\\`".repeat(run));
+            run
+        };
+        rest = &rest[length..];
+    }
+    out + &text::escape(rest)
+}
+
 /// Backticks or tildes, however far in, behind quote and list marks.
 fn fence_opening(line: &str) -> Option<(char, usize, String)> {
     let line = line.trim_start_matches([' ', '\t', '>']);

@@ -30,6 +30,18 @@ pub fn marker(purpose: &str, run: &str) -> String {
     format!("<!-- patchwright:{} run={} v=1 -->", plain(purpose), plain(run))
 }
 
+/// The same line while the run is at work. `beat` counts its signs of life, so that each is an edit.
+pub fn marker_at_work(purpose: &str, run: &str, beat: u32) -> String {
+    format!("<!-- patchwright:{} run={} v=1 working={beat} -->", plain(purpose), plain(run))
+}
+
+/// The run that is at work, when the marker of this purpose in `body` says so.
+pub fn at_work<'a>(body: &'a str, purpose: &str) -> Option<&'a str> {
+    let mut words = marked(body, purpose)?.split_whitespace();
+    let run = words.clone().find_map(|word| word.strip_prefix("run="));
+    words.find(|word| word.starts_with("working=")).and(run)
+}
+
 /// The line by which we find again what there is one of, whichever run wrote it:
 /// `<!-- patchwright:<purpose> v=1 -->`.
 pub fn marker_once(purpose: &str) -> String {

@@ -38,6 +38,7 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
     let cost = format!("{:.4}", outcome.spending.cost_usd);
     block(&[
         ("conclusion", outcome.conclusion.word()),
+        ("checks", outcome.evidence.verdict().word()),
         ("final-message", &outcome.final_message),
         ("pull-request-number", &number),
         ("pull-request-url", published.map(|p| p.url.as_str()).unwrap_or_default()),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::pr_body::is_plain_url;
 use super::{markdown, sections, text};
+use crate::error::Failure;
 use crate::task::outcome::{Conclusion, Outcome};
 use crate::task::plan::Plan;
 
@@ -32,12 +33,21 @@ pub fn running(run: &Running<'_>) -> String {
     out
 }
 
+/// Whether a pull request can be merged as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    Draft,
+}
+
 /// A run that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished<'a> {
     pub outcome: &'a Outcome,
     /// Number and URL of the pull request, when there is one.
     pub pull_request: Option<(u64, &'a str)>,
+    /// Whether it is a draft.
+    pub readiness: Readiness,
     /// The page to open the pull request by hand, when we were not allowed to.
     pub compare_url: Option<&'a str>,
     pub marker: &'a str,
@@ -51,18 +61,31 @@ pub fn finished(finished: &Finished<'_>) -> String {
     let mut out = format!("**Patchwright: {state}**{link}\n");
     match (finished.pull_request, finished.compare_url) {
         (Some((number, _)), _) => {
-            let _ = write!(out, "\nPull request: #{number}\n");
+            let checks = sections::checks(&outcome.evidence);
+            let draft = match finished.readiness {
+                Readiness::Ready => "",
+                Readiness::Draft => "draft: ",
+            };
+            let _ = write!(out, "\nPull request: #{number} ({draft}{checks})\n");
         }
         (None, Some(url)) if is_plain_url(url) => {
             let _ = write!(out, "\nThe branch is pushed; [open the pull request]({url}).\n");
         }
         (None, _) => {}
     }
-    if let Some(reason) = &outcome.reason {
-        let _ = write!(out, "\n{}\n", text::inline(reason));
-    }
-    for violation in outcome.judgement.violations.iter().take(20) {
-        let _ = write!(out, "\n- {}", sections::violation(violation));
+    let violations = &outcome.judgement.violations;
+    // Where the policy refused, its violations are the reason, the first of them too.
+    match &outcome.reason {
+        Some(_) if outcome.conclusion == Conclusion::Refused && !violations.is_empty() => {
+            out.push('\n');
+            for violation in violations.iter().take(20) {
+                let _ = writeln!(out, "- {}", sections::violation(violation));
+            }
+        }
+        Some(reason) => {
+            let _ = write!(out, "\n{}\n", markdown::sentence(reason));
+        }
+        None => {}
     }
     let plan = sections::plan(&outcome.plan);
     if !plan.is_empty() {
@@ -81,11 +104,11 @@ pub fn finished(finished: &Finished<'_>) -> String {
     out
 }
 
-/// The comment when the run could not start or broke: the failure's own words.
-pub fn failed(message: &str, hints: &[String], run_url: Option<&str>, marker: &str) -> String {
+/// The comment when the run could not start or broke: what of the failure everybody may read.
+pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String {
     let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
-    out.push_str(&text::fence(&text::head(message, 4000), ""));
-    for hint in hints.iter().take(5) {
+    out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
+    for hint in failure.public_hints().take(5) {
         let _ = write!(out, "\n- {}", markdown::passage(&text::line(hint), 1000).trim());
     }
     let _ = write!(out, "\n\n{marker}\n");

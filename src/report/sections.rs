@@ -3,13 +3,14 @@
 
 use std::fmt::Write as _;
 
+use super::markdown;
 use super::text::{self, code, code_cell, inline};
 use crate::egress::ledger::HostUse;
 use crate::git::tree::{Change, FileChange, Mode};
 use crate::policy::{Judgement, Violation};
 use crate::task::outcome::{Conclusion, Provenance, Spending};
 use crate::task::plan::{Plan, StepStatus};
-use crate::verify::{CheckRun, Evidence, newly_failing};
+use crate::verify::{CheckRun, Evidence, Verdict, newly_failing};
 
 /// Rows of a list that people still read.
 const MAX_ROWS: usize = 60;
@@ -25,6 +26,17 @@ pub fn state(conclusion: Conclusion) -> &'static str {
         Conclusion::Budget => "stopped by a limit; the work so far is kept",
         Conclusion::Provider => "stopped: the model did not answer",
         Conclusion::Sandbox => "stopped: the sandbox failed",
+    }
+}
+
+/// What the checks say about the change, in a few words.
+pub fn checks(evidence: &Evidence) -> String {
+    match evidence.verdict() {
+        Verdict::Passed(1) => "1 check passes".to_owned(),
+        Verdict::Passed(count) => format!("{count} checks pass"),
+        Verdict::Failed(1) => "1 check fails".to_owned(),
+        Verdict::Failed(count) => format!("{count} checks fail"),
+        Verdict::None => "no checks ran".to_owned(),
     }
 }
 
@@ -160,8 +172,10 @@ pub fn flags(flags: &[Violation]) -> String {
 pub fn violation(violation: &Violation) -> String {
     let rule = code(&violation.rule);
     match &violation.path {
-        Some(path) => format!("{}: {} ({rule})", code(path), inline(&violation.message)),
-        None => format!("{} ({rule})", inline(&violation.message)),
+        Some(path) => {
+            format!("{}: {} ({rule})", code(path), markdown::sentence(&violation.message))
+        }
+        None => format!("{} ({rule})", markdown::sentence(&violation.message)),
     }
 }
 
@@ -266,7 +280,7 @@ pub fn provenance(run: &str, from: &Provenance) -> String {
     row("Run", code(run));
     row("Tool", code(&from.tool));
     for note in from.input_notes.iter().take(MAX_ROWS) {
-        let _ = writeln!(out, "- Input: {}", inline(note));
+        let _ = writeln!(out, "- Input: {}", markdown::sentence(note));
     }
     out
 }

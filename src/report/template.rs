@@ -82,10 +82,11 @@ pub(super) fn fill(template: &str, sections: &mut Vec<Section>) -> String {
             continue;
         }
         boxes.flush(&mut out, sections);
+        boxes.heading.clear();
         let marks = line.len() - line.trim_start_matches('#').len();
         let title = line.trim_start_matches('#').trim();
         let title = markdown::passage(&title.replace(['[', ']', '`'], ""), 200);
-        out.extend(["\n", &"#".repeat(marks.min(6)), " ", title.trim(), "\n\n"]);
+        boxes.heading.extend(["\n", &"#".repeat(marks.min(6)), " ", title.trim(), "\n\n"]);
         boxes.topic = topic(title.trim());
     }
     boxes.flush(&mut out, sections);
@@ -95,6 +96,8 @@ pub(super) fn fill(template: &str, sections: &mut Vec<Section>) -> String {
 /// The lines under one heading.
 #[derive(Default)]
 struct Boxes {
+    /// Written when something follows: a heading above nothing tells nobody anything.
+    heading: String,
     topic: Option<Topic>,
     lines: Vec<String>,
 }
@@ -110,6 +113,7 @@ impl Boxes {
             Some(sections.remove(at).text)
         });
         if let Some(text) = &filled {
+            out.push_str(&std::mem::take(&mut self.heading));
             out.push_str(text.trim_end());
             out.push_str("\n\n");
         }
@@ -123,6 +127,7 @@ impl Boxes {
         let text = markdown::passage(kept.join("\n").trim(), MAX_TEMPLATE);
         let text = text.replace("[x]", "[ ]").replace("[X]", "[ ]");
         if !text.trim().is_empty() {
+            out.push_str(&std::mem::take(&mut self.heading));
             out.push_str(text.trim());
             out.push_str("\n\n");
         }

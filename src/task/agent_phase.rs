@@ -217,17 +217,18 @@ async fn converse(
         Mode::Plan | Mode::Review => 0,
     };
     let mut change = None;
-    for _ in rounds_given(&run.folder.recorded)..rounds {
+    for round in rounds_given(&run.folder.recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
-        match look(phase, sandbox).await? {
+        match look(phase, sandbox, round).await? {
             Looked::Passed(collected) => {
                 change = collected;
                 break;
             }
             Looked::Ended(reason, collected) => {
-                (stopped.reason, change) = (reason, collected);
+                ended(run, &mut stopped, reason)?;
+                change = collected;
                 break;
             }
             Looked::Failed(text) => {
@@ -237,10 +238,6 @@ async fn converse(
         }
     }
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
-    run.journal(&Entry::Stopped {
-        reason: stopped.reason.word().to_owned(),
-        final_message: stopped.final_message.clone(),
-    })?;
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
@@ -259,7 +256,7 @@ enum Looked {
 
 /// Runs the checks where the model worked. What they write is not the model's: the change is what there was
 /// before, and when the model goes on, it goes on from there.
-async fn look(phase: &Phase<'_>, sandbox: &Running) -> Result<Looked> {
+async fn look(phase: &Phase<'_>, sandbox: &Running, round: u32) -> Result<Looked> {
     let run = phase.run;
     if phase.checks.commands.is_empty() {
         return Ok(Looked::Passed(None));
@@ -275,11 +272,23 @@ async fn look(phase: &Phase<'_>, sandbox: &Running) -> Result<Looked> {
         }
         ran => ran?,
     };
-    let Some(text) = feedback(phase, ran)? else { return Ok(Looked::Passed(Some(change))) };
+    let asked_of = asked_of(phase, &change, round);
+    let Some(text) = feedback(phase, ran, asked_of)? else {
+        return Ok(Looked::Passed(Some(change)));
+    };
     if let Err(failure) = phase.workspace.put_back(&sandbox.client, &change).await {
         run.around.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
     }
     Ok(Looked::Failed(text))
+}
+
+/// Something ends the run during the checks: the agent had written that it was finished.
+fn ended(run: &Run<'_>, stopped: &mut Stopped, reason: StopKind) -> Result<()> {
+    stopped.reason = reason;
+    run.journal(&Entry::Stopped {
+        reason: stopped.reason.word().to_owned(),
+        final_message: stopped.final_message.clone(),
+    })
 }
 
 /// How often a killed attempt had given failing checks back already.
@@ -291,18 +300,42 @@ fn rounds_given(recorded: &[Line]) -> u32 {
     u32::try_from(after_check.count()).unwrap_or(u32::MAX)
 }
 
-/// What the model is told about checks that passed on the base and fail now.
-fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>) -> Result<Option<String>> {
+/// Which failing checks are the model's business.
+#[derive(Clone, Copy)]
+enum AskedOf {
+    /// Those that did not fail before.
+    Broken,
+    /// Those that failed before and still do, too: often they are what is to be repaired.
+    StillFailing,
+}
+
+/// What failed before is given back once, and only to a model that changed something: the rest of the
+/// repository may be red for reasons that nobody asked about.
+fn asked_of(phase: &Phase<'_>, change: &Change, round: u32) -> AskedOf {
+    let was_red = phase.baseline.iter().any(|check| !check.passed());
+    if round == 0 && was_red && !change.files.is_empty() {
+        AskedOf::StillFailing
+    } else {
+        AskedOf::Broken
+    }
+}
+
+/// What the model is told about checks that fail.
+fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>, asked_of: AskedOf) -> Result<Option<String>> {
     let evidence = verify::compare(phase.baseline.to_vec(), ran, "");
-    let broke = verify::newly_failing(&evidence);
-    if broke.is_empty() {
+    let mut failing = verify::newly_failing(&evidence);
+    if matches!(asked_of, AskedOf::StillFailing) {
+        failing.extend(verify::still_failing(&evidence));
+    }
+    if failing.is_empty() {
         return Ok(None);
     }
-    let failed: Vec<FailedCheck<'_>> = broke
+    let failed: Vec<FailedCheck<'_>> = failing
         .iter()
         .filter_map(|row| {
             let before = match &row.base {
                 Some(base) if base.passed() => Before::Passed,
+                Some(base) if base.exit_code.is_some() => Before::Failed,
                 Some(_) | None => Before::Unknown,
             };
             Some(FailedCheck { run: row.head.as_ref()?, before })

@@ -26,8 +26,8 @@ impl Checks {
             let source = config.sources.get("verify").map_or_else(String::new, ToString::to_string);
             return Ok(Checks { commands: config.verify.clone(), source });
         }
-        let root_files = workspace.root_files().await?;
-        let commands = verify::detect(&root_files, &|path| workspace.file_now(path));
+        let names = workspace.root_names().await?;
+        let commands = verify::detect(&names, &|path| workspace.file_now(path));
         Ok(Checks { commands, source: "found by the repository's kind".to_owned() })
     }
 

@@ -1,7 +1,7 @@
 //! Errors of the seams as people read them: exit code by where it happened, and the next step.
 
 use crate::error::{Failure, FailureKind};
-use crate::forge::ForgeError;
+use crate::forge::{ForgeError, Need};
 use crate::sandbox::SandboxError;
 
 impl From<ForgeError> for Failure {
@@ -13,10 +13,18 @@ impl From<ForgeError> for Failure {
                  `pull-requests: write`"
                     .to_owned(),
             ),
-            ForgeError::Forbidden { need: Some(need), .. } => Some(match need.strip_prefix('`') {
-                Some(_) => format!("give the token {need}"),
-                None => format!("turn on {need}"),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(match need {
+                Need::Permission(_) => format!("give the token {need}"),
+                Need::Workflows => {
+                    "the token may not change workflow files; leave them to be handed \
+                                    over as a patch, or give the token the `workflows` permission"
+                        .to_owned()
+                }
+                Need::Setting(_) => format!("turn on {need}"),
             }),
+            ForgeError::InTheWay { .. } => {
+                Some("choose another name with `--branch`, or delete that branch".to_owned())
+            }
             ForgeError::Machine { .. } => {
                 Some("check free space and permissions of the state folder".to_owned())
             }

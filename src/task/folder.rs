@@ -94,6 +94,13 @@ impl RunFolder {
         }
     }
 
+    /// This machine has a run of this name beside this one.
+    pub fn has_beside(&self, run: &str) -> bool {
+        let is_plain =
+            !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        is_plain && self.path.with_file_name(run).is_dir()
+    }
+
     /// The recorded entry that `pick` likes best, latest first.
     pub fn find<T>(&self, pick: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
         self.recorded.iter().rev().map(|line| &line.entry).find_map(pick)

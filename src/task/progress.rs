@@ -3,6 +3,7 @@
 //! Edits are spaced out, because GitHub limits content writes; the last state is always written. A
 //! comment that cannot be written never ends a run that has begun.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,20 +11,27 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::admit::Admitted;
+use super::admit::{self, Admitted};
 use super::outcome::Outcome;
 use super::plan::Plan;
 use super::publish::Published;
-use super::run::Run;
+use super::respond::stop;
+use super::run::{Claim, Run};
 use super::{TaskKind, Trigger};
 use crate::cli::ui::Ui;
 use crate::error::{Failure, Result};
-use crate::forge::{Forge, ForgeError, RepositoryId};
+use crate::forge::{self, Forge, ForgeError, RepositoryId};
 use crate::redact::Redactor;
 use crate::report::{self, progress};
 
 /// Time between edits while work goes on.
 const SPACING: Duration = Duration::from_secs(10);
+/// Time between signs of life while nothing else changes.
+const HEARTBEAT: Duration = Duration::from_mins(4);
+/// A run whose comment has not been touched for so long is dead, and its work may be taken over.
+const DEAD_AFTER: chrono::Duration = chrono::Duration::minutes(10);
+/// The purpose of the comment's marker.
+const PURPOSE: &str = "progress";
 
 /// What the comment says at a moment.
 #[derive(Clone)]
@@ -31,7 +39,10 @@ struct State {
     phase: String,
     plan: Plan,
     run_url: Option<String>,
+    run: String,
     marker: String,
+    /// Signs of life so far.
+    beat: u32,
     /// The last words, when the run has ended.
     ended: Option<String>,
 }
@@ -41,9 +52,12 @@ pub struct Progress {
     ui: Ui,
     state: Arc<Mutex<State>>,
     comment: Option<Comment>,
+    /// Another run has the work: this one says nothing more in public.
+    yielded: AtomicBool,
 }
 
 struct Comment {
+    id: u64,
     target: Target,
     changed: watch::Sender<u64>,
     writer: JoinHandle<Option<u64>>,
@@ -66,13 +80,18 @@ impl Progress {
             phase: "Starting".to_owned(),
             plan: Plan::default(),
             run_url: run.around.run_url.clone(),
-            marker: report::marker("progress", &run.folder.id),
+            run: run.folder.id.clone(),
+            marker: report::marker(PURPOSE, &run.folder.id),
+            beat: 0,
             ended: None,
         };
         let ui = run.around.ui;
         let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
-            return Ok(Progress { ui, state: Arc::new(Mutex::new(state)), comment: None });
+            return Ok(Progress::new(ui, state, None));
         };
+        if let Some(other) = other_at_work(run, admitted, &admitted.comments, None) {
+            return Err(taken(admitted, other));
+        }
         let target = Target {
             forge: Arc::clone(run.world.forge()?),
             redactor: Arc::clone(&run.world.redactor),
@@ -84,15 +103,47 @@ impl Progress {
         }
         let known = match target.write(None, &state).await {
             Ok(id) => Some(id),
-            Err(ForgeError::State { message }) => {
+            Err(ForgeError::State { message, .. }) => {
                 ui.say(&format!("no progress comment: {message}"));
                 None
             }
             Err(err) => return Err(Failure::from(err)),
         };
+        let mut progress = Progress::new(ui, state, None);
+        progress.comment = known.map(|id| Comment::keep(target, id, Arc::clone(&progress.state)));
+        progress.must_be_alone(run, admitted).await?;
+        Ok(progress)
+    }
+
+    fn new(ui: Ui, state: State, comment: Option<Comment>) -> Progress {
         let state = Arc::new(Mutex::new(state));
-        let comment = known.map(|id| Comment::keep(target, id, Arc::clone(&state)));
-        Ok(Progress { ui, state, comment })
+        Progress { ui, state, comment, yielded: AtomicBool::new(false) }
+    }
+
+    /// Looks again: another machine may have begun at the same time, and neither saw the other. The older
+    /// comment has the work; the younger one goes, with its run.
+    ///
+    /// # Errors
+    /// When another run has the work.
+    pub async fn must_be_alone(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+        let Some(Comment { id, target, writer, .. }) = &self.comment else { return Ok(()) };
+        if run.around.claim == Claim::Lease {
+            return Ok(());
+        }
+        let (repository, issue) = (&target.repository, target.issue);
+        let comments = target.forge.comments(repository, issue, stop::MAX_COMMENTS).await;
+        let comments = comments.map_err(Failure::from)?;
+        let Some(other) = other_at_work(run, admitted, &comments, Some(*id)) else {
+            return Ok(());
+        };
+        self.yielded.store(true, Ordering::Relaxed);
+        writer.abort();
+        if other.id != *id
+            && let Err(err) = target.forge.delete_comment(repository, *id).await
+        {
+            self.ui.say(&format!("the second progress comment could not be deleted: {err}"));
+        }
+        Err(taken(admitted, other))
     }
 
     /// A new phase begins.
@@ -113,6 +164,10 @@ impl Progress {
             state.ended = Some(progress::finished(&progress::Finished {
                 outcome,
                 pull_request: published.map(|p| (p.pull_request, p.url.as_str())),
+                readiness: match published {
+                    Some(published) if published.draft => progress::Readiness::Draft,
+                    Some(_) | None => progress::Readiness::Ready,
+                },
                 compare_url: None,
                 marker: &state.marker,
             }));
@@ -124,8 +179,7 @@ impl Progress {
     pub async fn fail(self, failure: &Failure) {
         self.edit(|state| {
             let run_url = state.run_url.as_deref();
-            let message = failure.to_string();
-            state.ended = Some(progress::failed(&message, &[], run_url, &state.marker));
+            state.ended = Some(progress::failed(failure, run_url, &state.marker));
         });
         self.close().await;
     }
@@ -139,7 +193,10 @@ impl Progress {
 
     /// Stops the background edits and writes the last state.
     async fn close(self) {
-        let Some(Comment { target, changed, writer }) = self.comment else { return };
+        let Some(Comment { target, changed, writer, .. }) = self.comment else { return };
+        if self.yielded.into_inner() {
+            return;
+        }
         drop(changed);
         let known = writer.await.ok().flatten();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -156,7 +213,12 @@ impl Comment {
         let background = target.clone();
         let writer = tokio::spawn(async move {
             let mut known = Some(id);
-            while versions.changed().await.is_ok() {
+            loop {
+                match tokio::time::timeout(HEARTBEAT, versions.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break,
+                    Err(_) => state.lock().unwrap_or_else(PoisonError::into_inner).beat += 1,
+                }
                 // The space between edits; the end of the run cuts it short.
                 let ended = async { while versions.changed().await.is_ok() {} };
                 if tokio::time::timeout(SPACING, ended).await.is_ok() {
@@ -170,18 +232,19 @@ impl Comment {
             }
             known
         });
-        Comment { target, changed, writer }
+        Comment { id, target, changed, writer }
     }
 }
 
 impl Target {
     async fn write(&self, known: Option<u64>, state: &State) -> Result<u64, ForgeError> {
         let text = state.ended.clone().unwrap_or_else(|| {
+            let marker = report::marker_at_work(PURPOSE, &state.run, state.beat);
             progress::running(&progress::Running {
                 state: &state.phase,
                 plan: &state.plan,
                 run_url: state.run_url.as_deref(),
-                marker: &state.marker,
+                marker: &marker,
             })
         });
         let body = self.redactor.redact(&text);
@@ -190,6 +253,40 @@ impl Target {
             self.forge.upsert_comment(repository, self.issue, marker, known, &body).await?;
         Ok(comment.id)
     }
+}
+
+/// The comment of another run of ours that is at work on this issue. A run of this machine is not: its
+/// lock would have stopped us. `ours` is our comment, when there is one; younger ones have to yield.
+fn other_at_work<'a>(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    comments: &'a [forge::Comment],
+    ours: Option<u64>,
+) -> Option<&'a forge::Comment> {
+    if run.around.claim == Claim::Lease {
+        return None;
+    }
+    let now = run.world.clock.now();
+    comments.iter().find(|comment| {
+        admit::is_us(admitted.viewer.as_ref(), &comment.author)
+            && now - comment.updated_at < DEAD_AFTER
+            && ours.is_none_or(|ours| comment.id <= ours)
+            && report::at_work(&comment.body, PURPOSE)
+                .is_some_and(|other| other != run.folder.id && !run.folder.has_beside(other))
+    })
+}
+
+fn taken(admitted: &Admitted, other: &forge::Comment) -> Failure {
+    let (repository, number) = (&admitted.repository.id, admitted.issue.number);
+    Failure::nothing_to_do(format!(
+        "another run is already working on {repository}#{number}: {}",
+        other.html_url
+    ))
+    .hint(format!(
+        "wait for it to end; when it is dead, its work can be taken over {} minutes after its last sign \
+         of life",
+        DEAD_AFTER.num_minutes()
+    ))
 }
 
 /// 👀 first; then the label goes, so that putting it on again starts a new run. Neither is worth

@@ -16,7 +16,9 @@ use super::workspace::Workspace;
 use super::{Task, TaskKind, branch, failures};
 use crate::agent::journal::Entry;
 use crate::error::{Failure, Result};
+use crate::event::{OWN_BRANCHES, own_branch_beside};
 use crate::forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
+use crate::git::clone::collide;
 use crate::git::{Oid, tree};
 use crate::report::{self, pr_body, template};
 
@@ -33,6 +35,9 @@ pub struct Published {
     pub pull_request: u64,
     pub url: String,
     pub operation: Operation,
+    /// It is a draft now.
+    #[serde(default)]
+    pub draft: bool,
 }
 
 /// Whether there is something that may be published.
@@ -40,27 +45,26 @@ pub fn is_publishable(outcome: &Outcome) -> bool {
     matches!(outcome.conclusion, Conclusion::Done | Conclusion::Partial) && outcome.change.is_some()
 }
 
+/// What is to be published.
+#[derive(Clone, Copy)]
+pub struct Proposal<'a> {
+    pub workspace: &'a Workspace,
+    pub commit: Oid,
+    pub outcome: &'a Outcome,
+    pub settled: &'a Settled,
+    /// The name that [`branch_for`] found to be possible.
+    pub branch: &'a str,
+}
+
 /// Pushes the branch and opens or updates the pull request.
 pub async fn publish(
     run: &Run<'_>,
     admitted: &Admitted,
-    workspace: &Workspace,
-    commit: Oid,
-    outcome: &Outcome,
-    settled: &Settled,
+    proposal: &Proposal<'_>,
 ) -> Result<Published> {
     recheck(run, admitted).await?;
-    let wanted = run
-        .config
-        .publish
-        .branch
-        .clone()
-        .unwrap_or_else(|| format!("patchwright/issue-{}", admitted.issue.number));
-    let place = choose_branch(run, admitted, workspace, outcome, &wanted).await?;
-    let head = match &place.same {
-        Some(same) => *same,
-        None => push(run, admitted, workspace, commit, &place).await?,
-    };
+    let Proposal { workspace, outcome, settled, .. } = *proposal;
+    let (place, head) = put_on_branch(run, admitted, proposal).await?;
     let draft = draft_of(run, admitted, workspace, outcome, settled, &place.branch);
     let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
     decorate(run, admitted, &pull_request).await;
@@ -81,6 +85,7 @@ pub async fn publish(
         pull_request: pull_request.number,
         url: pull_request.html_url,
         operation,
+        draft: pull_request.draft,
     })
 }
 
@@ -102,7 +107,7 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
         return Err(Failure::nothing_to_do(format!(
             "issue #{number} was {happened} while it was worked on, so nothing was published"
         ))
-        .hint(format!("the change is kept in {}", run.folder.path.display())));
+        .hint(run.change_kept()));
     }
     let viewer = admitted.viewer.as_ref();
     let comments = forge.comments(repository, *number, stop::MAX_COMMENTS).await;
@@ -111,9 +116,82 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
         return Err(Failure::nothing_to_do(format!(
             "somebody said stop on issue #{number} while it was worked on, so nothing was published"
         ))
-        .hint(format!("the change is kept in {}", run.folder.path.display())));
+        .hint(run.change_kept()));
     }
     Ok(())
+}
+
+/// The name of the branch for this issue, looked for before anything is paid for: beside a branch
+/// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
+/// that one is there, it stays the name.
+pub async fn branch_for(run: &Run<'_>, admitted: &Admitted) -> Result<String> {
+    let forge = run.world.forge()?;
+    let number = admitted.issue.number;
+    let (usual, instead) = match &run.config.publish.branch {
+        Some(asked) => (asked.clone(), None),
+        None => (format!("{OWN_BRANCHES}issue-{number}"), Some(own_branch_beside(number))),
+    };
+    let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
+    let there = forge
+        .branches_beside(&admitted.repository, &names)
+        .await
+        .map_err(|err| failures::of_forge("cannot look at the branches", err))?;
+    let in_the_way = |name: &str| there.iter().find(|branch| collide(branch, name));
+    let Some(instead) = instead else {
+        return match in_the_way(&usual) {
+            Some(other) => Err(blocked(&usual, other)),
+            None => Ok(usual),
+        };
+    };
+    if there.contains(&usual) || (!there.contains(&instead) && in_the_way(&usual).is_none()) {
+        return Ok(usual);
+    }
+    if let Some(other) = in_the_way(&instead) {
+        return Err(blocked(&instead, other));
+    }
+    if let Some(other) = in_the_way(&usual) {
+        run.around.ui.say(&format!(
+            "no branch can be called `{usual}` beside the branch `{other}`, so it is `{instead}`"
+        ));
+    }
+    Ok(instead)
+}
+
+fn blocked(wanted: &str, other: &str) -> Failure {
+    Failure::refused(format!("no branch can be called `{wanted}` beside the branch `{other}`"))
+        .hint(format!("choose another name with `--branch`, or delete or rename `{other}`"))
+}
+
+/// How often the branch is looked at, when it has moved each time it was to be pushed to.
+const LOOKS: u32 = 4;
+
+/// Puts the change on its branch: looked at, pushed, and looked at again when somebody was faster. That
+/// may have been our own push, of an attempt that was killed while the server still worked on it.
+async fn put_on_branch(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    proposal: &Proposal<'_>,
+) -> Result<(Place, Oid)> {
+    let mut moved = None;
+    for _ in 0..LOOKS {
+        let place = choose_branch(run, admitted, proposal).await?;
+        if let Some(same) = place.same {
+            return Ok((place, same));
+        }
+        match push(run, admitted, proposal, &place).await? {
+            Ok(()) => return Ok((place, proposal.commit)),
+            Err(err @ ForgeError::Moved { .. }) => {
+                run.around.ui.say(&format!("`{}` has moved; looking at it again", place.branch));
+                moved = Some((err, place));
+            }
+            Err(err) => return Err(push_failed(err, &place.branch)),
+        }
+    }
+    Err(match moved {
+        Some((err, place)) => push_failed(err, &place.branch)
+            .hint("the branch moves all the time; run the same command again when it does not"),
+        None => Failure::internal("the branch was never looked at"),
+    })
 }
 
 /// Where the change goes.
@@ -130,10 +208,9 @@ struct Place {
 async fn choose_branch(
     run: &Run<'_>,
     admitted: &Admitted,
-    workspace: &Workspace,
-    outcome: &Outcome,
-    wanted: &str,
+    proposal: &Proposal<'_>,
 ) -> Result<Place> {
+    let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
     for _ in 0..3 {
         if branch == workspace.base_branch || branch == admitted.repository.default_branch {
@@ -168,44 +245,37 @@ async fn choose_branch(
         .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
 }
 
+/// The inner error is the forge's: what becomes of the push depends on it.
 async fn push(
     run: &Run<'_>,
     admitted: &Admitted,
-    workspace: &Workspace,
-    commit: Oid,
+    proposal: &Proposal<'_>,
     place: &Place,
-) -> Result<Oid> {
+) -> Result<std::result::Result<(), ForgeError>> {
+    let Proposal { workspace, commit, .. } = *proposal;
     let key = place.branch.clone();
     run.journal(&Entry::EffectIntended {
         effect: "push".to_owned(),
         key: key.clone(),
         detail: json!({ "commit": commit, "expected": place.tip }),
     })?;
-    run.world
-        .forge()?
-        .push(&admitted.repository, workspace.repo.path(), commit, &place.branch, place.tip)
-        .await
-        .map_err(|err| push_failed(err, &place.branch))?;
+    let forge = run.world.forge()?;
+    let from = workspace.repo.path();
+    let pushed = forge.push(&admitted.repository, from, commit, &place.branch, place.tip).await;
+    if let Err(err) = pushed {
+        return Ok(Err(err));
+    }
     run.journal(&Entry::EffectDone {
         effect: "push".to_owned(),
         key,
         detail: json!({ "commit": commit }),
     })?;
-    Ok(commit)
+    Ok(Ok(()))
 }
 
 fn push_failed(err: ForgeError, branch: &str) -> Failure {
-    let text = err.to_string();
     let failure = Failure::from(err);
-    let mut failure =
-        Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure };
-    if text.contains("workflow") {
-        failure = failure.hint(
-            "the token may not change workflow files; leave them to be handed over as a patch, or \
-             give the token the `workflows` permission",
-        );
-    }
-    failure
+    Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure }
 }
 
 fn draft_of(

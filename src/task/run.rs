@@ -27,7 +27,7 @@ use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, file, merge};
-use crate::error::{Failure, FailureKind, Result};
+use crate::error::{Failure, FailureKind, Hint, Result};
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
 use crate::git::stop::Stop;
@@ -50,6 +50,16 @@ pub struct Surroundings {
     pub why: signals::Why,
     /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
     pub asked: Option<String>,
+    pub claim: Claim,
+}
+
+/// What keeps two machines from doing the same work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The comment of the run that began first, as long as it gives signs of life.
+    Comment,
+    /// The lease of the job.
+    Lease,
 }
 
 impl Surroundings {
@@ -61,6 +71,7 @@ impl Surroundings {
             cancel: signals::watch(),
             why: signals::Why::default(),
             asked: None,
+            claim: Claim::Comment,
         }
     }
 }
@@ -151,16 +162,24 @@ async fn work(
 ) -> Result<Ended> {
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
+    let branch = match admitted.filter(|_| !run.config.dry_run) {
+        Some(admitted) => {
+            let named = publish::branch_for(run, admitted);
+            Some((admitted, run.unless_interrupted(named).await?))
+        }
+        None => None,
+    };
     let Made { workspace, worked, settled, outcome } =
         make(run, admitted, workspace, progress).await?;
-    let published = match (admitted, settled.commit) {
-        (Some(admitted), Some(commit))
-            if publish::is_publishable(&outcome) && !run.config.dry_run =>
-        {
+    let published = match (&branch, settled.commit) {
+        (Some((admitted, branch)), Some(commit)) if publish::is_publishable(&outcome) => {
             progress.phase("Publishing");
-            let published = publish::publish(run, admitted, &workspace, commit, &outcome, &settled);
+            let (outcome, settled) = (&outcome, &settled);
+            let proposal =
+                publish::Proposal { workspace: &workspace, commit, outcome, settled, branch };
+            let published = publish::publish(run, admitted, &proposal);
             let published = run.unless_interrupted(published).await?;
-            salvage::write_report(run, &outcome, Some(&published));
+            salvage::write_report(run, outcome, Some(&published));
             Some(published)
         }
         _ => None,
@@ -203,6 +222,9 @@ pub(super) async fn make(
         checks.run_fresh(run, &image, &tree, "base").await?
     };
     let brief = Brief::new(run, admitted, &workspace, &checks).await?;
+    if let Some(admitted) = admitted {
+        progress.must_be_alone(run, admitted).await?;
+    }
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
         worked
@@ -309,14 +331,21 @@ impl Run<'_> {
             | Conclusion::Provider
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
-                failure.hints.extend(hints.iter().cloned());
+                failure.hints.extend(hints.iter().cloned().map(Hint::from));
                 ui.failure(&redact(&failure.hint(self.kept()).to_string()));
             }
         }
     }
 
-    pub(super) fn kept(&self) -> String {
-        format!("what there is so far is in {}", self.folder.path.display())
+    pub(super) fn kept(&self) -> Hint {
+        let place = self.folder.path.display();
+        Hint::on_this_machine(format!("what there is so far is in {place}"))
+    }
+
+    /// The same for a change that nobody wants any more.
+    pub(super) fn change_kept(&self) -> Hint {
+        let place = self.folder.path.display();
+        Hint::on_this_machine(format!("the change is kept in {place}"))
     }
 
     /// Removes what an earlier, killed attempt left running.

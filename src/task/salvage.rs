@@ -136,6 +136,7 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
         "run": outcome.run,
         "conclusion": outcome.conclusion,
         "reason": outcome.reason,
+        "checks": outcome.evidence.verdict().word(),
         "final_message": outcome.final_message,
         "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
         "plan": outcome.plan,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::failures;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
-use crate::event::OWN_BRANCHES;
+use crate::event::is_own_branch;
 use crate::forge::Repository;
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
 use crate::git::commit::{self, Facts};
@@ -114,7 +114,7 @@ impl Workspace {
         if name == repository.default_branch {
             return Ok(self.clone());
         }
-        let is_named_ours = name.starts_with(OWN_BRANCHES)
+        let is_named_ours = is_own_branch(name)
             || config.publish.branch.as_deref().is_some_and(|branch| branch == name);
         let tip = commit::read(&self.repo, self.base);
         if !is_named_ours && tip.is_ok_and(|tip| !is_ours(&tip, &config.identity.email)) {
@@ -135,6 +135,14 @@ impl Workspace {
         let entries = self.list("").await?;
         let files = entries.into_iter().filter(|entry| entry.kind == ListedKind::File);
         Ok(files.map(|entry| entry.name).collect())
+    }
+
+    /// Names of the files and folders in the root folder.
+    pub async fn root_names(&self) -> Result<Vec<String>> {
+        let is_wanted =
+            |entry: &Listed| matches!(entry.kind, ListedKind::File | ListedKind::Folder);
+        let entries = self.list("").await?.into_iter().filter(is_wanted);
+        Ok(entries.map(|entry| entry.name).collect())
     }
 
     /// Lock files in the root folder with the SHA-256 of their contents, by name: they may be large, and
@@ -322,6 +330,7 @@ pub fn failure(error: GitError, message: &str) -> Failure {
         | GitError::Forbidden { .. }
         | GitError::Rejected { .. }
         | GitError::Moved { .. }
+        | GitError::Limited { .. }
         | GitError::NotFound(_)
         | GitError::Transport(_)
         | GitError::Other(_) => FailureKind::Forge,

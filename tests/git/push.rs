@@ -85,7 +85,7 @@ async fn tells_why_a_push_was_rejected() {
 
     world.server.protect(REPOSITORY, "guarded");
     let error = world.push(&repo, commit, "guarded", None).await.unwrap_err();
-    let GitError::Rejected { reference, reason } = &error else { panic!("{error:?}") };
+    let GitError::Rejected { reference, reason, .. } = &error else { panic!("{error:?}") };
     assert_eq!(reference, "refs/heads/guarded");
     assert!(reason.contains("hook declined") && reason.contains("GH006"), "{reason}");
 

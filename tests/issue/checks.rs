@@ -90,7 +90,7 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     "#]],
     );
     let body = &world.github.pulls()[0].body;
-    for text in ["test -f README.md", "model\\` in", "access\\` in"] {
+    for text in ["test -f README.md", "`model` in", "`access` in"] {
         assert!(body.contains(text), "{text}: {body}");
     }
 }
@@ -108,4 +108,78 @@ fn a_change_to_the_configuration_does_not_change_the_checks_of_this_run() {
     let head = world.result("result.json");
     let result: serde_json::Value = serde_json::from_str(&head).unwrap();
     assert_eq!(result["evidence"]["rows"][0]["head"]["command"], "sh test.sh", "{}", state(&world));
+}
+
+#[test]
+fn checks_are_found_by_folders_of_the_root() {
+    let unittest = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertTrue(True)\n";
+    let python = "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover";
+    let project = ("pyproject.toml", "[project]\nname = 'x'\n");
+    let rows: [(Vec<(&str, &str)>, String); 4] = [
+        (vec![project, ("tests/test_a.py", unittest)], format!("{python} -s tests; fi")),
+        (
+            vec![project, ("tests/__init__.py", "\n"), ("tests/test_a.py", unittest)],
+            format!("{python} -s tests -t .; fi"),
+        ),
+        (vec![project, ("test/test_a.py", unittest)], format!("{python}; fi")),
+        (
+            vec![
+                ("Gemfile", "source 'https://rubygems.org'\n"),
+                ("Rakefile", "task :test\n"),
+                ("spec/a_spec.rb", "describe('a') {}\n"),
+            ],
+            "bundle exec rspec".to_owned(),
+        ),
+    ];
+    for (files, command) in rows {
+        let turns = [call("shell_command", json!({"command": "echo x > new.txt"})), say("Done.")];
+        let mut turns = turns.to_vec();
+        // Where the image lacks the program, the check fails before and after.
+        turns.push(say("Nothing more."));
+        let world = TestWorld::new(github_with(&files), turns);
+        let output = world.issue().expect(0);
+        assert!(
+            output.stderr.contains(&format!("check on base: `{command}`")),
+            "{}",
+            output.text()
+        );
+        let body = &world.github.pulls()[0].body;
+        assert!(!body.contains("No checks ran"), "{body}");
+    }
+}
+
+/// An edit that repairs nothing.
+fn useless() -> crate::support::model::Turn {
+    call("shell_command", json!({"command": "echo '# more' >> README.md"}))
+}
+
+#[test]
+fn a_check_that_failed_before_and_still_fails_goes_back_once() {
+    let turns = [useless(), say("Done."), custom("apply_patch", PATCH), say("Now it is repaired.")];
+    let world = TestWorld::new(github_with(FILES), turns);
+    world.issue().expect(0);
+    let asked = world.model.requests();
+    assert_eq!(asked.len(), 4);
+    let told = asked[2].body["input"].as_array().unwrap().last().unwrap().to_string();
+    assert!(told.contains("it failed before your change too"), "{told}");
+    assert!(!world.github.pulls()[0].draft);
+    let comment = &world.github.comments(7)[0].body;
+    assert!(comment.contains("Pull request: #8 (1 check passes)"), "{comment}");
+
+    let world =
+        TestWorld::new(github_with(FILES), [useless(), say("Done."), say("It is not mine.")]);
+    world.issue().expect(0);
+    assert_eq!(world.model.requests().len(), 3, "once, no more");
+    assert!(world.github.pulls()[0].draft);
+    let comment = &world.github.comments(7)[0].body;
+    assert!(comment.contains("Pull request: #8 (draft: 1 check fails)"), "{comment}");
+    let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
+    assert_eq!((&result["conclusion"], &result["checks"]), (&json!("done"), &json!("failed")));
+}
+
+#[test]
+fn a_check_that_failed_before_is_nobodys_business_without_a_change() {
+    let world = TestWorld::new(github_with(FILES), [say("There is nothing to do.")]);
+    world.issue().expect(10);
+    assert_eq!(world.model.requests().len(), 1);
 }

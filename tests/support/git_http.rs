@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -51,6 +51,14 @@ pub(crate) enum Step {
 pub(crate) enum Fault {
     /// Answers with this status without doing anything.
     Status(u16),
+    /// Answers with this status without doing anything, from the first such request on for so long.
+    DownFor(u16, Duration),
+    /// The same, until then.
+    DownUntil(u16, Instant),
+    /// Answers with this status, these headers and this body without doing anything.
+    Answer(u16, Vec<(&'static str, String)>, String),
+    /// Does it so much later, also when nobody waits for the answer any more.
+    Late(Duration),
     /// Cuts the connection after this many bytes of the answer's body.
     CutAfter(usize),
     /// Waits first.
@@ -156,6 +164,11 @@ impl GitState {
     /// Seconds of the next commit.
     pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(60, Ordering::Relaxed)
+    }
+
+    /// A fault that is not over, in front of all others.
+    fn put_fault(&self, repository: &str, step: Step, fault: Fault) {
+        self.faults.lock().unwrap().insert(0, (Some(repository.to_owned()), step, fault));
     }
 
     /// The next request of this kind fails so; faults queue up.
@@ -321,13 +334,28 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         Some(Fault::Status(status)) => {
             return StatusCode::from_u16(*status).unwrap().into_response();
         }
+        Some(Fault::DownFor(status, time)) => {
+            state.put_fault(&repository, step, Fault::DownUntil(*status, Instant::now() + *time));
+            return StatusCode::from_u16(*status).unwrap().into_response();
+        }
+        Some(Fault::DownUntil(status, until)) if Instant::now() < *until => {
+            state.put_fault(&repository, step, Fault::DownUntil(*status, *until));
+            return StatusCode::from_u16(*status).unwrap().into_response();
+        }
+        Some(Fault::Answer(status, headers, body)) => {
+            let mut answer = (StatusCode::from_u16(*status).unwrap(), body.clone()).into_response();
+            for (name, value) in headers {
+                answer.headers_mut().insert(*name, value.parse().unwrap());
+            }
+            return answer;
+        }
         Some(Fault::RedirectTo(url)) => return moved(url),
         Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
         Some(Fault::MoveFirst(repository, branch, commit)) => {
             let reference = format!("refs/heads/{branch}");
             git(&state.path(repository), &["update-ref", &reference, commit]);
         }
-        Some(Fault::CutAfter(_)) | None => {}
+        Some(Fault::CutAfter(_) | Fault::Late(_) | Fault::DownUntil(..)) | None => {}
     }
     let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
     if let Some(new) = renamed {
@@ -342,7 +370,17 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         return refusal;
     }
     let path_info = format!("/{repository}.git/{rest}");
-    let output = backend(&state.root, &head.method, &path_info, query, &head.headers, body).await;
+    let late = match &fault {
+        Some(Fault::Late(wait)) => *wait,
+        _ => Duration::ZERO,
+    };
+    let (root, query) = (state.root.clone(), query.to_owned());
+    // A task of its own goes on when the client is gone.
+    let work = tokio::spawn(async move {
+        tokio::time::sleep(late).await;
+        backend(&root, &head.method, &path_info, &query, &head.headers, body).await
+    });
+    let output = work.await.unwrap();
     let cut = match fault {
         Some(Fault::CutAfter(bytes)) => Some(bytes),
         _ => None,

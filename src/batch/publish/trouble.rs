@@ -4,7 +4,7 @@
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::Held;
 use crate::batch::pace::scaled_wait;
-use crate::forge::ForgeError;
+use crate::forge::{ForgeError, Need, StateProblem};
 use crate::git::GitError;
 use crate::store::model::{
     CampaignState, ErrorClass, JobEnd, Millis, Target, TargetEnd, TargetState,
@@ -73,21 +73,21 @@ fn fate(err: &ForgeError) -> Fate {
         ForgeError::Fenced { .. } => Fate::Again(ErrorClass::Lost),
         ForgeError::NotFound { .. } => Fate::Final(ErrorClass::Access),
         ForgeError::Forbidden { need, .. } => {
-            let is_workflows = need.as_ref().is_some_and(|need| need.contains("workflows"));
+            let is_workflows = *need == Some(Need::Workflows);
             Fate::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
         }
-        ForgeError::State { message } if message.contains("archived") => {
-            Fate::Final(ErrorClass::Access)
+        ForgeError::State { what: StateProblem::Archived, .. } => Fate::Final(ErrorClass::Access),
+        ForgeError::Conflict { .. } | ForgeError::Moved { .. } => Fate::Final(ErrorClass::Conflict),
+        ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
+            Fate::Final(ErrorClass::Publish)
         }
-        ForgeError::Conflict { .. } => Fate::Final(ErrorClass::Conflict),
-        ForgeError::State { .. } | ForgeError::Invalid { .. } => Fate::Final(ErrorClass::Publish),
     }
 }
 
 /// For people: what happened, and what would help.
 fn words(err: &ForgeError) -> String {
     match err {
-        ForgeError::Forbidden { need: Some(need), .. } if need.contains("workflows") => format!(
+        ForgeError::Forbidden { need: Some(need @ Need::Workflows), .. } => format!(
             "{err}; the change touches workflow files, and the token may not: give it {need}, or keep \
              workflow files out of the task"
         ),
@@ -151,17 +151,14 @@ pub(super) async fn end(
 #[cfg(test)]
 mod tests {
     use super::{Fate, fate};
-    use crate::forge::ForgeError;
+    use crate::forge::{ForgeError, Need, StateProblem};
     use crate::store::model::ErrorClass;
 
     #[test]
     fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         let text = || "x".to_owned();
-        let forbidden = |need: &str| ForgeError::Forbidden {
-            action: text(),
-            message: text(),
-            need: Some(need.into()),
-        };
+        let forbidden =
+            |need| ForgeError::Forbidden { action: text(), message: text(), need: Some(need) };
         for (err, wanted) in [
             (ForgeError::RateLimited { until: text() }, Fate::Later),
             (ForgeError::Authentication { message: text() }, Fate::Everywhere),
@@ -171,10 +168,13 @@ mod tests {
             ),
             (ForgeError::Machine { message: text() }, Fate::Again(ErrorClass::Machine)),
             (ForgeError::NotFound { what: text() }, Fate::Final(ErrorClass::Access)),
-            (forbidden("`contents: write`"), Fate::Final(ErrorClass::Access)),
-            (forbidden("`workflows: write`"), Fate::Final(ErrorClass::Policy)),
             (
-                ForgeError::State { message: "it is archived".into() },
+                forbidden(Need::Permission("contents: write".into())),
+                Fate::Final(ErrorClass::Access),
+            ),
+            (forbidden(Need::Workflows), Fate::Final(ErrorClass::Policy)),
+            (
+                ForgeError::State { what: StateProblem::Archived, message: text() },
                 Fate::Final(ErrorClass::Access),
             ),
             (

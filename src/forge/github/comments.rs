@@ -23,7 +23,7 @@ pub(super) const LOOKS: [Duration; 5] = [
     Duration::from_secs(16),
 ];
 /// How often a lost write is made again, each time after looking for it in vain.
-pub(super) const WRITES: u32 = 3;
+pub(super) const WRITES: u32 = 5;
 /// Comments that are searched for ours.
 const SEARCHED: usize = 10_000;
 
@@ -151,6 +151,24 @@ impl GitHubForge {
             }
         }
         Err(lost.unwrap_or_else(|| self.api.unavailable("the comment was not written")))
+    }
+
+    pub(super) async fn remove_comment(
+        &self,
+        repository: &RepositoryId,
+        id: u64,
+    ) -> Result<(), ForgeError> {
+        let call = Call::write(
+            Method::DELETE,
+            route(repository, &format!("issues/comments/{id}")),
+            format!("comment {id} of `{repository}`"),
+        )
+        .in_order_to(format!("delete our comment in `{repository}`"), ISSUES_WRITE);
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        match self.api.good(&call, reply) {
+            Ok(_) | Err(ForgeError::NotFound { .. }) => Ok(()),
+            Err(err) => Err(err),
+        }
     }
 
     async fn edit_comment(

@@ -40,9 +40,8 @@ impl GitHubForge {
         let what = if draft { "a draft" } else { "ready for review" };
         let action = format!("mark `{repository}#{number}` as {what}");
         if pull.state != "open" {
-            return Err(ForgeError::State {
-                message: format!("cannot {action}: the pull request is closed"),
-            });
+            let message = format!("cannot {action}: the pull request is closed");
+            return Err(ForgeError::state(message));
         }
         let mutation = if draft { TO_DRAFT } else { TO_READY };
         let thing = format!("pull request `{repository}#{number}`");
@@ -51,9 +50,10 @@ impl GitHubForge {
         let answer = self.api.mutate::<IgnoredAny>(&call).await;
         let err = match answer {
             Ok(answer) if answer.errors.is_empty() => return Ok(()),
-            Ok(answer) if answer.errors.iter().any(Problem::is_about_drafts) => ForgeError::State {
-                message: format!("cannot {action}: the repository has no draft pull requests"),
-            },
+            Ok(answer) if answer.errors.iter().any(Problem::is_about_drafts) => {
+                let message = format!("cannot {action}: the repository has no draft pull requests");
+                ForgeError::state(message)
+            }
             Ok(answer) => self.api.refused(&call, &answer.errors),
             Err(err @ ForgeError::Fenced { .. }) => return Err(err),
             Err(err) => err,

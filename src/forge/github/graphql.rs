@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::http::{Api, Call, Reply};
 use super::refusal::clean;
 use super::wire::lenient;
-use crate::forge::ForgeError;
+use crate::forge::{ForgeError, Need};
 
 /// How often a question is asked again that GitHub ran out of time for.
 const ATTEMPTS: u32 = 3;
@@ -128,7 +128,7 @@ impl Api {
         let message = clean(&problem.message, &[]);
         let action = call.action.clone();
         if problems.iter().any(Problem::is_refusal) {
-            let need = (!call.need.is_empty()).then(|| format!("`{}`", call.need));
+            let need = (!call.need.is_empty()).then(|| Need::Permission(call.need.to_owned()));
             return ForgeError::Forbidden { action, message, need };
         }
         if problem.kind == "NOT_FOUND" {

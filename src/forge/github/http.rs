@@ -18,15 +18,13 @@ use serde_json::Value;
 use url::Url;
 
 use super::gate::Gate;
-use super::limits::{self, Limit, Limiter, WriteTurn};
+use super::limits::{self, LIMIT_WAITS, Limit, Limiter, WriteTurn};
 use super::refusal;
 use super::token::{Scope, Token};
 use crate::forge::ForgeError;
 
 /// Attempts at a read, or at a write that may be repeated.
 const ATTEMPTS: u32 = 5;
-/// How often one call waits for a rate limit before it gives up.
-const LIMIT_WAITS: u32 = 6;
 /// The largest answer that is read.
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 pub(super) const API_VERSION: &str = "2022-11-28";
@@ -287,20 +285,28 @@ impl Api {
         } else {
             limits::limit(reply.status, &reply.headers, &reply.body)
         };
+        let Some(limit) = limit else {
+            self.limiter.answered();
+            return Ok(false);
+        };
+        self.told_to_wait(limit).await.map(|()| true)
+    }
+
+    /// A rate limit: everybody waits now, in other processes too.
+    ///
+    /// # Errors
+    /// When it lasts longer than anybody waits.
+    pub(super) async fn told_to_wait(&self, limit: Limit) -> Result<(), ForgeError> {
         let wait = match limit {
-            None => {
-                self.limiter.answered();
-                return Ok(false);
-            }
-            Some(Limit::For(wait)) => wait,
-            Some(Limit::Unexplained) => self.limiter.unexplained_wait(),
+            Limit::For(wait) => wait,
+            Limit::Unexplained => self.limiter.unexplained_wait(),
         };
         self.limiter.close_for(wait);
         self.gate.tell(self.limiter.scaled(wait)).await;
         if wait > self.limiter.pace().patience {
             return Err(limited(wait));
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The turn to write, let through by the gate. For writes that are not a [`Call`].
@@ -466,7 +472,7 @@ fn still_limited() -> ForgeError {
     ForgeError::RateLimited { until: format!("later; {LIMIT_WAITS} waits were not enough") }
 }
 
-fn limited(wait: Duration) -> ForgeError {
+pub(super) fn limited(wait: Duration) -> ForgeError {
     let minutes = wait.as_secs().div_ceil(60);
     ForgeError::RateLimited { until: format!("{minutes} minutes from now") }
 }

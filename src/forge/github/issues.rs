@@ -6,7 +6,7 @@ use serde_json::json;
 use super::http::{Call, segment};
 use super::wire::{IssueJson, Reaction};
 use super::{GitHubForge, ISSUES_WRITE, route};
-use crate::forge::{Forge, ForgeError, Issue, RepositoryId};
+use crate::forge::{Forge, ForgeError, Issue, RepositoryId, StateProblem};
 
 impl GitHubForge {
     pub(super) async fn read_issue(
@@ -39,8 +39,10 @@ impl GitHubForge {
         }
         let there = url.rsplit("/repos/").next().unwrap_or("another repository");
         let there = super::refusal::clean(there, &[]);
+        let to = format!("{there}#{}", issue.number);
         Err(ForgeError::State {
-            message: format!("issue `{repository}#{number}` was transferred to `{there}`"),
+            message: format!("issue `{repository}#{number}` was transferred to `{to}`"),
+            what: StateProblem::Transferred { to },
         })
     }
 

@@ -7,12 +7,14 @@
 use std::sync::Mutex as Lock;
 use std::time::{Duration, Instant};
 
-use chrono::DateTime;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Waits for a secondary limit that names no time: the first one, doubled each time.
-const SECONDARY_WAIT: Duration = Duration::from_mins(1);
+use crate::git::rate_limit::SECONDARY_WAIT;
+pub(super) use crate::git::rate_limit::{Limit, limit};
+
+/// How often one call waits for a rate limit before it gives up.
+pub(super) const LIMIT_WAITS: u32 = 6;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
@@ -148,36 +150,7 @@ impl Limiter {
     }
 }
 
-/// A refusal that is about how often, not about what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// Wait this long.
-    For(Duration),
-    /// A secondary limit that names no time.
-    Unexplained,
-}
-
-/// Reads the rate limit out of an answer. `None`: this answer is about something else, for example
-/// a missing permission, which no waiting repairs.
-pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Limit> {
-    if status != StatusCode::FORBIDDEN && status != StatusCode::TOO_MANY_REQUESTS {
-        return None;
-    }
-    if let Some(seconds) = number(headers, "retry-after") {
-        return Some(Limit::For(Duration::from_secs(seconds)));
-    }
-    if number(headers, "x-ratelimit-remaining") == Some(0) {
-        let wait = number(headers, "x-ratelimit-reset").map_or(SECONDARY_WAIT.as_secs(), |reset| {
-            reset.saturating_sub(server_time(headers)) + 1
-        });
-        return Some(Limit::For(Duration::from_secs(wait)));
-    }
-    let text = String::from_utf8_lossy(body).to_lowercase();
-    let secondary = text.contains("secondary rate limit") || text.contains("abuse detection");
-    (secondary || status == StatusCode::TOO_MANY_REQUESTS).then_some(Limit::Unexplained)
-}
-
-/// The same for an answer of the GraphQL API, which says so with status 200 as well.
+/// The rate limit in an answer of the GraphQL API, which says so with status 200 as well.
 pub(super) fn limit_in_graphql(
     status: StatusCode,
     headers: &HeaderMap,
@@ -206,17 +179,4 @@ pub(super) fn limit_in_graphql(
         // The headers are those of a refusal; only the status is another one.
         limit(StatusCode::TOO_MANY_REQUESTS, headers, body).unwrap_or(Limit::Unexplained)
     })
-}
-
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
-    headers.get(name)?.to_str().ok()?.trim().parse().ok()
-}
-
-/// Seconds since 1970 by the server's own clock, so that a wrong clock here does no harm. Without
-/// a `Date` the reset time counts as passed, and the answer to the next request decides.
-fn server_time(headers: &HeaderMap) -> u64 {
-    let date = headers.get(http::header::DATE).and_then(|date| date.to_str().ok());
-    date.and_then(|date| DateTime::parse_from_rfc2822(date).ok())
-        .and_then(|date| u64::try_from(date.timestamp()).ok())
-        .unwrap_or(u64::MAX)
 }

@@ -7,8 +7,7 @@ use super::http::{Api, segment};
 use super::limits::Limiter;
 use super::token::{Scope, Token};
 use super::{AppKey, Gate, GitHubForge, GitHubOptions};
-use crate::forge::{ForgeError, Repository, RepositoryId, transfer};
-use crate::git::transport::{Credentials, Remote};
+use crate::forge::{ForgeError, RepositoryId};
 
 impl GitHubForge {
     /// Does not ask GitHub anything yet.
@@ -85,18 +84,6 @@ impl GitHubForge {
     #[must_use]
     pub fn gated(&self, gate: Gate) -> GitHubForge {
         self.with_api(self.api.gated(gate))
-    }
-
-    /// Where git finds it, with our token when there is one.
-    pub(super) async fn remote(
-        &self,
-        repository: &Repository,
-        verb: &str,
-    ) -> Result<Remote, ForgeError> {
-        let url = format!("{}.git", self.page_of(&repository.id));
-        let token = self.api.token.for_git(&repository.id).await?;
-        Remote::http(&self.http, &url, token.map(Credentials::token))
-            .map_err(|err| transfer::in_our_words(&url, verb, err))
     }
 
     pub(super) fn page_of(&self, repository: &RepositoryId) -> String {

@@ -16,6 +16,7 @@ mod deliveries;
 mod discovery;
 mod drafts;
 mod gate;
+mod git;
 mod graphql;
 mod housekeeping;
 mod http;
@@ -40,7 +41,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
 use url::Url;
@@ -53,11 +53,10 @@ pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
-use self::limits::Limiter;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
-    ReviewPosted, Role, Thread, transfer,
+    ReviewPosted, Role, Thread, transfer::Pushed,
 };
 use crate::git::{Oid, PushOutcome};
 
@@ -176,6 +175,14 @@ impl Forge for GitHubForge {
         self.write_comment(repository, issue, marker, known, body).await
     }
 
+    async fn delete_comment(
+        &self,
+        repository: &RepositoryId,
+        comment: u64,
+    ) -> Result<(), ForgeError> {
+        self.remove_comment(repository, comment).await
+    }
+
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
@@ -235,6 +242,14 @@ impl Forge for GitHubForge {
         }
     }
 
+    async fn branches_beside(
+        &self,
+        repository: &Repository,
+        names: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        self.look_beside(repository, names).await
+    }
+
     async fn fetch(
         &self,
         repository: &Repository,
@@ -242,18 +257,7 @@ impl Forge for GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        let token = self.api.token.for_git(&repository.id).await?;
-        let remote = self.remote(repository, "read").await?;
-        match (transfer::fetch(remote, into, refs, depth).await, token) {
-            // A token that has ended meanwhile.
-            (Err(ForgeError::Authentication { .. }), Some(token))
-                if self.api.token.refused(&token, None).await =>
-            {
-                let remote = self.remote(repository, "read").await?;
-                transfer::fetch(remote, into, refs, depth).await
-            }
-            (fetched, _) => fetched,
-        }
+        self.fetch_patiently(repository, into, refs, depth).await
     }
 
     async fn push(
@@ -264,20 +268,7 @@ impl Forge for GitHubForge {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        let remote = self.remote(repository, "push to").await?;
-        let turn = self.api.admitted().await?;
-        let gate = self.api.gate.clone();
-        // The wait for a slot is over before the connection is opened; what is asked right before
-        // the pack goes out takes no time, except for another attempt.
-        let permit = move |attempt: u32| -> BoxFuture<'static, Result<(), ForgeError>> {
-            let gate = gate.clone();
-            Box::pin(
-                async move { if attempt == 1 { gate.check().await } else { gate.ask().await } },
-            )
-        };
-        let pushed = transfer::push(remote, from, commit, branch, expected, permit).await;
-        Limiter::written(turn);
-        pushed
+        self.push_patiently(repository, Pushed { from, commit, branch, expected }).await
     }
 
     async fn pull_request(

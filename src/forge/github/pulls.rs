@@ -9,7 +9,9 @@ use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written, segment};
 use super::wire::PullJson;
 use super::{GitHubForge, PULLS_WRITE, route};
-use crate::forge::{ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId};
+use crate::forge::{
+    ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem,
+};
 
 /// Pull requests from one branch that are looked at.
 const MOST_PULLS: usize = 300;
@@ -196,6 +198,7 @@ impl GitHubForge {
             Ok(Created::AlreadyThere)
         } else if text.contains("no commits between") {
             Err(ForgeError::State {
+                what: StateProblem::NothingToPropose,
                 message: format!(
                     "branch `{}` has no commits that `{}` lacks, so there is nothing to propose",
                     wanted.head_branch, wanted.base_branch

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::http::{Call, Reply};
 use crate::context::hidden::is_invisible;
-use crate::forge::ForgeError;
+use crate::forge::{ForgeError, Need, StateProblem};
 use crate::redact::Redactor;
 
 /// Longest part of an answer that goes into an error message.
@@ -25,13 +25,18 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
     match reply.status.as_u16() {
         401 => ForgeError::Authentication { message },
         403 if text.contains("archived") => ForgeError::State {
+            what: StateProblem::Archived,
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
         403 if text.contains("is locked") => {
-            ForgeError::State { message: format!("cannot {action}: the conversation is locked") }
+            ForgeError::state(format!("cannot {action}: the conversation is locked"))
         }
         403 if text.contains("not permitted to create or approve pull requests") => {
-            ForgeError::Forbidden { action, message, need: Some(PULL_REQUESTS_BY_ACTIONS.into()) }
+            ForgeError::Forbidden {
+                action,
+                message,
+                need: Some(Need::Setting(PULL_REQUESTS_BY_ACTIONS)),
+            }
         }
         403 => ForgeError::Forbidden { action, message, need: permission(call, reply) },
         404 => ForgeError::NotFound { what: absent(call) },
@@ -39,6 +44,7 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
             what: format!("{} (deleted, or issues are turned off there)", call.thing),
         },
         409 if text.contains("is empty") => ForgeError::State {
+            what: StateProblem::Empty,
             message: format!("cannot {action}: the repository is empty; push a first commit to it"),
         },
         409 => ForgeError::Conflict { message: format!("cannot {action}: {message}") },
@@ -61,7 +67,7 @@ fn absent(call: &Call) -> String {
 }
 
 /// What GitHub says that it accepts, or else what the documentation asks for.
-fn permission(call: &Call, reply: &Reply) -> Option<String> {
+fn permission(call: &Call, reply: &Reply) -> Option<Need> {
     let accepted = reply
         .headers
         .get("x-accepted-github-permissions")
@@ -70,7 +76,10 @@ fn permission(call: &Call, reply: &Reply) -> Option<String> {
         .map(|value| value.trim().replace('_', "-").replace('=', ": "))
         .filter(|value| !value.is_empty());
     let documented = (!call.need.is_empty()).then(|| call.need.to_owned());
-    accepted.or(documented).map(|permission| format!("`{}`", clean(&permission, &[])))
+    accepted.or(documented).map(|permission| match clean(&permission, &[]) {
+        permission if permission.starts_with("workflows") => Need::Workflows,
+        permission => Need::Permission(permission),
+    })
 }
 
 /// GitHub's message and its list of errors, in one line fit for a terminal.

@@ -91,7 +91,7 @@ enum Label {
 
 #[derive(Deserialize)]
 pub(super) struct IssueJson {
-    number: u64,
+    pub(super) number: u64,
     #[serde(default, deserialize_with = "lenient")]
     title: String,
     #[serde(default, deserialize_with = "lenient")]

@@ -81,7 +81,7 @@ impl LocalForge {
         }
         if !pull.open {
             let message = format!("pull request #{number} is closed");
-            return Err(ForgeError::State { message });
+            return Err(ForgeError::state(message));
         }
         pull.draft = draft;
         self.store.write_pull(&pull)

@@ -43,7 +43,7 @@ impl LocalForge {
         let pull = self.store.pull(number)?;
         match self.open_conversation(repository, number, "review") {
             Ok(_) => {}
-            Err(ForgeError::State { message }) => return Ok(ReviewPosted::MayNot { message }),
+            Err(ForgeError::State { message, .. }) => return Ok(ReviewPosted::MayNot { message }),
             Err(err) => return Err(err),
         }
         let mut reviews = self.store.reviews(number)?;

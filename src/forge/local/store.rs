@@ -15,9 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::forge::{
-    Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Review, Role, Side, Thread,
+    Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Review, Role, Side,
+    StateProblem, Thread,
 };
 use crate::git::Oid;
+
+/// Comments of an issue have ids from its number times this.
+const COMMENTS_AN_ISSUE: u64 = 1_000_000;
 
 /// `repository.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,10 +120,18 @@ impl Store {
         body: String,
     ) -> Result<Comment, ForgeError> {
         let last = self.comments(issue)?.iter().map(|comment| comment.id).max();
-        let id = last.unwrap_or(issue * 1_000_000) + 1;
+        let id = last.unwrap_or(issue * COMMENTS_AN_ISSUE) + 1;
         let now = self.now();
         let html_url = format!("{}#comment-{id}", self.page("issues", issue));
         Ok(Comment { id, author, body, html_url, created_at: now, updated_at: now })
+    }
+
+    /// Takes a comment away, whose id begins with the number of its issue.
+    pub(super) fn delete_comment(&self, id: u64) -> Result<(), ForgeError> {
+        let issue = id / COMMENTS_AN_ISSUE;
+        let mut comments = self.comments(issue)?;
+        comments.retain(|comment| comment.id != id);
+        self.write_comments(issue, &comments)
     }
 
     /// The number of the reaction, the same for the same content. `to` is the number of an issue, or
@@ -348,6 +360,7 @@ pub(super) fn ahead(path: &Path, base: &str, branch: &str) -> Result<(Oid, Oid),
     let (ahead, _) = git.graph_ahead_behind(to.0, from.0).map_err(|err| trouble(&err))?;
     if ahead == 0 {
         return Err(ForgeError::State {
+            what: StateProblem::NothingToPropose,
             message: format!(
                 "branch `{branch}` has no commits that `{base}` lacks, so there is nothing to propose"
             ),

@@ -83,7 +83,7 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
                 count => format!(", and {} more", count - 1),
             }
         ))
-        .hint(format!("the change is kept in {}", run.folder.path.display()));
+        .hint(run.change_kept());
         return final_trouble(ErrorClass::Checks, failure);
     }
     let (Some(change), Some(commit)) = (settled.change, settled.commit) else {

@@ -86,11 +86,12 @@ pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> Trouble {
         ForgeError::Forbidden { .. } | ForgeError::NotFound { .. } | ForgeError::State { .. } => {
             (ErrorClass::Access, Fate::Final)
         }
-        ForgeError::Invalid { .. } => (class, Fate::Final),
+        ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => (class, Fate::Final),
         ForgeError::Fenced { .. } => (ErrorClass::Lost, Fate::Lost),
         ForgeError::Machine { .. } => (ErrorClass::Machine, Fate::Again(None)),
         ForgeError::RateLimited { .. } => (ErrorClass::Forge, Fate::Again(None)),
         ForgeError::Conflict { .. }
+        | ForgeError::Moved { .. }
         | ForgeError::Unavailable { .. }
         | ForgeError::Git { .. }
         | ForgeError::Malformed { .. } => (class, Fate::Again(None)),

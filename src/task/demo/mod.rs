@@ -129,6 +129,9 @@ fn show(ended: &Ended, dir: &Path, ui: Ui) {
         if let Ok(text) = fs_err::read_to_string(&page) {
             ui.data(&text);
         }
+        if let Ok(diff) = fs_err::read_to_string(ended.folder.join("change.patch")) {
+            ui.data(&diff);
+        }
         ui.data(&format!("pull request: {}", page.display()));
     }
     for (name, file) in

@@ -64,7 +64,7 @@ pub(super) async fn post(
                 detail: json!({ "comment": comment.id, "url": comment.html_url }),
             })
         }
-        Err(ForgeError::State { message }) => {
+        Err(ForgeError::State { message, .. }) => {
             run.around.ui.say(&format!("no answer was posted: {message}"));
             Ok(())
         }

@@ -7,7 +7,7 @@ use super::fix::{self, must_be_open};
 use super::work::{Grounds, Job};
 use crate::context::log;
 use crate::error::{Failure, Result};
-use crate::event::OWN_BRANCHES;
+use crate::event::is_own_branch;
 use crate::forge::{CheckRun, PullRequest};
 use crate::git::commit;
 use crate::report::answer as words;
@@ -71,7 +71,7 @@ fn is_own(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest, head: &Workspa
         commit::read(&head.repo, head.base)
             .is_ok_and(|facts| is_ours(&facts, &run.config.identity.email))
     };
-    by_us || (pull.head_branch.starts_with(OWN_BRANCHES) && tip_is_ours())
+    by_us || (is_own_branch(&pull.head_branch) && tip_is_ours())
 }
 
 /// How the checks of the head stand.

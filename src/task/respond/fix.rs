@@ -98,6 +98,7 @@ fn message(said: &str, landed: &Landed) -> String {
 fn published(pull: &PullRequest, landed: &Landed) -> Option<Published> {
     let Landed::Pushed { commit, branch, .. } = landed else { return None };
     Some(Published {
+        draft: pull.draft,
         branch: branch.clone(),
         head_sha: commit.clone(),
         pull_request: pull.number,

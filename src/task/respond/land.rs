@@ -173,10 +173,11 @@ async fn push(run: &Run<'_>, target: &Target, grounds: &Grounds, commit: Oid) ->
                 return Ok(pushed(target, commit, onto));
             }
             // Somebody was faster: look again.
-            Err(ForgeError::Conflict { .. }) => {}
+            Err(ForgeError::Moved { .. }) => {}
             Err(
                 err @ (ForgeError::Forbidden { .. }
                 | ForgeError::Invalid { .. }
+                | ForgeError::InTheWay { .. }
                 | ForgeError::NotFound { .. }
                 | ForgeError::State { .. }),
             ) => return Ok(Landed::Patch { why: err.to_string() }),

@@ -1,0 +1,172 @@
+//! The last step, after everything was paid for: servers that are down, slow, limited or moved, and
+//! names that are taken. What was made is published all the same.
+
+use std::time::{Duration, Instant};
+
+use crate::resume::replies;
+use crate::support::git_http::{Fault, Step};
+use crate::support::model::{custom, say};
+use crate::support::world::{PATCH, TestWorld, fix, github};
+
+const BRANCH: &str = "patchwright/issue-7";
+
+fn world() -> TestWorld {
+    TestWorld::new(github(), fix())
+}
+
+fn branches(world: &TestWorld) -> Vec<String> {
+    world.github.branches().into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_git_server_that_is_down_for_two_minutes_is_waited_for() {
+    for step in [Step::Push, Step::Fetch] {
+        let world = world();
+        // Two minutes on the clock of the tests, which is a hundred times faster.
+        world.github.git().fault(step, Fault::DownFor(503, Duration::from_millis(1_200)));
+        world.issue().expect(0);
+        assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5), "{step:?}");
+    }
+}
+
+#[test]
+fn a_git_server_that_stays_down_costs_no_second_conversation() {
+    let world = world().set("PATCHWRIGHT_TIME_SCALE", "0.001");
+    world.github.git().fault(Step::Push, Fault::DownFor(503, Duration::from_secs(3)));
+    let output = world.issue().expect(60);
+    assert!(output.stderr.contains("is unavailable"), "{}", output.text());
+    assert!(output.stderr.contains("run the same command again later"), "{}", output.text());
+    let began = Instant::now();
+    while world.issue().code != 0 {
+        assert!(began.elapsed() < Duration::from_mins(1));
+    }
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+}
+
+/// GitHub's answers to somebody who asks too often.
+fn limits() -> Vec<Fault> {
+    let words = "{\"documentation_url\":\"https://docs.github.com/rest\",\"message\":\"You have \
+                 exceeded a secondary rate limit. Please wait a few minutes before you try again.\"}";
+    let date = ("date", "Fri, 20 Nov 2026 12:00:00 GMT".to_owned());
+    let reset = ("x-ratelimit-reset", "1795176030".to_owned());
+    vec![
+        Fault::Answer(403, vec![("retry-after", "30".to_owned())], words.to_owned()),
+        Fault::Answer(403, Vec::new(), words.to_owned()),
+        Fault::Answer(429, vec![("retry-after", "30".to_owned())], String::new()),
+        Fault::Answer(
+            403,
+            vec![("x-ratelimit-remaining", "0".to_owned()), reset, date],
+            "API rate limit exceeded".to_owned(),
+        ),
+    ]
+}
+
+#[test]
+fn a_rate_limit_on_the_push_is_waited_out() {
+    for limit in limits() {
+        let world = world();
+        world.github.git().fault(Step::Push, limit.clone());
+        let began = Instant::now();
+        let output = world.issue().expect(0);
+        assert!(began.elapsed() >= Duration::from_millis(300), "{limit:?}: nobody waited");
+        assert!(!output.stderr.contains("contents: write"), "{}", output.text());
+        assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5), "{limit:?}");
+    }
+}
+
+#[test]
+fn a_rate_limit_that_lasts_for_hours_is_named_and_is_no_missing_permission() {
+    let world = world();
+    let wait = vec![("retry-after", "7200".to_owned())];
+    world.github.git().fault(Step::Push, Fault::Answer(403, wait, "slow down".to_owned()));
+    let output = world.issue().expect(60);
+    assert!(output.stderr.contains("the rate limit lasts until 120 minutes"), "{}", output.text());
+    assert!(!output.stderr.contains("contents: write"), "{}", output.text());
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+}
+
+#[test]
+fn a_push_that_arrives_after_its_process_was_killed_is_taken_over() {
+    let world = world();
+    let git = world.github.git();
+    git.fault(Step::Push, Fault::Late(Duration::from_millis(1_500)));
+    // The second attempt's push reaches the branch after the first one's has.
+    git.fault(Step::Push, Fault::Slow(Duration::from_secs(4)));
+    let mut child = world.spawn(&["issue", "acme/app#7"]);
+    let began = Instant::now();
+    let is_push =
+        |target: &str| target.ends_with("/git-receive-pack") && !target.contains("service=");
+    while !git.requests().iter().any(|request| is_push(&request.target)) {
+        assert!(began.elapsed() < Duration::from_mins(1), "it was never pushed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    world.wait(child);
+    assert_eq!(replies(&world), 5);
+    // A later time makes another commit of the same change.
+    let world = world.set("PATCHWRIGHT_NOW", "2026-11-20T12:00:07Z");
+    let output = world.issue().expect(0);
+    assert_eq!(branches(&world), ["main", BRANCH], "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+    assert_eq!(world.github.pulls()[0].head_sha, git.tip("acme/app", BRANCH).unwrap());
+}
+
+#[test]
+fn a_commit_of_a_person_that_arrives_during_the_push_is_left_alone() {
+    let world = world();
+    let theirs = world.github.push("elsewhere", &[("note.md", "mine\n")]);
+    let moved = Fault::MoveFirst("acme/app".to_owned(), BRANCH.to_owned(), theirs.clone());
+    world.github.git().fault(Step::Push, moved);
+    let output = world.issue().expect(0);
+    assert_eq!(world.github.git().tip("acme/app", BRANCH), Some(theirs.clone()));
+    let salted = format!("{BRANCH}-{}", &theirs[..7]);
+    let pulls = world.github.pulls();
+    assert_eq!(pulls.len(), 1, "{}", output.text());
+    assert_eq!(pulls[0].head, salted);
+}
+
+#[test]
+fn a_branch_in_the_way_of_ours_is_seen_before_anything_is_paid_for() {
+    for other in ["patchwright", "patchwright/issue-7/old"] {
+        let world = TestWorld::new(github().branch(other, &[("x", "1\n")]), fix());
+        let output = world.issue().expect(0);
+        assert!(output.stderr.contains("so it is `patchwright-issue-7`"), "{}", output.text());
+        assert_eq!(world.github.pulls()[0].head, "patchwright-issue-7");
+        // The name stays when the other branch is gone.
+        let path = world.github.repository_path();
+        let gone = format!("refs/heads/{other}");
+        crate::support::git_http::git(&path, &["update-ref", "-d", &gone]);
+        world.model.add(fix());
+        world.issue().expect(0);
+        assert_eq!((world.github.pulls().len(), branches(&world).len()), (1, 2), "{other}");
+    }
+}
+
+#[test]
+fn a_branch_that_was_asked_for_and_cannot_be_is_refused_before_anything_is_paid_for() {
+    let world = TestWorld::new(github().branch("bot", &[("x", "1\n")]), fix());
+    let output = world.run(&["issue", "acme/app#7", "--branch", "bot/seven"]).expect(30);
+    let wanted = "no branch can be called `bot/seven` beside the branch `bot`";
+    assert!(output.stderr.contains(wanted), "{}", output.text());
+    assert!(output.stderr.contains("`--branch`"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn a_public_comment_names_no_place_on_the_machine() {
+    let world = world();
+    let slow =
+        crate::support::model::call("shell_command", serde_json::json!({"command": "sleep 1"}));
+    world.model.replace([slow, custom("apply_patch", PATCH), say("Done.")]);
+    let output = crate::resume::meanwhile(&world, &["issue", "acme/app#7"], || {
+        world.github.change(|repository| repository.issues.get_mut(&7).unwrap().open = false);
+    });
+    assert_eq!(output.code, 10, "{}", output.text());
+    let folder = world.folder.path().display().to_string();
+    assert!(output.stderr.contains("the change is kept in"), "{}", output.stderr);
+    for comment in world.github.comments(7) {
+        assert!(!comment.body.contains(&folder), "{}", comment.body);
+        assert!(!comment.body.contains("is kept in"), "{}", comment.body);
+    }
+}
