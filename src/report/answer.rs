@@ -366,7 +366,7 @@ pub fn failed(failure: &Failure, run_url: Option<&str>) -> String {
     out.push_str(&text::fence(&text::head(&message, 4000), ""));
     // The folder of a run on some machine helps nobody here.
     for hint in failure.hints.iter().filter(|hint| !hint.contains("so far is in")).take(5) {
-        let _ = write!(out, "\n- {}", markdown::passage(&text::line(hint), 1000).trim());
+        let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
     }
     out.push('\n');
     out

@@ -86,7 +86,7 @@ pub fn failed(message: &str, hints: &[String], run_url: Option<&str>, marker: &s
     let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
     out.push_str(&text::fence(&text::head(message, 4000), ""));
     for hint in hints.iter().take(5) {
-        let _ = write!(out, "\n- {}", markdown::passage(&text::line(hint), 1000).trim());
+        let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
     }
     let _ = write!(out, "\n\n{marker}\n");
     out
