@@ -54,6 +54,7 @@ mod guest; // commands through the real guest: results, limits, survivors, confi
 mod guest_hostile; // guests that lie to the client
 mod guest_local; // the local sandbox: its walls, setup, sweep, and trees without end
 mod guest_transfer; // the tree into the guest and the changes out of it
+mod hidden; // text that nobody sees on a page: where it hides, and that looking for it is quick
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks

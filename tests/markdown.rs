@@ -152,7 +152,7 @@ fn formatting_that_does_nothing_stays() {
     for same in [
         "Some *text* with `code` and **more**.\n",
         "- a\n- b\n  - c\n- [ ] d\n- [x] e\n",
-        "1. a\n2. b\n\n   more\n",
+        "1. a\n\n2. b\n\n   more\n",
         "| a | b |\n| --- | :-: |\n| c | `d\\|e` |\n",
         "```rust\nfn main() {}\n```\n",
         "> quoted\n> text\n",

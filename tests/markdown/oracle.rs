@@ -188,7 +188,9 @@ fn notifies(text: &str) -> Option<String> {
         "a mention"
     } else if follows("#", digit) || follows("GH-", digit) || follows("gh-", digit) {
         "a reference"
-    } else if text.match_indices("://").any(|(at, _)| leads_to_thread(word(&text[at..]))) {
+    } else if text.match_indices("://").any(|(at, _)| {
+        text[..at].ends_with(char::is_alphanumeric) && leads_to_thread(word(&text[at..]))
+    }) {
         "an address of a thread"
     } else if text.match_indices("www.").any(|(at, _)| leads_to_thread(word(&text[at..]))) {
         "an address of a thread"

@@ -28,29 +28,41 @@ pub(super) enum Within {
 /// Appends `words` so that they read as they are, wherever the line in `out` stands.
 pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String) {
     let mut chars = words.chars().filter(|c| *c != '\u{200b}').peekable();
+    // What stood apart in the source, in another element, may not meet here.
+    let meets = chars.peek().is_some_and(|first| match out.chars().next_back() {
+        Some('@') => first.is_alphanumeric(),
+        Some('#') => first.is_ascii_digit(),
+        Some('-') => first.is_ascii_digit() && ends_with_word(&out[..out.len() - 1], "gh"),
+        Some(':') => *first == '/',
+        _ => false,
+    });
+    if meets {
+        out.push_str(APART);
+    }
     while let Some(c) = chars.next() {
         let next = chars.peek().copied();
         let starts = out.is_empty() || out.ends_with('\n');
         let before = out.chars().next_back().unwrap_or('\n');
-        let is_before_digit = next.is_none_or(|c| c.is_ascii_digit());
+        let is_before_digit = next.is_some_and(|c| c.is_ascii_digit());
         match c {
             ' ' | '\t' | '\n' | '\r' if starts => {}
             '\t' | '\n' | '\r' => out.push(' '),
             c if text::is_deceptive(c) => {
-                let _ = write!(out, "\\{}", c.escape_unicode());
+                out.extend(c.escape_unicode());
             }
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '`' | '*' | '[' | '~' | '$' => escaped(c, out),
             ']' | '^' if within != Within::Prose => escaped(c, out),
+            ']' if matches!(next, Some('(' | '[' | ':')) => escaped(c, out),
             '|' if starts || place == Place::Cell => escaped(c, out),
             '_' if !before.is_alphanumeric() || !next.is_some_and(char::is_alphanumeric) => {
                 escaped(c, out);
             }
             '\\' if next.is_some_and(|c| c.is_alphanumeric() || c == ' ') => out.push(c),
             '\\' => escaped(c, out),
-            '@' if next.is_none_or(char::is_alphanumeric) => out.extend(["@", APART]),
+            '@' if next.is_some_and(char::is_alphanumeric) => out.extend(["@", APART]),
             '#' => {
                 out.push_str(if starts { "\\#" } else { "#" });
                 if is_before_digit {
@@ -60,7 +72,7 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             '-' if is_before_digit && ends_with_word(out, "gh") => out.extend([APART, "-"]),
             '+' | '-' | '=' if starts => escaped(c, out),
             ':' if starts => escaped(c, out),
-            ':' if next.is_none_or(|c| c == '/') && within != Within::Address => {
+            ':' if next == Some('/') && within != Within::Address => {
                 out.extend([APART, ":"]);
             }
             '.' if ends_with_word(out, "www") && within != Within::Address => {
@@ -131,6 +143,11 @@ pub(super) fn inert(text: &str) -> String {
     out
 }
 
+/// Takes back what [`inert`] did: a passage of a passage is the same passage.
+pub(super) fn without_inert(text: &str) -> String {
+    text.replace("<!--\u{200b}", "<!--").replace("[//]:\u{200b}", "[//]:")
+}
+
 /// A link's target that may be clicked: http(s) or relative, and not an issue, pull request or
 /// discussion, which the link would notify or, behind `fixes`, close.
 pub(super) fn is_harmless(target: &str) -> bool {
@@ -149,15 +166,20 @@ pub(super) fn is_harmless(target: &str) -> bool {
     }
 }
 
-/// It leads to an issue, a pull request or a discussion, on whatever host.
+/// It leads to an issue, a pull request or a discussion, on whatever host, or names one behind a `?`.
 fn names_thread(target: &str) -> bool {
     let target = decoded(target).to_ascii_lowercase().replace('\\', "/");
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = target.split('/').filter(|part| !part.is_empty()).collect();
     parts.windows(2).any(|pair| {
-        matches!(pair[0], "issues" | "issue" | "pull" | "pulls" | "discussions")
+        let kinds = ["issues", "issue", "pull", "pulls", "discussions"];
+        kinds.iter().any(|kind| pair[0].ends_with(kind))
             && pair[1].starts_with(|c: char| c.is_ascii_digit())
     })
+}
+
+/// An address and the words of its link are the same, however either is spelled.
+pub(super) fn is_same(words: &str, url: &str) -> bool {
+    decoded(words) == decoded(url)
 }
 
 /// Percent signs read, so that no spelling of a path is missed.

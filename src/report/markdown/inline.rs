@@ -175,11 +175,16 @@ impl Writer {
             return;
         }
         let shown = plain_words(node);
-        let is_address = shown == link.url && kind.is_empty();
+        let address = shown.strip_prefix("image: ").unwrap_or(&shown);
+        let is_address = escape::is_same(address, &link.url) && kind.is_empty();
         if !escape::is_harmless(&link.url) {
             return self.unlinked(node, link, &shown, around);
         }
-        if is_address && escape::is_plain(&link.url) && self.stands_alone(node) {
+        if shown == link.url
+            && kind.is_empty()
+            && escape::is_plain(&link.url)
+            && self.stands_alone(node)
+        {
             self.out.push_str(&link.url);
             return;
         }
@@ -196,7 +201,7 @@ impl Writer {
         if is_empty && shown.trim().is_empty() {
             self.out.truncate(label);
             let address = Around { address: Kept::Here, ..inside };
-            self.words(&text::cut(&format!("{kind}{}", link.url), MAX_SHOWN), address);
+            self.words(&format!("{kind}{}", link.url), address);
         }
         self.out.extend(["](", &escape::target(&link.url), ")"]);
     }
@@ -221,10 +226,15 @@ impl Writer {
     /// Nothing touches the link that GitHub would take for a part of it.
     fn stands_alone(&self, node: Node<'_>) -> bool {
         let before = self.out.chars().next_back();
+        let ends = |next: Node<'_>| {
+            matches!(next.data().value, NodeValue::SoftBreak | NodeValue::LineBreak)
+        };
         let follows = node.next_sibling().is_none_or(|next| match &next.data().value {
-            NodeValue::SoftBreak | NodeValue::LineBreak => true,
-            NodeValue::Text(words) => words.trim_start_matches(['.', ',']).starts_with(' '),
-            _ => false,
+            NodeValue::Text(words) => match words.trim_start_matches(['.', ',']) {
+                "" => next.next_sibling().is_none_or(ends),
+                rest => rest.starts_with(' '),
+            },
+            _ => ends(next),
         });
         let is_last = node.parent().is_some_and(|parent| parent.data().value.block());
         before.is_none_or(|c| matches!(c, ' ' | '\n')) && follows && is_last
@@ -244,5 +254,5 @@ fn plain_words(node: Node<'_>) -> String {
             _ => {}
         }
     }
-    out
+    out.replace('\u{200b}', "")
 }

@@ -27,6 +27,7 @@ const MAX_STEPS: usize = 20_000;
 
 /// The passage, safe in a report, at most `most` bytes (when `most` is at least 200). Its last line ends.
 pub fn passage(markdown: &str, most: usize) -> String {
+    let markdown = &escape::without_inert(markdown);
     let mut room = most;
     // Escaping makes text longer, so more has to be cut than is too much.
     for _ in 0..6 {

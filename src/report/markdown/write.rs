@@ -50,7 +50,7 @@ enum Shape {
 
 fn blocks(parent: Node<'_>, spacing: Spacing, depth: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    let mut before: Option<Shape> = None;
+    let mut before: Option<(Shape, usize)> = None;
     // Lists beside each other would be one list if they had the same mark.
     let mut lists = 0usize;
     for (node, is_flat) in children(parent, depth) {
@@ -60,17 +60,19 @@ fn blocks(parent: Node<'_>, spacing: Spacing, depth: usize) -> Vec<String> {
         };
         let is_list = matches!(shape, Shape::List | Shape::Follower);
         lists = if is_list { lists + 1 } else { 0 };
-        let close = spacing == Spacing::Tight
-            && match (before, shape) {
-                (Some(Shape::Words), Shape::Code | Shape::Quote | Shape::Follower) => true,
-                (Some(Shape::Code), _) => true,
-                _ => false,
+        let position = node.data().sourcepos;
+        let close = before.is_some_and(|(before, end)| {
+            let may_follow = match (before, shape) {
+                (Shape::Words, Shape::Code | Shape::Quote | Shape::Follower) => true,
+                (before, _) => before == Shape::Code,
             };
+            may_follow && (spacing == Spacing::Tight || position.start.line <= end + 1)
+        });
         if before.is_some() && !close {
             out.push(String::new());
         }
         out.extend(lines);
-        before = Some(shape);
+        before = Some((shape, position.end.line));
     }
     out
 }
