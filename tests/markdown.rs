@@ -141,10 +141,8 @@ fn a_passage_has_no_more_than_its_bytes_and_takes_no_more_than_its_time() {
         let out = passage(&input, 20_000);
         assert!(out.len() <= 20_000, "{piece:?}: {}", out.len());
     }
-    for rows in [("|a".repeat(5_000) + "|\n" + &"|-".repeat(5_000) + "|\n" + &"|b\n".repeat(5_000))]
-    {
-        assert!(passage(&rows, 60_000).len() <= 60_000);
-    }
+    let rows = "|a".repeat(5_000) + "|\n" + &"|-".repeat(5_000) + "|\n" + &"|b\n".repeat(5_000);
+    assert!(passage(&rows, 60_000).len() <= 60_000);
 }
 
 #[test]

@@ -140,15 +140,13 @@ pub(super) fn without_closing(text: &str, tag: &str) -> String {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         let inner = from.trim_start_matches('<');
-        // All but the last of a run of them begin nothing.
+        // What follows a run of them is looked at once, not once for each.
         let run = from.len() - inner.len();
-        out.push_str(&from[..run - 1]);
-        let from = &from[run - 1..];
         let inner = inner.trim_start();
         let name = inner.strip_prefix('/').map(str::trim_start).unwrap_or_default();
         let is_closing = name.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag));
-        out.push_str(if is_closing { "< " } else { "<" });
-        rest = from.get(1..).unwrap_or_default();
+        out.push_str(&if is_closing { "< " } else { "<" }.repeat(run));
+        rest = &from[run..];
     }
     out.push_str(rest);
     out

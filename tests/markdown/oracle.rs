@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 /// The page that GitHub's parser makes, raw HTML included. Missing, it is a failure and no reason to
 /// skip anything.
+#[expect(clippy::disallowed_methods, reason = "starts the judge")]
 pub(crate) fn page(markdown: &str) -> String {
     let mut command = Command::new("cmark-gfm");
     command.arg("--unsafe");
@@ -184,15 +185,17 @@ fn notifies(text: &str) -> Option<String> {
         text.match_indices(mark).any(|(at, _)| text[at + mark.len()..].starts_with(is))
     };
     let digit = |c: char| c.is_ascii_digit();
+    let leads = |mark: &str, is_one: fn(&str) -> bool| {
+        text.match_indices(mark)
+            .any(|(at, _)| is_one(&text[..at]) && leads_to_thread(word(&text[at..])))
+    };
     let found = if follows("@", char::is_alphanumeric) {
         "a mention"
     } else if follows("#", digit) || follows("GH-", digit) || follows("gh-", digit) {
         "a reference"
-    } else if text.match_indices("://").any(|(at, _)| {
-        text[..at].ends_with(char::is_alphanumeric) && leads_to_thread(word(&text[at..]))
-    }) {
-        "an address of a thread"
-    } else if text.match_indices("www.").any(|(at, _)| leads_to_thread(word(&text[at..]))) {
+    } else if leads("://", |before| before.ends_with(char::is_alphanumeric))
+        || leads("www.", |_| true)
+    {
         "an address of a thread"
     } else {
         return None;

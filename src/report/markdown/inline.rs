@@ -19,7 +19,7 @@ pub(super) fn of(block: Node<'_>, place: Place) -> String {
 
 /// The same in bold, as a heading's words stand here.
 pub(super) fn bold(block: Node<'_>, place: Place) -> String {
-    let around = Around { strong: Kept::Here, ..Around::default() };
+    let around = Around { strong: Active::Yes, ..Around::default() };
     match written(block, place, around) {
         words if words.is_empty() => words,
         words => format!("**{words}**"),
@@ -38,21 +38,21 @@ fn written(block: Node<'_>, place: Place, around: Around) -> String {
 
 /// Whether a formatting is in force already; it is not repeated inside itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Kept {
+enum Active {
     #[default]
     No,
-    Here,
+    Yes,
 }
 
 /// The formatting around a node.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    emphasis: Kept,
-    strong: Kept,
-    strike: Kept,
-    link: Kept,
+    emphasis: Active,
+    strong: Active,
+    strike: Active,
+    link: Active,
     /// The words are the link's own address.
-    address: Kept,
+    address: Active,
     depth: usize,
 }
 
@@ -80,14 +80,14 @@ impl Writer {
             }
             NodeValue::SoftBreak => self.line_end(""),
             NodeValue::LineBreak => self.line_end("  "),
-            NodeValue::Emph if around.emphasis == Kept::No => {
-                self.marked("*", node, Around { emphasis: Kept::Here, ..deeper });
+            NodeValue::Emph if around.emphasis == Active::No => {
+                self.marked("*", node, Around { emphasis: Active::Yes, ..deeper });
             }
-            NodeValue::Strong if around.strong == Kept::No => {
-                self.marked("**", node, Around { strong: Kept::Here, ..deeper });
+            NodeValue::Strong if around.strong == Active::No => {
+                self.marked("**", node, Around { strong: Active::Yes, ..deeper });
             }
-            NodeValue::Strikethrough if around.strike == Kept::No => {
-                self.marked("~~", node, Around { strike: Kept::Here, ..deeper });
+            NodeValue::Strikethrough if around.strike == Active::No => {
+                self.marked("~~", node, Around { strike: Active::Yes, ..deeper });
             }
             NodeValue::Link(link) => self.link(node, link, "", deeper),
             NodeValue::Image(link) => self.link(node, link, "image: ", deeper),
@@ -97,9 +97,9 @@ impl Writer {
 
     fn words(&mut self, words: &str, around: Around) {
         let within = match (around.link, around.address) {
-            (_, Kept::Here) => Within::Address,
-            (Kept::Here, Kept::No) => Within::Label,
-            (Kept::No, Kept::No) => Within::Prose,
+            (_, Active::Yes) => Within::Address,
+            (Active::Yes, Active::No) => Within::Label,
+            (Active::No, Active::No) => Within::Prose,
         };
         escape::words(words, self.place, within, &mut self.out);
     }
@@ -166,7 +166,7 @@ impl Writer {
 
     /// A link, or a picture as one. A target that must not be a link stands beside the words, as code.
     fn link(&mut self, node: Node<'_>, link: &NodeLink, kind: &str, around: Around) {
-        if around.link == Kept::Here {
+        if around.link == Active::Yes {
             let before = self.out.len();
             node.children().for_each(|child| self.node(child, around));
             if self.out.len() == before {
@@ -193,14 +193,14 @@ impl Writer {
         }
         self.out.push('[');
         let label = self.out.len();
-        let address = if is_address { Kept::Here } else { Kept::No };
-        let inside = Around { link: Kept::Here, address, ..around };
+        let address = if is_address { Active::Yes } else { Active::No };
+        let inside = Around { link: Active::Yes, address, ..around };
         self.words(kind, inside);
         node.children().for_each(|child| self.node(child, inside));
         let is_empty = self.out[label..].trim_end_matches([' ', ':']).len() <= kind.len();
         if is_empty && shown.trim().is_empty() {
             self.out.truncate(label);
-            let address = Around { address: Kept::Here, ..inside };
+            let address = Around { address: Active::Yes, ..inside };
             self.words(&format!("{kind}{}", link.url), address);
         }
         self.out.extend(["](", &escape::target(&link.url), ")"]);
