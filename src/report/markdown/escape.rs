@@ -209,8 +209,8 @@ pub(super) fn target(url: &str) -> String {
         match byte {
             b'&' => out.push_str("&amp;"),
             b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(char::from(byte)),
-            b'-' | b'.' | b'_' | b'/' | b'?' | b'=' | b'%' | b'+' | b':' | b',' | b';' | b'@'
-            | b'#' | b'!' | b'\'' => out.push(char::from(byte)),
+            b'-' | b'.' | b'_' | b'/' | b'?' | b'=' | b'%' | b'+' | b':' | b',' | b';' | b'#'
+            | b'!' | b'\'' => out.push(char::from(byte)),
             other => {
                 let _ = write!(out, "%{other:02X}");
             }
