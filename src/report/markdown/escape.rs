@@ -204,9 +204,15 @@ fn decoded(target: &str) -> String {
 
 /// A target between parentheses: everything that could end it or be read otherwise as `%XX`.
 pub(super) fn target(url: &str) -> String {
+    // Many programs read a body as it is: to them `#1` is a reference, also at the end of an address.
+    let url = match url.split_once('#') {
+        Some((page, place)) if place.starts_with(|c: char| c.is_ascii_digit()) => page,
+        _ => url,
+    };
     let mut out = String::with_capacity(url.len());
     for byte in url.bytes() {
         match byte {
+            b'-' if ends_with_word(&out, "gh") => out.push_str("%2D"),
             b'&' => out.push_str("&amp;"),
             b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(char::from(byte)),
             b'-' | b'.' | b'_' | b'/' | b'?' | b'=' | b'%' | b'+' | b':' | b',' | b';' | b'#'
@@ -228,7 +234,8 @@ pub(super) fn is_plain(url: &str) -> bool {
     let in_host = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
     let in_path =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '=' | '?' | '%' | '#');
-    host.contains('.')
+    !notifies(url)
+        && host.contains('.')
         && host.chars().all(in_host)
         && host.split('.').all(|part| part.starts_with(|c: char| c.is_ascii_alphanumeric()))
         && path.chars().all(in_path)
