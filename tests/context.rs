@@ -71,7 +71,7 @@ const HIDDEN: &[(&str, &str)] = &[
     ("fence in indented code", "SEEN\n\n    ```\n<!-- PAYLOAD -->\n    ```\n"),
     ("invisible formula", "SEEN $\\color{white}{PAYLOAD}$ and $$\\phantom{PAYLOAD}$$ SEEN"),
     ("invisible formula block", "SEEN\n```math\n\\phantom{PAYLOAD}\n```\nSEEN"),
-    ("comment in a diagram", "```mermaid\ngraph\n%% PAYLOAD\nSEEN\n```"),
+    ("comment in a diagram", "SEEN\n```mermaid\ngraph\n%% PAYLOAD\nPAYLOAD\n```\nSEEN"),
     ("tag characters", "SEEN\u{e0050}\u{e0041}\u{e0059}SEEN"),
 ];
 
@@ -110,7 +110,7 @@ const VISIBLE: &[&str] = &[
     "See [docs][1].\n\n[1]: https://example.com/docs\n",
     "Costs $5 (10%) and $6.\n",
     "A <!-- that is not closed in a line, and text after it\n",
-    "| a | b |\n|---|---|\n| `x|y` | z |\n",
+    "| a | b |\n|---|---|\n| `x\\|y` | z |\n",
     "[note]: this is a sentence, not a definition\n",
     "Привет, 世界, naïve, Ελλάδα\n",
     "C:\\Users\\me\\file.txt and a\\*b\n",

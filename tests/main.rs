@@ -55,11 +55,13 @@ mod guest; // commands through the real guest: results, limits, survivors, confi
 mod guest_hostile; // guests that lie to the client
 mod guest_local; // the local sandbox: its walls, setup, sweep, and trees without end
 mod guest_transfer; // the tree into the guest and the changes out of it
+mod hidden; // text that nobody sees on a page: where it hides, and that looking for it is quick
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP

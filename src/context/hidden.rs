@@ -29,6 +29,9 @@ impl Cleaned {
     }
 }
 
+/// Longest text that is cleaned, in bytes: as much as GitHub stores of one.
+const MAX_TEXT: usize = 256 << 10;
+
 /// How often removing may uncover something new (`<!-<!-- -->- … -->`) before all markup goes.
 const ROUNDS: usize = 10;
 
@@ -100,7 +103,19 @@ fn kind(c: char) -> Option<&'static str> {
 }
 
 /// Removes everything hidden from Markdown.
+///
+/// Takes time in proportion to the text's length, whatever is in it. Of a longer text than GitHub
+/// stores the beginning is read, and the result says so.
 pub fn clean(text: &str) -> Cleaned {
+    let kept = head(text, MAX_TEXT);
+    let mut cleaned = bounded(kept);
+    if kept.len() < text.len() {
+        cleaned.text.push_str("\n[the rest was left out]");
+    }
+    cleaned
+}
+
+fn bounded(text: &str) -> Cleaned {
     let mut cleaned = invisible(text);
     for _ in 0..ROUNDS {
         let Cleaned { text, removed } = markup::strip(&cleaned.text);
@@ -124,14 +139,26 @@ pub(super) fn without_closing(text: &str, tag: &str) -> String {
     while let Some(at) = rest.find('<') {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let inner = from.trim_start_matches('<').trim_start();
+        let inner = from.trim_start_matches('<');
+        // What follows a run of them is looked at once, not once for each.
+        let run = from.len() - inner.len();
+        let inner = inner.trim_start();
         let name = inner.strip_prefix('/').map(str::trim_start).unwrap_or_default();
         let is_closing = name.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag));
-        out.push_str(if is_closing { "< " } else { "<" });
-        rest = from.get(1..).unwrap_or_default();
+        out.push_str(&if is_closing { "< " } else { "<" }.repeat(run));
+        rest = &from[run..];
     }
     out.push_str(rest);
     out
+}
+
+/// The beginning of a text, at most `most` bytes of it: for what is long only when it is hostile.
+pub fn head(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 pub(super) fn add(counts: &mut Counts, more: Counts) {

@@ -1,6 +1,9 @@
 //! The beginning of a Markdown line: quote marks, list marks, code fences. Keeps track of which list
 //! items are open, because they decide where a fence begins and ends. Used by [`super::markup`] only.
 
+/// Lists inside each other, as many as GitHub reads.
+const MAX_DEPTH: usize = 100;
+
 /// Columns at which the content of open list items begins.
 #[derive(Default)]
 pub(super) struct Lists {
@@ -13,6 +16,8 @@ pub(super) struct Lists {
 /// A line without its quote marks and list marks.
 pub(super) struct Line<'a> {
     pub(super) quotes: usize,
+    /// It has a list mark, so it goes on with nothing.
+    pub(super) opens_item: bool,
     /// Column where the rest begins.
     pub(super) indent: usize,
     pub(super) rest: &'a str,
@@ -61,7 +66,7 @@ impl Lists {
         if opens_block {
             self.maybe.retain(|item| *item <= column);
         }
-        while let Some(length) = list_mark(rest) {
+        while let Some(length) = list_mark(rest).filter(|_| self.surely.len() < MAX_DEPTH) {
             let content = rest[length..].trim_start();
             let spaces = indent(&rest[length..]);
             // Five or more spaces are one space and indented code.
@@ -74,7 +79,7 @@ impl Lists {
             }
             rest = content;
         }
-        Line { quotes, indent: column, rest }
+        Line { quotes, opens_item: marks, indent: column, rest }
     }
 }
 

@@ -9,7 +9,10 @@ pub mod log;
 pub mod skills;
 pub mod thread;
 
+mod ahead;
+mod formulas;
 mod front_matter;
 mod lines;
 mod markup;
+mod tables;
 mod tags;

@@ -5,6 +5,13 @@
 /// Longest tag that is looked at, in bytes. A longer one is cut off here.
 const MAX_TAG: usize = 16 << 10;
 
+/// Most attributes of a tag that is looked at.
+const MAX_ATTRIBUTES: usize = 100;
+
+/// Longest address of a link or picture that the model reads. Nobody sees an address, and a long one has
+/// room for sentences.
+const MAX_ADDRESS: usize = 120;
+
 /// An opening or closing tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
@@ -22,6 +29,8 @@ pub(super) enum At<'a> {
     Tag(Tag<'a>),
     /// The beginning of a tag whose `>` is missing.
     Unfinished,
+    /// The beginning of a tag that has no end within reason.
+    TooLong,
     /// Just a character.
     Nothing,
 }
@@ -43,7 +52,7 @@ pub(super) fn tag(rest: &str) -> At<'_> {
     loop {
         at += rest[at..].find(|c: char| !c.is_whitespace() && c != '/').unwrap_or(rest.len() - at);
         match rest[at..].chars().next() {
-            _ if at > MAX_TAG => return At::Unfinished,
+            _ if at > MAX_TAG || attributes.len() > MAX_ATTRIBUTES => return At::TooLong,
             None => return At::Unfinished,
             Some('>') => return At::Tag(Tag { name, closing, attributes, length: at + 1 }),
             Some(_) => match attribute(&rest[at..]) {
@@ -164,13 +173,32 @@ impl Tag<'_> {
             None => format!("<{slash}{}>", self.name),
         }
     }
+
+    /// The target of a link or picture that [`Self::bare`] leaves out.
+    pub(super) fn hides_words_in_address(&self) -> bool {
+        let wanted = |name: &str| ["href", "src"].contains(&name);
+        self.attributes.iter().any(|(name, value)| {
+            wanted(name)
+                && !value.is_empty()
+                && (!is_target(value) || !(self.is("a") || self.is("img")))
+        })
+    }
 }
 
 fn is_target(value: &str) -> bool {
-    !value.is_empty()
-        && value.len() < 2000
-        && !value.contains(['"', '<', '>'])
-        && !value.contains(char::is_whitespace)
+    !value.is_empty() && !value.contains(['"', '<', '>']) && is_address(value)
+}
+
+/// An address without room for a sentence: short, without blanks however they are spelled.
+pub(super) fn is_address(target: &str) -> bool {
+    let lower = target.to_ascii_lowercase();
+    let blanks = [
+        "%20", "%09", "%0a", "%0d", "%c2%a0", "&#", "&nbsp", "&tab", "&newline", "&ensp", "&emsp",
+        "&thinsp",
+    ];
+    target.len() <= MAX_ADDRESS
+        && !target.contains(char::is_whitespace)
+        && !blanks.iter().any(|blank| lower.contains(blank))
 }
 
 /// A word such as `image` or a file name, which tools put there: removed, but no news.
@@ -284,16 +312,31 @@ pub(super) fn link_target(rest: &str) -> Option<(&str, Option<&str>, usize)> {
     rest[at..].starts_with(')').then_some((target, title, at + 1))
 }
 
+/// Parentheses inside each other in a target, as many as GitHub reads.
+const MAX_DEPTH: usize = 32;
+
 /// `<…>` or characters up to a space or the closing parenthesis, and the length with what is before.
 pub(super) fn destination(rest: &str) -> Option<(&str, usize)> {
     let start = blank(rest);
+    let mut escaped = false;
     if let Some(inner) = rest[start..].strip_prefix('<') {
-        let end = inner.find(['>', '\n'])?;
-        return inner[end..].starts_with('>').then_some((&inner[..end], start + end + 2));
+        for (at, c) in inner.char_indices() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '>' => return Some((&inner[..at], start + at + 2)),
+                '<' | '\n' => return None,
+                _ => {}
+            }
+        }
+        return None;
     }
     let mut depth = 0usize;
     for (at, c) in rest[start..].char_indices() {
         match c {
+            _ if escaped && !c.is_whitespace() => escaped = false,
+            '\\' => escaped = true,
+            '(' if depth == MAX_DEPTH => return None,
             '(' => depth += 1,
             ')' if depth == 0 => return Some((&rest[start..start + at], start + at)),
             ')' => depth -= 1,
@@ -309,6 +352,7 @@ pub(super) fn quoted(rest: &str) -> Option<(&str, usize)> {
     let close = match rest.chars().next()? {
         '"' => '"',
         '\'' => '\'',
+        // Such a title has no parenthesis of its own.
         '(' => ')',
         _ => return None,
     };
@@ -319,6 +363,7 @@ pub(super) fn quoted(rest: &str) -> Option<(&str, usize)> {
             '\\' => escaped = true,
             '\n' if rest[at + 1..].starts_with('\n') => return None,
             c if c == close => return Some((&rest[1..at], at + 1)),
+            '(' if close == ')' => return None,
             _ => {}
         }
     }

@@ -75,10 +75,10 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     }
     match (fixed.landed, &outcome.reason) {
         (LandedSeen::Patch { why }, _) => {
-            let _ = write!(out, "\n{}\n", markdown::sentence(why));
+            let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
         (_, Some(reason)) => {
-            let _ = write!(out, "\n{}\n", markdown::sentence(reason));
+            let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }
         (_, None) => {}
     }
@@ -129,7 +129,7 @@ pub fn answered(outcome: &Outcome) -> String {
         let link = link(outcome.provenance.run_url.as_deref());
         let _ = writeln!(out, "**{}**{link}", capital(sections::state(outcome.conclusion)));
         if let Some(reason) = &outcome.reason {
-            let _ = write!(out, "\n{}\n", markdown::sentence(reason));
+            let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }
         said(&mut out, outcome);
     } else if outcome.final_message.trim().is_empty() {
@@ -228,7 +228,7 @@ pub fn plan_outdated(hash: &str, changed: &[String], mention: &str) -> String {
         code(hash)
     );
     for what in changed {
-        let _ = write!(out, "\n- {}", markdown::sentence(what));
+        let _ = write!(out, "\n- {}", markdown::line(what, 2000));
     }
     let _ = write!(out, "\n\n{} makes a new one to approve.\n", command(mention, "plan"));
     out
@@ -258,7 +258,7 @@ pub fn reviewed(review: &ReviewSeen<'_>) -> String {
     let link = link.map(|url| format!(": [the review]({url})")).unwrap_or_default();
     let mut out = format!("Reviewed {head}{}: {findings}{link}.\n", since.unwrap_or_default());
     if let (true, Some(reason)) = (review.conclusion != Conclusion::Done, review.reason) {
-        let _ = write!(out, "\n{}\n", markdown::sentence(reason));
+        let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
     }
     out
 }
@@ -361,7 +361,7 @@ pub fn failed(failure: &Failure, run_url: Option<&str>) -> String {
     let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
     out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
     for hint in failure.public_hints().take(5) {
-        let _ = write!(out, "\n- {}", markdown::passage(&text::line(hint), 1000).trim());
+        let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
     }
     out.push('\n');
     out

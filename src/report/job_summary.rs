@@ -25,7 +25,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         let _ = writeln!(out, "Pull request: {url}\n");
     }
     if let Some(reason) = &outcome.reason {
-        let _ = writeln!(out, "{}\n", markdown::sentence(reason));
+        let _ = writeln!(out, "{}\n", markdown::line(reason, 2000));
     }
     let violations: String =
         outcome.judgement.violations.iter().take(50).fold(String::new(), |out, violation| {

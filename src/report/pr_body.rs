@@ -145,7 +145,7 @@ fn warning(outcome: &Outcome) -> Option<String> {
         parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
     }
     if let Some(reason) = &outcome.reason {
-        parts.push(markdown::sentence(reason));
+        parts.push(markdown::line(reason, 2000));
     }
     let held = outcome.judgement.held_back.len();
     if held > 0 {

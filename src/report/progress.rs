@@ -83,7 +83,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
             }
         }
         Some(reason) => {
-            let _ = write!(out, "\n{}\n", markdown::sentence(reason));
+            let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }
         None => {}
     }
@@ -109,7 +109,7 @@ pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String 
     let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
     out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
     for hint in failure.public_hints().take(5) {
-        let _ = write!(out, "\n- {}", markdown::passage(&text::line(hint), 1000).trim());
+        let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
     }
     let _ = write!(out, "\n\n{marker}\n");
     out

@@ -173,9 +173,9 @@ pub fn violation(violation: &Violation) -> String {
     let rule = code(&violation.rule);
     match &violation.path {
         Some(path) => {
-            format!("{}: {} ({rule})", code(path), markdown::sentence(&violation.message))
+            format!("{}: {} ({rule})", code(path), markdown::line(&violation.message, 2000))
         }
-        None => format!("{} ({rule})", markdown::sentence(&violation.message)),
+        None => format!("{} ({rule})", markdown::line(&violation.message, 2000)),
     }
 }
 
@@ -280,7 +280,7 @@ pub fn provenance(run: &str, from: &Provenance) -> String {
     row("Run", code(run));
     row("Tool", code(&from.tool));
     for note in from.input_notes.iter().take(MAX_ROWS) {
-        let _ = writeln!(out, "- Input: {}", markdown::sentence(note));
+        let _ = writeln!(out, "- Input: {}", markdown::line(note, 2000));
     }
     out
 }

@@ -19,6 +19,8 @@ use crate::task::run::Run;
 const SEARCHED: usize = 10_000;
 /// People whose word on a finding is looked up.
 const JUDGES: usize = 30;
+/// How much of an answer is read for the words that dismiss a finding, in bytes.
+const MAX_REPLY: usize = 16 << 10;
 
 /// What earlier reviews left behind.
 #[derive(Clone, Debug, Default)]
@@ -189,7 +191,7 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
     for reply in thread.comments.iter().skip(1) {
         let by_person = !reply.author.is_machine() && !outbox.is_ours(&reply.author);
         if by_person
-            && dismisses(&hidden::clean(&reply.body).text, mention)
+            && dismisses(&hidden::clean(hidden::head(&reply.body, MAX_REPLY)).text, mention)
             && !logins.contains(&reply.author.login)
         {
             logins.push(reply.author.login.clone());
