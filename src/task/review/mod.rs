@@ -16,6 +16,7 @@ pub mod publish;
 pub mod run;
 pub mod salvage;
 pub mod scope;
+mod standing;
 mod sticky;
 mod threads;
 mod verdict;

@@ -4,6 +4,8 @@
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -13,8 +15,9 @@ use super::decide::{self, Ending};
 use super::earlier::Earlier;
 use super::open::{self, Opened};
 use super::outcome::Reviewed;
-use super::publish::{self, Published};
+use super::publish::{self, Published, Seen};
 use super::scope::{Scope, Since};
+use super::standing::Head;
 use super::{nearest, salvage, verdict};
 use crate::agent::journal::Entry;
 use crate::config::{Config, Mode};
@@ -65,6 +68,9 @@ struct Plan {
     since: Option<String>,
     fresh: Option<Since>,
     scope: Scope,
+    /// Files that have been renamed since the last review: their path now, by the one of that time.
+    #[serde(default)]
+    renamed: BTreeMap<String, String>,
 }
 
 /// Reviews: admit → open the head → look at what is there → checks → agent → place → publish.
@@ -128,7 +134,8 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
-    let index = Index::new(&opened.diff);
+    let is_file = |path: &str| head.has_file(path);
+    let index = Index::new(&opened.diff).with_files(&is_file);
     let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
     let desk = Desk::new(
         &opened.diff,
@@ -166,8 +173,11 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         desk: &desk,
         worked: &worked,
         evidence,
+        index: &index,
+        earlier: &earlier.memory.findings,
     });
-    finish(run, admitted, earlier, opened, reviewed, worked, progress).await
+    let seen = Seen { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
+    finish(run, admitted, earlier, seen, reviewed, worked, progress).await
 }
 
 /// What is known before the model is asked. The rules are those of the base branch.
@@ -198,7 +208,7 @@ async fn finish(
     run: &Run<'_>,
     admitted: &Admitted,
     earlier: &Earlier,
-    opened: &Opened,
+    seen: Seen<'_>,
     reviewed: Reviewed,
     worked: Worked,
     progress: &Progress,
@@ -210,7 +220,7 @@ async fn finish(
         matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
         progress.phase("Publishing");
-        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, &opened.diff));
+        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, seen));
         let published = run.unless_interrupted(published).await?;
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
@@ -254,10 +264,16 @@ async fn plan(
             .hint("ask for a review in a comment, or use `--full`"));
     }
     let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
+    let short = opened.head.short();
     if memory.head == head && memory.base == merge_base && !is_full {
-        let short = opened.head.short();
         return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
             .hint("use `--full` to have it reviewed again"));
+    }
+    if memory.looked_at == head && !is_full {
+        return Err(Failure::nothing_to_do(format!(
+            "{name} was reviewed at {short} before, as far as that review went"
+        ))
+        .hint("use `--full` to have it reviewed again"));
     }
     let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
     let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
@@ -269,11 +285,33 @@ async fn plan(
             None => format!("{name} has no file to review: all are filtered out or not text"),
         });
     }
-    let plan = Plan { since: fresh.as_ref().map(|_| memory.head.clone()), fresh, scope };
+    let since = fresh.as_ref().map(|_| memory.head.clone());
+    let renamed = renamed(run, admitted, base, opened, memory).await?;
+    let plan = Plan { since, fresh, scope, renamed };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;
     Ok(plan)
+}
+
+/// Files that have been renamed since the last look at the pull request, as far as its commit is there.
+async fn renamed(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<BTreeMap<String, String>> {
+    let last =
+        [&memory.looked_at, &memory.head].into_iter().find_map(|sha| sha.parse::<Oid>().ok());
+    let Some(then) = last.filter(|_| !memory.findings.is_empty()) else {
+        return Ok(BTreeMap::new());
+    };
+    if !open::has_commit(run.world, admitted, base, then).await {
+        return Ok(BTreeMap::new());
+    }
+    let changed = open::difference(base, then, opened.head).await?;
+    Ok(changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path))).collect())
 }
 
 /// What came after the last complete review, when the head descends from its commit and both are still
@@ -381,10 +419,14 @@ fn show(run: &Run<'_>, desk: &Desk<'_>, told: &Told) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {
-            if let Entry::Shown { path, from, to } = &line.entry
-                && let Some(file) = desk.find(path)
-            {
-                desk.mark(file, *from..*to);
+            match &line.entry {
+                Entry::Shown { path, from, to } => {
+                    if let Some(file) = desk.find(path) {
+                        desk.mark(file, *from..*to);
+                    }
+                }
+                Entry::SentBack { finding } => desk.send_back(finding.clone()),
+                _ => {}
             }
         }
         return Ok(());
