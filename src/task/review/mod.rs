@@ -11,6 +11,7 @@ mod nearest;
 pub mod open;
 pub mod outbox;
 pub mod outcome;
+mod plan;
 mod post;
 pub mod publish;
 pub mod run;
