@@ -1,6 +1,8 @@
 //! Reviews on GitHub, whole processes against GitHub and a model: posted once whatever is lost, brought
 //! up to date after pushes, handed over where we may not write.
 
+mod standing;
+
 use patchwright::forge::Role;
 use serde_json::{Value, json};
 
@@ -240,7 +242,8 @@ fn review_push_review_rewrite_review() {
     assert_eq!(titles, ["**P1 · bug** Takes 1", "**P2 · bug** Adds 9"]);
     assert_eq!(
         table(&world),
-        ["new: Takes 1", "new: Adds 9", "still there: Adds 7", "fixed: Adds 3"]
+        ["new: Takes 1", "new: Adds 9", "still there: Adds 7", "still there: Adds 3"],
+        "its code is back, too, though nobody said so"
     );
 }
 

@@ -10,7 +10,7 @@ use patchwright::report::review::{inline, is_of_run, state, words};
 use patchwright::report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
 use patchwright::review::anchor::{Anchor, Anchored};
 use patchwright::review::finding::{Category, Finding, Priority};
-use patchwright::review::incremental::{Fate, Known, Memory};
+use patchwright::review::incremental::{Code, Fate, Known, Memory};
 use patchwright::task::outcome::{Conclusion, Provenance, Spending};
 use patchwright::task::review::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
 use patchwright::task::review::publish::Published;
@@ -41,6 +41,8 @@ fn found(number: u32, priority: Priority, title: &str) -> Anchored {
         suggestion: Some("    a + b".to_owned()),
         fingerprint: format!("{number:016x}"),
         sketch: "abcd0123".to_owned(),
+        nth: 0,
+        twins: Vec::new(),
     }
 }
 
@@ -53,6 +55,8 @@ fn known(anchored: &Anchored, fate: Fate) -> Known {
         fate,
         since: HEAD.to_owned(),
         sketch: anchored.sketch.clone(),
+        code: Code::InHead,
+        nth: 0,
     }
 }
 
@@ -80,6 +84,7 @@ fn reviewed(findings: Vec<Anchored>) -> Reviewed {
         summary: "The change does what it says, apart from the sign.".to_owned(),
         findings,
         below: 0,
+        dropped: 0,
         coverage: Coverage {
             files: 3,
             lines: 40,
@@ -266,6 +271,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         base: BASE.to_owned(),
         findings: known.to_vec(),
         paused: false,
+        looked_at: HEAD.to_owned(),
     };
     let link = |fingerprint: &str| {
         fingerprint
@@ -536,6 +542,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         known: &known,
         fail_on: Some(Priority::P2),
         handed_over: false,
+        withheld: &[],
     });
     assert!(draft.summary.chars().count() <= 65_535);
 }
@@ -565,7 +572,7 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     let verdict =
         |reviewed: &Reviewed, fate: Fate, fail_on: Option<Priority>, handed_over: bool| {
             let known = [known(&one, fate)];
-            Check { reviewed, known: &known, fail_on, handed_over }.conclusion()
+            Check { reviewed, known: &known, fail_on, handed_over, withheld: &[] }.conclusion()
         };
     let (whole, part) = (reviewed(vec![one.clone()]), partial(vec![one.clone()]));
     let mut unread = whole.clone();
@@ -601,6 +608,7 @@ fn the_check_has_annotations_on_the_new_side() {
         known: &known,
         fail_on: Some(Priority::P1),
         handed_over: false,
+        withheld: &[],
     });
     assert_eq!(
         (draft.title.as_str(), draft.head_sha.as_str()),

@@ -160,6 +160,7 @@ impl State {
             | Entry::CallStarted { .. }
             | Entry::NestedStarted { .. }
             | Entry::NestedEnded { .. }
+            | Entry::SentBack { .. }
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }

@@ -11,6 +11,7 @@ use crate::config::{Config, Source};
 use crate::error::{Failure, Result};
 use crate::provider::http;
 use crate::redact::Redactor;
+use crate::report::findings;
 use crate::task::outcome::Conclusion;
 use crate::task::review::hand_over::{self, Expected, Poster};
 use crate::task::review::outcome::Reviewed;
@@ -155,8 +156,26 @@ pub async fn start(
         limits: config.limits.clone(),
     };
     let ended = run::review(&world, config, task, Surroundings::new(ui, env)).await?;
+    for line in listed(&ended) {
+        ui.say(&line);
+    }
     ui.data(&ended.reviewed.summary);
     Ok(ended)
+}
+
+/// What was found, and where it was posted, for people who look at a terminal.
+fn listed(ended: &Ended) -> Vec<String> {
+    let reviewed = &ended.reviewed;
+    let mut lines: Vec<String> = reviewed.findings.iter().map(findings::line).collect();
+    lines.insert(0, findings::headline(reviewed));
+    let published = ended.published.as_ref();
+    if let Some(url) = published.and_then(|published| published.url.as_deref()) {
+        lines.push(format!("review of #{}: {url}", reviewed.number));
+    }
+    if let Some(url) = published.and_then(|published| published.check_url.as_deref()) {
+        lines.push(format!("check: {url}"));
+    }
+    lines
 }
 
 #[cfg(test)]

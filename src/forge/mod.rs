@@ -427,7 +427,7 @@ pub trait Forge: Send + Sync {
         check: &CheckDraft,
     ) -> Result<Option<String>, ForgeError>;
 
-    /// The latest check runs on a commit, with their annotations.
+    /// The latest check runs on a commit, with their annotations, and its commit statuses.
     async fn check_runs(
         &self,
         repository: &RepositoryId,

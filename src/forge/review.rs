@@ -189,7 +189,7 @@ pub struct CheckAnnotation {
 pub struct CheckRun {
     pub id: u64,
     pub name: String,
-    /// Slug of the app: `github-actions`.
+    /// Slug of the app: `github-actions`; of a commit status words that are no slug.
     pub app: String,
     pub completed: bool,
     /// `success`, `failure`, `timed_out`, …

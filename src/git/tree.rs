@@ -191,6 +191,14 @@ pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, 
     }
 }
 
+/// There is a regular file at this path of a commit, as far as it can be read.
+pub fn is_file_at(repo: &Repo, commit: Oid, path: &str) -> bool {
+    let Ok(git) = repo.git() else { return false };
+    let entry = || git.find_commit(commit.0)?.tree()?.get_path(Path::new(path));
+    path_problem(path).is_none()
+        && entry().is_ok_and(|entry| matches!(entry.filemode(), 0o100_644 | 0o100_755))
+}
+
 /// What is in one folder of a commit (the root when `path` is empty); empty when there is no such
 /// folder.
 pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitError> {

@@ -263,6 +263,19 @@ pub fn reviewed(review: &ReviewSeen<'_>) -> String {
     out
 }
 
+/// A review that was asked for and has nothing to look at. `mention`: a full one would have.
+pub fn not_reviewed(why: &str, mention: Option<&str>) -> String {
+    let mut out = format!(
+        "**Nothing to review**\n\n{}\n",
+        text::fence(&text::head(why, 4000), "").trim_end()
+    );
+    if let Some(mention) = mention {
+        let command = command(mention, "review full");
+        let _ = write!(out, "\n{command} reviews everything, whatever was reviewed before.\n");
+    }
+    out
+}
+
 /// The commands.
 pub fn help(mention: &str) -> String {
     let row = |words: &str, what: &str| format!("- {}: {what}\n", command(mention, words));

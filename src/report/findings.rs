@@ -32,6 +32,8 @@ pub struct Findings<'a> {
     pub coverage: &'a Coverage,
     /// Findings below the thresholds, which are not listed.
     pub below_thresholds: usize,
+    /// The least important of more findings than one review may have, which are not listed either.
+    pub beyond_the_most: usize,
 }
 
 /// One finding.
@@ -100,6 +102,7 @@ pub fn findings<'a>(reviewed: &'a Reviewed, known: &[Known], root: &str) -> Find
         conclusion: reviewed.conclusion.word(),
         coverage: &reviewed.coverage,
         below_thresholds: reviewed.below,
+        beyond_the_most: reviewed.dropped,
     }
 }
 
@@ -150,6 +153,27 @@ fn row<'a>(anchored: &'a Anchored, known: &[Known], root: &str) -> Row<'a> {
         quote: &finding.quote,
         replacement: finding.replacement.as_deref(),
     }
+}
+
+/// A finding as a line of a terminal.
+pub fn line(anchored: &Anchored) -> String {
+    let path = text::line(anchored.path());
+    let place = match &anchored.anchor {
+        Anchor::Lines { line, .. } => format!("{path}:{line}"),
+        Anchor::File { .. } | Anchor::Nowhere { .. } => path,
+    };
+    let finding = &anchored.finding;
+    format!("{} {place}: {}", finding.priority, text::line(&finding.title))
+}
+
+/// How much was found in how much, as a line of a terminal.
+pub fn headline(reviewed: &Reviewed) -> String {
+    let count = match reviewed.findings.len() {
+        0 => "no findings".to_owned(),
+        1 => "1 finding".to_owned(),
+        count => format!("{count} findings"),
+    };
+    format!("{count}; read {}", super::review::read(&reviewed.coverage))
 }
 
 /// The file as text, indented, with a line end.

@@ -1,7 +1,8 @@
 //! `findings.sarif`: a review as SARIF 2.1.0 (OASIS), as code scanning services read it.
 //!
 //! One run, a rule for each category, a result for each finding. What is on deleted lines has a file
-//! and no region: those lines are not in the version that was analysed.
+//! and no region: those lines are not in the version that was analysed. What has no file is left out:
+//! services refuse a whole log for one result without a place.
 
 use std::fmt::Write as _;
 
@@ -45,7 +46,7 @@ pub fn json(reviewed: &Reviewed, known: &[Known], repository: Option<&str>) -> S
 /// The log file as a value.
 pub fn log(reviewed: &Reviewed, known: &[Known], repository: Option<&str>) -> Value {
     let found = reviewed.findings.iter().take(RESULTS);
-    let results: Vec<Value> = found.map(|anchored| result(anchored, known)).collect();
+    let results: Vec<Value> = found.filter_map(|anchored| result(anchored, known)).collect();
     let mut run = json!({
         "tool": { "driver": {
             "name": "Patchwright",
@@ -94,7 +95,8 @@ fn level(priority: Priority) -> &'static str {
     }
 }
 
-fn result(anchored: &Anchored, known: &[Known]) -> Value {
+fn result(anchored: &Anchored, known: &[Known]) -> Option<Value> {
+    let location = location(anchored)?;
     let finding = &anchored.finding;
     let mut result = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -106,7 +108,7 @@ fn result(anchored: &Anchored, known: &[Known]) -> Value {
     }
     put("level", json!(level(finding.priority)));
     put("message", json!({ "text": message(anchored) }));
-    put("locations", Value::Array(location(anchored).into_iter().collect()));
+    put("locations", json!([location]));
     put("partialFingerprints", json!({ "patchwrightFinding/v1": anchored.fingerprint }));
     put("rank", json!(findings::sure(finding) * 100.0));
     let known = known.iter().find(|known| known.fingerprint == anchored.fingerprint);
@@ -125,7 +127,7 @@ fn result(anchored: &Anchored, known: &[Known]) -> Value {
             "category": finding.category.word(),
         }),
     );
-    Value::Object(result)
+    Some(Value::Object(result))
 }
 
 /// Plain text, title first.

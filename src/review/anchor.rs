@@ -14,13 +14,16 @@ use super::finding::Finding;
 use super::fingerprint;
 use super::lines::{Lines, Place, Row, Span, Wish};
 use super::part;
-use super::path::Paths;
+use super::path::{Meant, Paths};
 use super::quote::Reading;
 use super::suggestion;
 use crate::forge::Side;
 use crate::git::hunks::{Diff, FileDiff};
 use crate::git::shown;
+use crate::report::text;
 
+/// Places of repeated code that are told apart.
+const MAX_TWINS: usize = 100;
 /// Code that is looked for in other files than the named one has at least this many bytes that are not
 /// white space.
 const MIN_ELSEWHERE: usize = 20;
@@ -58,18 +61,32 @@ pub struct Anchored {
     /// A short form of the code, to see how much of it another finding is about.
     #[serde(default)]
     pub sketch: String,
+    /// Which one it is of the places of its file that have this code, from 0 on.
+    #[serde(default)]
+    pub nth: usize,
+    /// The fingerprints of the same code where else it stands in the file.
+    #[serde(skip)]
+    pub twins: Vec<String>,
 }
 
 impl Anchored {
-    /// What a reader should know about the place: the code stands in another file than the finding
-    /// names.
+    /// What a reader should know about the place, as Markdown: the code stands in another file than
+    /// the finding names.
     pub fn note(&self) -> Option<String> {
         match &self.anchor {
             Anchor::Lines { path, .. } if *path != self.finding.path => Some(format!(
-                "Reported for `{}`, which is not part of this pull request; the quoted code is only here.",
-                shown(&self.finding.path)
+                "Reported for {}, which is not part of this pull request; the quoted code is only here.",
+                text::code(&text::cut(&self.finding.path, 300))
             )),
             Anchor::Lines { .. } | Anchor::File { .. } | Anchor::Nowhere { .. } => None,
+        }
+    }
+
+    /// The file that it is about, as the pull request names it now.
+    pub fn path(&self) -> &str {
+        match &self.anchor {
+            Anchor::Lines { path, .. } | Anchor::File { path, .. } => path,
+            Anchor::Nowhere { .. } => &self.finding.path,
         }
     }
 }
@@ -79,7 +96,11 @@ pub struct Index<'a> {
     diff: &'a Diff,
     paths: Paths<'a>,
     lines: Lines<'a>,
+    is_file: Option<&'a IsFile<'a>>,
 }
+
+/// Whether the head has a file at this path.
+pub type IsFile<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
 /// A quote that was found.
 struct Found<'q> {
@@ -94,12 +115,27 @@ type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<Place> + 's;
 impl<'a> Index<'a> {
     /// Linear in the diff.
     pub fn new(diff: &'a Diff) -> Index<'a> {
-        Index { diff, paths: Paths::new(diff), lines: Lines::new(diff) }
+        Index { diff, paths: Paths::new(diff), lines: Lines::new(diff), is_file: None }
+    }
+
+    /// With this, a finding about a file that the pull request leaves as it is stays with that file,
+    /// whatever other file has the same name or the same line.
+    #[must_use]
+    pub fn with_files(self, is_file: &'a IsFile<'a>) -> Index<'a> {
+        Index { is_file: Some(is_file), ..self }
     }
 
     /// The place of a finding. Linear in its quote and the file.
     pub fn anchor(&self, mut finding: Finding) -> Anchored {
-        let meant = self.paths.meant(&finding.path);
+        let unchanged =
+            self.is_file.and_then(|is_file| self.paths.unchanged(&finding.path, is_file));
+        let meant = match &unchanged {
+            Some(path) => {
+                finding.path.clone_from(path);
+                Meant::default()
+            }
+            None => self.paths.meant(&finding.path),
+        };
         let quote = std::mem::take(&mut finding.quote);
         let readings = readings(&quote);
         let line = finding.line.or(meant.line);
@@ -115,6 +151,7 @@ impl<'a> Index<'a> {
         let file =
             meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
         if file.is_none()
+            && unchanged.is_none()
             && let Some((file, found)) = self.elsewhere(&readings)
             && let Some(span) = self.lines.span(&found.place)
         {
@@ -133,7 +170,15 @@ impl<'a> Index<'a> {
             let why = format!("`{}` is not one of the changed files", shown(&finding.path));
             (Anchor::Nowhere { why }, fingerprint::of(&finding))
         };
-        Anchored { finding, anchor, suggestion: None, fingerprint, sketch }
+        Anchored {
+            finding,
+            anchor,
+            suggestion: None,
+            fingerprint,
+            sketch,
+            nth: 0,
+            twins: Vec::new(),
+        }
     }
 
     fn on_lines(
@@ -143,18 +188,21 @@ impl<'a> Index<'a> {
         found: &Found<'_>,
         span: &Span<'_>,
     ) -> Anchored {
+        let (before, behind) = self.lines.repeats(span, file);
         let file = &self.diff.files[file];
         let print_path = file.old_path.as_ref().unwrap_or(&file.path);
-        let fingerprint = fingerprint::of_code(print_path, &span.code, finding.category);
+        let print = |nth| fingerprint::of_code(print_path, &span.code, finding.category, nth);
+        let fingerprint = print(before);
+        let others = (0..=before + behind).filter(|nth| *nth != before);
+        let twins = others.take(MAX_TWINS).map(print).collect();
         let may_suggest = found.place.row == Row::Right
             && !found.reading.is_cut
             && finding.path == file.path
             && suggestion::is_allowed(&file.path);
-        let suggestion = finding
-            .replacement
-            .as_deref()
-            .filter(|_| may_suggest)
-            .and_then(|text| suggestion::fitted(text, &found.reading, &found.fit, &span.code));
+        let suggestion = finding.replacement.as_deref().filter(|_| may_suggest).and_then(|text| {
+            let code = suggestion::Code { path: &file.path, lines: &span.code };
+            suggestion::fitted(text, &found.reading, &found.fit, code)
+        });
         let anchor = Anchor::Lines {
             path: file.path.clone(),
             side: span.side,
@@ -162,7 +210,7 @@ impl<'a> Index<'a> {
             start_line: (span.start < span.end).then_some(span.start),
         };
         let sketch = fingerprint::sketch(span.code.iter().copied());
-        Anchored { finding, anchor, suggestion, fingerprint, sketch }
+        Anchored { finding, anchor, suggestion, fingerprint, sketch, nth: before, twins }
     }
 
     /// The quote in a file, from strict to tolerant.

@@ -8,11 +8,12 @@ use super::finding::{Category, Finding};
 use super::quote::Reading;
 
 /// Lines of which a [`sketch`] consists at most.
-const SKETCHED: usize = 12;
+const SKETCHED: usize = 8;
 /// Lines that say too little to be sketched, bytes of their key.
 const MIN_SKETCHED: usize = 4;
-/// Hexadecimal digits of a line in a sketch.
-const DIGITS: usize = 4;
+/// Hexadecimal digits of a line in a sketch: few enough to be remembered by the hundred, and enough that
+/// a line of a long file is not taken for another.
+const DIGITS: usize = 6;
 
 /// 16 hexadecimal digits, from the finding alone: when its code is not in the diff.
 pub fn of(finding: &Finding) -> String {
@@ -35,18 +36,74 @@ pub fn fingerprints(finding: &Finding, old_path: Option<&str>) -> Vec<String> {
 }
 
 /// The fingerprint of code that stands in the diff; of a renamed file with its old path, so that it
-/// stays the same when the file is renamed later.
-pub(super) fn of_code(path: &str, code: &[&str], category: Category) -> String {
-    digest(path, &keys(code.iter().copied()).concat(), category)
+/// stays the same when the file is renamed later. The same code may stand there several times: `nth` is
+/// 0 for the first of them.
+pub(super) fn of_code(path: &str, code: &[&str], category: Category, nth: usize) -> String {
+    let key = keys(code.iter().copied()).concat();
+    if nth == 0 {
+        digest(path, &key, category)
+    } else {
+        digest(path, &format!("{key}\0{nth}"), category)
+    }
 }
 
-/// A short hash of each line that says something, for [`overlap`].
+/// The fingerprint of another finding about the very same code.
+pub(super) fn another(fingerprint: &str, nth: usize) -> String {
+    short(format!("another\0{fingerprint}\0{nth}").as_bytes())
+}
+
+/// A short hash of each line that says something, for [`overlap`] and [`times`].
 pub(super) fn sketch<'a>(code: impl IntoIterator<Item = &'a str>) -> String {
     let keys = keys(code);
-    let telling = || keys.iter().filter(|key| key.len() >= MIN_SKETCHED && code::has_word(key));
-    let take_all = telling().next().is_none();
-    let chosen = keys.iter().filter(|key| take_all || telling().any(|one| one == *key));
-    chosen.take(SKETCHED).map(|key| short(key.as_bytes())[..DIGITS].to_owned()).collect()
+    let take_all = !keys.iter().any(|key| is_telling(key));
+    let chosen = keys.iter().filter(|key| take_all || is_telling(key));
+    chosen.take(SKETCHED).map(|key| hashed(key)).collect()
+}
+
+fn is_telling(key: &str) -> bool {
+    key.len() >= MIN_SKETCHED && code::has_word(key)
+}
+
+fn hashed(key: &str) -> String {
+    short(key.as_bytes())[..DIGITS].to_owned()
+}
+
+/// Lines in which code is looked for by its sketch.
+#[derive(Clone, Debug, Default)]
+pub struct Sketched {
+    /// Hashes of all lines that are not blank, and of those that say something.
+    all: Vec<String>,
+    telling: Vec<String>,
+}
+
+impl Sketched {
+    pub fn of<'a>(lines: impl IntoIterator<Item = &'a str>) -> Sketched {
+        let mut sketched = Sketched::default();
+        for key in keys(lines) {
+            let hash = hashed(&key);
+            if is_telling(&key) {
+                sketched.telling.push(hash.clone());
+            }
+            sketched.all.push(hash);
+        }
+        sketched
+    }
+
+    /// How often the code of a sketch stands in these lines, one line right after the other; lines that
+    /// say nothing do not count. A sketch without code is nowhere.
+    pub fn times(&self, sketch: &str) -> usize {
+        let wanted: Vec<&str> = (0..sketch.len() / DIGITS)
+            .filter_map(|at| sketch.get(at * DIGITS..(at + 1) * DIGITS))
+            .collect();
+        if wanted.is_empty() {
+            return 0;
+        }
+        let times = |lines: &[String]| {
+            lines.windows(wanted.len()).filter(|window| *window == wanted.as_slice()).count()
+        };
+        // Code of which no line says anything is sketched whole.
+        times(&self.telling).max(times(&self.all))
+    }
 }
 
 /// The sketch of a finding whose code is not in the diff.
@@ -138,6 +195,40 @@ mod tests {
         assert_eq!(fingerprints(&new, Some("old.rs")), [of(&new), of(&old)]);
         assert_eq!(fingerprints(&new, None), [of(&new)]);
         assert_eq!(fingerprints(&new, Some("new.rs")), [of(&new)]);
+    }
+
+    #[test]
+    fn repeated_code_and_several_findings_about_it_have_fingerprints_of_their_own() {
+        let code = ["uses: x@v1"];
+        let first = of_code("ci.yml", &code, Category::Bug, 0);
+        let all = [
+            first.clone(),
+            of_code("ci.yml", &code, Category::Bug, 1),
+            of_code("ci.yml", &code, Category::Bug, 2),
+            another(&first, 1),
+            another(&first, 2),
+        ];
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        assert!(all.iter().all(|print| print.len() == 16));
+    }
+
+    #[test]
+    fn code_is_found_again_wherever_it_has_moved_and_not_when_it_was_changed() {
+        let file =
+            ["fn f() {", "", "    one( );", "    }", "    two();", "}", "// one();", "one();"];
+        let file = Sketched::of(file);
+        for (code, times) in [
+            (&["one();"][..], 2),
+            (&["  one();", "", "two();"], 1),
+            (&["two();", "one();"], 0),
+            (&["three();"], 0),
+            (&["}"], 2),
+            (&[], 0),
+        ] {
+            assert_eq!(file.times(&sketch(code.iter().copied())), times, "{code:?}");
+        }
+        assert_eq!(Sketched::default().times(&sketch(["one();"])), 0);
     }
 
     #[test]

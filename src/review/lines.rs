@@ -87,6 +87,13 @@ pub(super) struct Span<'a> {
     pub(super) code: Vec<&'a str>,
 }
 
+impl Span<'_> {
+    fn hashes(&self) -> Vec<u64> {
+        let keys = self.code.iter().map(|line| code::key(line));
+        keys.filter(|key| !key.is_empty()).map(|key| code::hash(&key)).collect()
+    }
+}
+
 impl<'a> Lines<'a> {
     pub(super) fn new(diff: &'a Diff) -> Lines<'a> {
         let mut lines = Lines {
@@ -377,6 +384,17 @@ impl<'a> Lines<'a> {
             .map(|entry| entry.line.text.as_str())
             .collect();
         Some(Span { side, start, end, code })
+    }
+}
+
+impl Lines<'_> {
+    /// Where the code of a span stands on its side of a file: before the span, and behind it.
+    pub(super) fn repeats(&self, span: &Span<'_>, file: usize) -> (usize, usize) {
+        let row = if span.side == Side::Right { Row::Right } else { Row::Left };
+        let places = self.whole_in_context(row, &span.hashes(), &self.of_file(file));
+        let starts = places.iter().map(|place| self.start(place));
+        let before = starts.clone().filter(|start| *start < span.start).count();
+        (before, starts.filter(|start| *start > span.start).count())
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod anchor;
 mod code;
+pub(crate) mod distinct;
 pub mod finding;
 pub mod fingerprint;
 pub mod incremental;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::anchor::IsFile;
 use crate::git::hunks::Diff;
 
 /// Longer paths are not looked for, bytes.
@@ -67,6 +68,36 @@ impl<'a> Paths<'a> {
             }
         }
         Meant { line, ..Meant::default() }
+    }
+
+    /// The file of the head that `given` names, when the pull request does not change it. `/workspace/x/y`
+    /// names the longest end of it that is a file.
+    pub(super) fn unchanged(&self, given: &str, is_file: &IsFile<'_>) -> Option<String> {
+        if given.len() > MAX_PATH {
+            return None;
+        }
+        let (spellings, _) = spellings(given);
+        let is_changed = |path: &str| self.new.contains_key(path) || self.old.contains_key(path);
+        if spellings.iter().any(|spelling| is_changed(spelling)) {
+            return None;
+        }
+        let is_absolute = given.trim().starts_with(['/', '\\']);
+        for spelling in &spellings {
+            let mut path = spelling.as_str();
+            loop {
+                if is_changed(path) {
+                    return None;
+                }
+                if is_file(path) {
+                    return Some(path.to_owned());
+                }
+                match path.split_once('/') {
+                    Some((_, rest)) if is_absolute && !rest.is_empty() => path = rest,
+                    _ => break,
+                }
+            }
+        }
+        None
     }
 
     /// The only file whose path ends like this one, or the longest one that this one ends with.
@@ -150,6 +181,27 @@ mod tests {
             deleted: 0,
         };
         Diff { files: paths.iter().map(file).collect() }
+    }
+
+    #[test]
+    fn a_file_of_the_head_that_has_not_changed_is_nothing_else() {
+        let diff = diff(&[("src/a.rs", None), ("other.py", None), ("new.rs", Some("old.rs"))]);
+        let paths = Paths::new(&diff);
+        let files = ["lib/src/a.rs", "lib/other.py", "b/src/a.rs", "README.md"];
+        let is_file = |path: &str| files.contains(&path);
+        let unchanged = |given: &str| paths.unchanged(given, &is_file);
+        for (given, found) in [
+            ("lib/src/a.rs", "lib/src/a.rs"),
+            ("./lib/other.py:3", "lib/other.py"),
+            ("/workspace/lib/other.py", "lib/other.py"),
+            ("`README.md`", "README.md"),
+        ] {
+            assert_eq!(unchanged(given).as_deref(), Some(found), "{given}");
+        }
+        for given in ["src/a.rs", "/workspace/src/a.rs", "a/src/a.rs", "old.rs", "gone.rs", "", "/"]
+        {
+            assert_eq!(unchanged(given), None, "{given}");
+        }
     }
 
     #[test]

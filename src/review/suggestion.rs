@@ -26,33 +26,71 @@ pub fn is_allowed(path: &str) -> bool {
     !path.starts_with(".github/workflows/")
 }
 
+/// Lines that a replacement is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code<'c> {
+    pub(super) path: &'c str,
+    pub(super) lines: &'c [&'c str],
+}
+
+/// Endings of files in which fences and signs at the beginning of a line are content.
+const TEXTS: &[&str] =
+    &["md", "markdown", "mdx", "qmd", "rmd", "rst", "txt", "text", "adoc", "asciidoc", "org"];
+
+impl Code<'_> {
+    fn is_text(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        ending.is_some_and(|ending| TEXTS.contains(&ending.as_str()))
+    }
+}
+
 /// The lines that may take the place of `code`, indented like it; `None` when they would change
 /// nothing, delete everything, or are no text.
 pub(super) fn fitted(
     replacement: &str,
     reading: &Reading<'_>,
     fit: &Fit,
-    code: &[&str],
+    code: Code<'_>,
 ) -> Option<String> {
     if replacement.len() > MAX_BYTES || replacement.contains('\0') || !fit.is_whole_lines() {
         return None;
     }
-    let replaced = Reading::new(replacement);
-    let unwrapped =
-        replaced.peeled().filter(|inner| (reading.is_fenced || !is_fence(code)) && inner.is_fenced);
-    let replaced = unwrapped.unwrap_or(replaced);
-    let is_added = replaced.lines.iter().all(|line| line.starts_with('+') || is_blank(line));
-    let unsigned =
-        replaced.peeled().filter(|inner| reading.is_signed && is_added && inner.is_signed);
-    let replaced = unsigned.unwrap_or(replaced);
-    if replaced.is_empty() || replaced.is_cut {
-        return None;
-    }
+    let replaced = if code.is_text() {
+        as_it_is(replacement, reading)?
+    } else {
+        plain(replacement, reading, code)?
+    };
+    let code = code.lines;
     let shifted: Vec<String> = shift(&replaced.lines, fit);
     if shifted == code {
         return None;
     }
     Some(shifted.join("\n"))
+}
+
+/// A replacement in code, without what models put around it.
+fn plain<'r>(replacement: &'r str, reading: &Reading<'_>, code: Code<'_>) -> Option<Reading<'r>> {
+    let replaced = Reading::new(replacement);
+    let unwrapped = replaced
+        .peeled()
+        .filter(|inner| (reading.is_fenced || !is_fence(code.lines)) && inner.is_fenced);
+    let replaced = unwrapped.unwrap_or(replaced);
+    let is_added = replaced.lines.iter().all(|line| line.starts_with('+') || is_blank(line));
+    let unsigned =
+        replaced.peeled().filter(|inner| reading.is_signed && is_added && inner.is_signed);
+    let replaced = unsigned.unwrap_or(replaced);
+    (!replaced.is_empty() && !replaced.is_cut).then_some(replaced)
+}
+
+/// A replacement in a text. A fence around it may be what the model means: it stays, and where the quote
+/// had one as well nobody can tell, so nothing is offered.
+fn as_it_is<'r>(replacement: &'r str, reading: &Reading<'_>) -> Option<Reading<'r>> {
+    let replaced = Reading::new(replacement);
+    let is_wrapped = replaced.peeled().is_some_and(|inner| {
+        (reading.is_fenced && inner.is_fenced) || (reading.is_signed && inner.is_signed)
+    });
+    (!replaced.is_empty() && !is_wrapped).then_some(replaced)
 }
 
 fn is_fence(code: &[&str]) -> bool {
@@ -86,10 +124,14 @@ mod tests {
     use super::*;
 
     fn check(code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
+        check_in("src/a.rs", code, quote, replacement, expected);
+    }
+
+    fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
         let reading = Reading::new(quote);
         let reading = reading.peeled().unwrap_or(reading);
         let fit = Fit::of(code, &reading.lines);
-        let fitted = fitted(replacement, &reading, &fit, code);
+        let fitted = fitted(replacement, &reading, &fit, Code { path, lines: code });
         assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
     }
 
@@ -108,6 +150,19 @@ mod tests {
         check(&code, "a();\n    b();", "    c();", Some("    c();"));
         check(&code, "+    a();\n+    b();", "+    c();", Some("    c();"));
         check(&code, "    a();\n    b();", "```rust\n    c();\n```\n", Some("    c();"));
+    }
+
+    #[test]
+    fn in_texts_a_replacement_is_offered_as_it_is_or_not_at_all() {
+        let code = ["Run it:"];
+        let block = "```console\n$ run\n```";
+        for path in ["README.md", "docs/a.RST", "notes.txt"] {
+            check_in(path, &code, "Run it:", block, Some(block));
+            check_in(path, &code, "Run it:", "Run this:", Some("Run this:"));
+            check_in(path, &code, "```\nRun it:\n```", block, None);
+            check_in(path, &code, "Run it:", "```\n", Some("```"));
+        }
+        check(&code, "Run it:", block, Some("$ run"));
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl Workspace {
         tree::file_at(&self.repo, self.base, path).ok().flatten()
     }
 
+    /// There is a regular file at this path.
+    pub fn has_file(&self, path: &str) -> bool {
+        tree::is_file_at(&self.repo, self.base, path)
+    }
+
     /// What is in a folder of the base commit; the root is the empty path.
     pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
         let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());

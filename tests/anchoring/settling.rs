@@ -2,7 +2,9 @@
 
 use patchwright::review::anchor::{Anchor, Anchored};
 use patchwright::review::finding::{Category, Finding, Priority};
-use patchwright::review::incremental::{Fate, Known, Memory, Seen, Settled, settle};
+use std::collections::BTreeMap;
+
+use patchwright::review::incremental::{self, Code, Fate, Known, Memory, Now, Seen, Settled};
 
 use patchwright::git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
 use patchwright::review::anchor::Index;
@@ -10,6 +12,28 @@ use patchwright::review::anchor::Index;
 use crate::support::quoted::finding;
 
 const HEAD: &str = "1111111111111111111111111111111111111111";
+
+/// Settles where the code of whatever is not found is gone.
+fn settle(
+    memory: &Memory,
+    seen: &Seen,
+    found: Vec<Anchored>,
+    head: &str,
+    reread: &dyn Fn(&str) -> bool,
+) -> Settled {
+    let now = Now { head, reread, times: &|_| Some(0), renamed: &BTreeMap::new() };
+    incremental::settle(memory, seen, found, &now)
+}
+
+/// Settles a review that read everything, where codes stand so often.
+fn standing(
+    memory: &Memory,
+    found: Vec<Anchored>,
+    times: &dyn Fn(&Known) -> Option<usize>,
+) -> Settled {
+    let now = Now { head: "2222", reread: &|_| true, times, renamed: &BTreeMap::new() };
+    incremental::settle(memory, &all_posted(memory), found, &now)
+}
 
 /// One finding for each line of code, placed on a file that consists of them.
 fn found(findings: &[(&str, &str)]) -> Vec<Anchored> {
@@ -181,6 +205,8 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         fate,
         since: HEAD.to_owned(),
         sketch: String::new(),
+        code: Code::InHead,
+        nth: 0,
     };
     let mut findings: Vec<Known> = (0..300).map(|at| known(at, Fate::Still)).collect();
     findings.extend((300..600).map(|at| known(at, Fate::Fixed)));
@@ -225,4 +251,185 @@ fn a_memory_without_sketches_is_understood() {
     let memory: Memory = serde_json::from_value(stored).unwrap();
     let settled = settle(&memory, &Seen::default(), found(&[ONE]), "2222", &|_| true);
     assert_eq!(fates(&settled), [(ONE.1, Fate::New), ("T", Fate::Fixed)]);
+}
+
+#[test]
+fn a_finding_that_is_not_reported_again_stands_as_long_as_its_code_does() {
+    let memory = after_first();
+    for (times, fate) in [
+        (Some(1), Fate::Still),
+        (Some(3), Fate::Still),
+        (None, Fate::Still),
+        (Some(0), Fate::Fixed),
+    ] {
+        let settled = standing(&memory, Vec::new(), &|_| times);
+        assert_eq!(fates(&settled), [(ONE.1, fate), (TWO.1, fate)], "{times:?}");
+    }
+}
+
+#[test]
+fn a_fixed_finding_stands_again_when_its_code_comes_back() {
+    let memory = after_first();
+    let fixed = next(standing(&memory, Vec::new(), &|_| Some(0)));
+    let back = standing(&fixed, Vec::new(), &|_| Some(1));
+    assert_eq!(fates(&back), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+    assert!(back.to_post.is_empty());
+}
+
+#[test]
+fn a_finding_whose_quote_was_never_there_stands_as_long_as_its_file() {
+    let off = Anchored {
+        anchor: Anchor::File { path: "b.rs".to_owned(), why: "not shown".to_owned() },
+        ..index_free("b.rs", "T")
+    };
+    let in_file = |known: &Known| (known.code == Code::InHead).then_some(0);
+    let memory = next(standing(&Memory::default(), vec![off], &in_file));
+    assert_eq!(memory.findings[0].code, Code::Nowhere);
+    assert_eq!(fates(&standing(&memory, Vec::new(), &in_file)), [("T", Fate::Still)]);
+    let gone = |_: &Known| Some(0);
+    assert_eq!(fates(&standing(&memory, Vec::new(), &gone)), [("T", Fate::Fixed)]);
+    // Of a file that never was, nothing is ever heard again.
+    let no_file = next(standing(&Memory::default(), vec![index_free("x.rs", "T")], &gone));
+    assert_eq!(no_file.findings[0].code, Code::NoFile);
+    assert_eq!(fates(&standing(&no_file, Vec::new(), &gone)), [("T", Fate::Still)]);
+}
+
+/// Findings about the same line of code: at all its places, `(line, title)`.
+fn repeated(lines: &[&str], findings: &[(u32, &str)]) -> Vec<Anchored> {
+    let line = |(at, text): (usize, &&str)| Line {
+        old: None,
+        new: Some(u32::try_from(at).unwrap() + 1),
+        text: (*text).to_owned(),
+    };
+    let file = FileDiff {
+        path: "ci.yml".to_owned(),
+        old_path: None,
+        status: FileStatus::Added,
+        opaque: false,
+        hunks: vec![Hunk { lines: lines.iter().enumerate().map(line).collect() }],
+        added: 0,
+        deleted: 0,
+    };
+    let diff = Diff { files: vec![file] };
+    let index = Index::new(&diff);
+    let one = |(line, title): &(u32, &str)| {
+        let quote = lines[usize::try_from(*line).unwrap() - 1];
+        let title = (*title).to_owned();
+        index.anchor(Finding { title, ..finding("ci.yml", quote, Some(*line)) })
+    };
+    findings.iter().map(one).collect()
+}
+
+const STEPS: &[&str] = &["first:", "uses: x@v1", "run: one", "second:", "uses: x@v1", "run: two"];
+
+#[test]
+fn the_same_code_at_two_places_has_two_findings() {
+    let found = repeated(STEPS, &[(2, "Not pinned"), (5, "Not pinned")]);
+    assert_ne!(found[0].fingerprint, found[1].fingerprint);
+    let first = standing(&Memory::default(), found.clone(), &|_| Some(2));
+    assert_eq!(posted(&first), ["Not pinned", "Not pinned"]);
+    // Both places, one of them, none of them.
+    let memory = next(first);
+    for (times, still) in [(2, 2), (1, 1), (0, 0), (5, 2)] {
+        let settled = standing(&memory, Vec::new(), &|_| Some(times));
+        let count = settled.findings.iter().filter(|one| one.fate == Fate::Still).count();
+        assert_eq!(count, still, "{times}");
+    }
+    // A place that is reported again is the one that stands.
+    let settled = standing(&memory, vec![found[1].clone()], &|_| Some(1));
+    let fate = |at: usize| {
+        settled.findings.iter().find(|one| one.fingerprint == found[at].fingerprint).unwrap().fate
+    };
+    assert_eq!((fate(0), fate(1)), (Fate::Fixed, Fate::Still));
+}
+
+#[test]
+fn another_place_of_known_code_is_new_whatever_its_title() {
+    let found = repeated(STEPS, &[(2, "Not pinned"), (5, "Not pinned")]);
+    let memory = next(standing(&Memory::default(), vec![found[0].clone()], &|_| Some(1)));
+    let settled = standing(&memory, vec![found[1].clone()], &|_| Some(2));
+    assert_eq!(posted(&settled), ["Not pinned"]);
+    assert_eq!(settled.findings.len(), 2);
+}
+
+#[test]
+fn different_findings_about_one_line_both_stand() {
+    let titles = ["Not pinned", "Runs with write permissions"];
+    let found = repeated(STEPS, &[(2, titles[0]), (2, titles[1])]);
+    let first = standing(&Memory::default(), found.clone(), &|_| Some(2));
+    assert_eq!(posted(&first), titles);
+    assert_ne!(first.to_post[0].fingerprint, first.to_post[1].fingerprint);
+    // In the other order, and one at a time, they are the same two.
+    let memory = next(first);
+    let turned = vec![found[1].clone(), found[0].clone()];
+    for again in [turned, vec![found[1].clone()], vec![found[0].clone()], Vec::new()] {
+        let settled = standing(&memory, again, &|_| Some(2));
+        assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
+        assert!(settled.findings.iter().all(|one| one.fate == Fate::Still), "{settled:?}");
+    }
+}
+
+#[test]
+fn what_is_said_again_in_the_same_review_is_added_to_the_first() {
+    let mut found = repeated(STEPS, &[(2, "Not pinned"), (2, "The action is not pinned")]);
+    found[1].finding.body = "A tag moves.".to_owned();
+    let settled = standing(&Memory::default(), found, &|_| Some(2));
+    assert_eq!(posted(&settled), ["Not pinned"]);
+    let body = &settled.to_post[0].finding.body;
+    assert!(body.contains("The action is not pinned") && body.contains("A tag moves."), "{body}");
+}
+
+#[test]
+fn a_finding_that_is_graver_now_counts_as_that() {
+    let memory = after_first();
+    let mut again = found(&[ONE]);
+    again[0].finding.priority = Priority::P0;
+    let settled = standing(&memory, again, &|_| Some(1));
+    assert_eq!(settled.findings[0].priority, Priority::P0);
+    let settled = standing(&next(settled), found(&[ONE]), &|_| Some(1));
+    assert_eq!(settled.findings[0].priority, Priority::P0, "and does not become less");
+}
+
+#[test]
+fn a_renamed_file_keeps_its_findings_in_whatever_words() {
+    let memory = after_first();
+    let mut moved = found(&[(ONE.0, "Wraps around"), TWO]);
+    for one in &mut moved {
+        one.finding.path = "b.rs".to_owned();
+        one.fingerprint = format!("{:0>16}", &one.fingerprint[..8]);
+        if let Anchor::Lines { path, .. } = &mut one.anchor {
+            *path = "b.rs".to_owned();
+        }
+    }
+    let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
+    let in_new = |known: &Known| Some(usize::from(known.path == "b.rs"));
+    let now = Now { head: "2222", reread: &|_| true, times: &in_new, renamed: &renamed };
+    for again in [moved, Vec::new()] {
+        let settled = incremental::settle(&memory, &all_posted(&memory), again, &now);
+        assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+        assert!(settled.to_post.is_empty());
+        assert!(settled.findings.iter().all(|known| known.path == "b.rs"));
+    }
+}
+
+#[test]
+fn what_must_not_be_merged_is_never_forgotten() {
+    let known = |at: usize, priority: Priority| Known {
+        fingerprint: format!("{at:016}"),
+        path: "a.rs".to_owned(),
+        title: format!("Finding {at}"),
+        priority,
+        fate: Fate::Still,
+        since: HEAD.to_owned(),
+        sketch: String::new(),
+        code: Code::InHead,
+        nth: 0,
+    };
+    let mut findings = vec![known(0, Priority::P3), known(1, Priority::P0)];
+    findings.extend((2..500).map(|at| known(at, Priority::P1)));
+    let memory = Memory { findings, ..Memory::default() };
+    let settled = standing(&memory, found(&[ONE, TWO]), &|_| Some(1));
+    assert_eq!(settled.findings.len(), 500);
+    let is_there = |print: &str| settled.findings.iter().any(|one| one.fingerprint == print);
+    assert!(is_there("0000000000000001") && !is_there("0000000000000000"));
 }

@@ -157,3 +157,14 @@ fn a_review_that_was_asked_for_is_posted_and_linked() {
     let said = answers(&world, PULL);
     assert!(said.iter().any(|said| said.starts_with("Reviewed `")), "{said:?}");
 }
+
+#[test]
+fn a_review_with_nothing_new_is_answered_in_the_words_of_comments() {
+    let world = TestWorld::new(with_pull(), vec![say("All good.")]);
+    say_on_pull(&world, "@patchwright review").expect(0);
+    say_on_pull(&world, "@patchwright review").expect(10);
+    let last = answers(&world, PULL).pop().unwrap();
+    assert!(last.starts_with("**Nothing to review**"), "{last}");
+    assert!(last.contains("`@patchwright review full`"), "{last}");
+    assert!(!last.contains("--full") && !last.contains("could not do"), "{last}");
+}

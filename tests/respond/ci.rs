@@ -2,7 +2,7 @@
 
 use super::{PULL, answers, project, say_on_pull};
 use crate::support::git_http::git;
-use crate::support::github::GitHub;
+use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::model::{call, say};
 use crate::support::world::{TestWorld, fix, write};
 use serde_json::json;
@@ -120,4 +120,23 @@ fn a_failure_that_is_not_ours_is_said_and_nothing_pushed() {
     say_on_pull(&world, "@patchwright fix ci").expect(10);
     assert_eq!(subjects(&world).len(), 1);
     assert!(answers(&world, PULL)[0].contains("The runner lost its network."));
+}
+
+#[test]
+fn a_commit_status_that_fails_is_a_failing_check() {
+    let world = TestWorld::new(own(), fix());
+    let combined = json!({
+        "state": "failure", "sha": world.github.head_of(PULL), "total_count": 2,
+        "statuses": [
+            { "context": "ci/jenkins", "state": "error", "description": "UNIQUE-STATUS",
+              "target_url": null },
+            { "context": "Patchwright review", "state": "pending", "description": null },
+        ],
+    });
+    world.github.fault(Fault::once("GET", "/status?", Kind::Answer(200, combined)));
+    world.run(&["respond", "acme/app#8", "fix-ci"]).expect(0);
+    let opening = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
+    for text in ["ci/jenkins", "UNIQUE-STATUS"] {
+        assert!(opening.contains(text), "{text}: {opening}");
+    }
 }

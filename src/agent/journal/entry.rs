@@ -131,6 +131,10 @@ pub enum Entry {
     Found {
         finding: Finding,
     },
+    /// The model reported a finding and was asked to report it again, with code that is there.
+    SentBack {
+        finding: Finding,
+    },
     /// Lines of a changed file's difference were shown to the model; the first one is 0.
     Shown {
         path: String,

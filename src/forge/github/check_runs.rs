@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 
 use super::http::{Call, segment};
-use super::wire_reviews::{AnnotationJson, CheckRunsJson};
+use super::wire_reviews::{AnnotationJson, CheckRunsJson, StatusesJson};
 use super::{GitHubForge, route};
 use crate::forge::{CheckAnnotation, CheckRun, ForgeError, RepositoryId};
 
@@ -40,7 +40,25 @@ impl GitHubForge {
             }
             found.push(run);
         }
+        found.extend(self.list_statuses(repository, sha).await?);
         Ok(found)
+    }
+
+    /// The latest commit status of each context, as checks without a log: what has no app reports like
+    /// this. None when we may not see them.
+    async fn list_statuses(
+        &self,
+        repository: &RepositoryId,
+        sha: &str,
+    ) -> Result<Vec<CheckRun>, ForgeError> {
+        let path = format!("commits/{}/status?per_page=100", segment(sha));
+        let call = Call::get(route(repository, &path), format!("the statuses of `{repository}`"))
+            .needs("statuses: read");
+        match self.api.list_in(&call, usize::MAX, |page: StatusesJson| page.statuses).await {
+            Ok(statuses) => Ok(statuses.into_iter().map(CheckRun::from).collect()),
+            Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => Ok(Vec::new()),
+            Err(err) => Err(err),
+        }
     }
 
     /// The annotations of a check, in its order; none when we may not see them.

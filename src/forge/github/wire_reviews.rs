@@ -307,6 +307,44 @@ pub(super) struct CheckRunsJson {
 }
 
 #[derive(Deserialize)]
+pub(super) struct StatusesJson {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) statuses: Vec<StatusJson>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct StatusJson {
+    #[serde(default, deserialize_with = "lenient")]
+    context: String,
+    #[serde(default, deserialize_with = "lenient")]
+    state: String,
+    #[serde(default, deserialize_with = "lenient")]
+    description: String,
+    #[serde(default, deserialize_with = "lenient")]
+    target_url: String,
+}
+
+impl From<StatusJson> for CheckRun {
+    fn from(json: StatusJson) -> CheckRun {
+        let conclusion = match json.state.as_str() {
+            "pending" => None,
+            "error" => Some("failure".to_owned()),
+            _ => Some(json.state),
+        };
+        CheckRun {
+            id: 0,
+            name: json.context,
+            app: "a commit status".to_owned(),
+            completed: conclusion.is_some(),
+            conclusion,
+            html_url: json.target_url,
+            summary: json.description,
+            annotations: Vec::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
 pub(super) struct AnnotationJson {
     #[serde(default, deserialize_with = "lenient")]
     path: String,

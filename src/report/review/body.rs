@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    ROOM, details, heading, origin, place, plural, read, scope, shortfall, skipped, words,
+    ROOM, beyond, details, heading, origin, place, plural, read, scope, shortfall, skipped, words,
 };
 use crate::report::{self, sections, text};
 use crate::review::anchor::{Anchor, Anchored};
@@ -42,6 +42,8 @@ pub enum Why {
     Refused,
     /// The commit that was read is no longer part of the pull request.
     Moved,
+    /// Its file is left out of reviews.
+    Filtered,
 }
 
 /// How much of what may be shortened is shown.
@@ -131,15 +133,15 @@ fn found(body: &Body<'_>) -> String {
     out
 }
 
+/// Findings that are not shown, and why.
 fn hidden(reviewed: &Reviewed) -> String {
-    match reviewed.below {
+    let sentence = |count: usize, why: &str| match count {
         0 => String::new(),
-        count => format!(
-            "{} below the configured priority or confidence {} not shown.\n\n",
-            plural(count, "finding"),
-            if count == 1 { "is" } else { "are" }
-        ),
-    }
+        1 => format!("1 finding {why} is not shown.\n\n"),
+        count => format!("{count} findings {why} are not shown.\n\n"),
+    };
+    sentence(reviewed.below, "below the configured priority or confidence")
+        + &sentence(reviewed.dropped, &beyond())
 }
 
 fn listed(listed: &[Listed], room: &Room) -> String {
@@ -148,6 +150,7 @@ fn listed(listed: &[Listed], room: &Room) -> String {
         (Why::Moved, "on code that is no longer part of the pull request"),
         (Why::NoLine, "could not be anchored to a line of the diff"),
         (Why::Refused, "on lines that GitHub did not take a comment on"),
+        (Why::Filtered, "in files that `review.paths` or `review.ignore-paths` leave out"),
         (Why::Overflow, "beyond the number of comments on lines"),
     ];
     let mut left = room.findings;

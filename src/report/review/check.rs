@@ -29,20 +29,27 @@ pub struct Check<'a> {
     pub fail_on: Option<Priority>,
     /// What was found was handed over by a job that we do not trust: it can fail, never succeed.
     pub handed_over: bool,
+    /// Findings that hold one of our own secrets: they count, and nothing else is said of them.
+    pub withheld: &'a [Priority],
 }
 
 impl Check<'_> {
     /// Findings that fail the check.
     pub fn failing(&self) -> usize {
         let Some(least) = self.fail_on else { return 0 };
-        open(self.known).filter(|known| known.priority <= least).count()
+        let open = open(self.known).map(|known| known.priority);
+        open.chain(self.withheld.iter().copied()).filter(|priority| *priority <= least).count()
     }
 
     /// Success only when everything was read and nothing fails.
     pub fn conclusion(&self) -> CheckConclusion {
         if self.failing() > 0 {
             CheckConclusion::Failure
-        } else if self.handed_over || !is_whole(self.reviewed) || !is_anything(self.reviewed) {
+        } else if self.handed_over
+            || !self.withheld.is_empty()
+            || !is_whole(self.reviewed)
+            || !is_anything(self.reviewed)
+        {
             CheckConclusion::Neutral
         } else {
             CheckConclusion::Success
@@ -64,6 +71,9 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
     let reviewed = check.reviewed;
     let found = open(check.known).count();
     let title = match (check.failing(), found) {
+        (0, 0) if !check.withheld.is_empty() => {
+            format!("{} withheld", plural(check.withheld.len(), "finding"))
+        }
         _ if !is_anything(reviewed) && found == 0 => "Nothing was read".to_owned(),
         (0, 0) if is_whole(reviewed) => "No findings".to_owned(),
         (0, 0) => "No findings in what was read".to_owned(),
@@ -116,6 +126,14 @@ fn summary(check: &Check<'_>) -> String {
         out.push_str(
             "The findings were handed over by a workflow run that the pull request could change, so \
              this check never succeeds.\n\n",
+        );
+    }
+    if !check.withheld.is_empty() {
+        let _ = writeln!(
+            out,
+            "{} with one of Patchwright's own secrets in the text: withheld ({}).\n",
+            plural(check.withheld.len(), "finding"),
+            counts(check.withheld.iter().copied())
         );
     }
     let open = counts(open(check.known).map(|known| known.priority));

@@ -28,7 +28,7 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
     let marker = marker(&anchored.fingerprint);
-    let note = anchored.note().map(|note| format!("*{}*", text::inline(&note))).unwrap_or_default();
+    let note = anchored.note().map(|note| format!("*{note}*")).unwrap_or_default();
     let mut out = String::new();
     for (most, suggestion) in [(20_000, suggestion.as_str()), (8000, ""), (3000, "")] {
         let body = words(&anchored.finding.body, most);

@@ -16,6 +16,7 @@ use super::{MAX_BODY, markdown, sections, text};
 use crate::review::anchor::{Anchor, Anchored};
 use crate::review::finding::Priority;
 use crate::review::incremental::{Fate, Known};
+use crate::task::review::decide::MOST_FINDINGS;
 use crate::task::review::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// Characters that our texts stay below, so that a marker always fits.
@@ -114,6 +115,11 @@ pub fn counts(priorities: impl IntoIterator<Item = Priority>) -> String {
         .map(|(priority, count)| format!("{count} × P{priority}"))
         .collect();
     parts.join(", ")
+}
+
+/// Which findings a review has too many of.
+pub(super) fn beyond() -> String {
+    format!("beyond the {MOST_FINDINGS} of one review, the least important,")
 }
 
 /// `1 finding`, `2 findings`.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::text;
 use crate::review::finding::Priority;
-use crate::review::incremental::{Fate, Known, Memory};
+use crate::review::incremental::{Code, Fate, Known, Memory};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
@@ -26,6 +26,15 @@ struct Stored {
     /// Commits that findings point to.
     s: Vec<String>,
     f: Vec<Row>,
+    /// Rows whose code is looked for elsewhere than in the head's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    c: Vec<(usize, Code)>,
+    /// Rows about a later one of several places with the same code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    n: Vec<(usize, usize)>,
+    /// The commit that was looked at last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    l: String,
 }
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
@@ -54,6 +63,8 @@ pub fn line(memory: &Memory) -> String {
 fn encoded(memory: &Memory, findings: &[&Known]) -> String {
     let mut commits: Vec<String> = Vec::new();
     let mut rows = Vec::new();
+    let rest = |known: &&Known| (known.code, known.nth);
+    let rest: Vec<_> = findings.iter().map(|known| rest(known)).enumerate().collect();
     for known in findings {
         let since = commits.iter().position(|other| *other == known.since).unwrap_or_else(|| {
             commits.push(known.since.clone());
@@ -70,6 +81,13 @@ fn encoded(memory: &Memory, findings: &[&Known]) -> String {
         p: memory.paused,
         s: commits,
         f: rows,
+        c: rest
+            .iter()
+            .map(|(at, (code, _))| (*at, *code))
+            .filter(|it| it.1 != Code::InHead)
+            .collect(),
+        n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
+        l: memory.looked_at.clone(),
     };
     let json = serde_json::to_vec(&stored).unwrap_or_default();
     format!("{OPENING}{} -->", STANDARD.encode(json))
@@ -93,22 +111,27 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let json = STANDARD.decode(inside).map_err(|_| "it is damaged".to_owned())?;
     let stored: Stored = serde_json::from_slice(&json).map_err(|_| "it is damaged".to_owned())?;
     let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
-    if !is_commit(&stored.h) || !is_commit(&stored.b) || stored.f.len() > MAX_FINDINGS {
+    let commits = [&stored.h, &stored.b, &stored.l];
+    if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
     let commits = stored.s;
-    let known = |row: Row| {
+    let (codes, places) = (stored.c, stored.n);
+    let known = |(at, row): (usize, Row)| {
+        let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
+        let nth = places.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
         let (fingerprint, path, title, priority, fate, since, sketch) = row;
         let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
         let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
-        let known = Known { fingerprint, path, title, priority, fate, since, sketch };
+        let known = Known { fingerprint, path, title, priority, fate, since, sketch, code, nth };
         is_plain.then_some(known)
     };
     Ok(Some(Memory {
         head: stored.h,
         base: stored.b,
-        findings: stored.f.into_iter().filter_map(known).collect(),
+        findings: stored.f.into_iter().enumerate().filter_map(known).collect(),
         paused: stored.p,
+        looked_at: stored.l,
     }))
 }
 

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    ROOM, details, is_anything, is_whole, open, origin, plural, scope, shortfall, skipped, state,
-    title,
+    ROOM, beyond, details, is_anything, is_whole, open, origin, plural, scope, shortfall, skipped,
+    state, title,
 };
 use crate::report::pr_body::is_plain_url;
 use crate::report::{self, sections, text};
@@ -77,6 +77,14 @@ fn assembled(sticky: &Sticky<'_>, rows: usize, sections: usize) -> String {
     if reviewed.below > 0 {
         let below = plural(reviewed.below, "finding");
         let _ = writeln!(out, "Not shown: {below} below the configured thresholds.\n");
+    }
+    if reviewed.dropped > 0 {
+        let dropped = plural(reviewed.dropped, "finding");
+        let _ = writeln!(
+            out,
+            "Not shown: {dropped} {}\n",
+            beyond().trim_end_matches(',').to_owned() + "."
+        );
     }
     let all = [
         ("Checks", sections::evidence(&reviewed.evidence)),

@@ -4,7 +4,7 @@
 use super::admit::Admitted;
 use super::work::{self, Grounds, Job};
 use super::{Ending, task_of};
-use crate::error::Result;
+use crate::error::{FailureKind, Result};
 use crate::prompt;
 use crate::report::answer as words;
 use crate::task::TaskKind;
@@ -49,7 +49,17 @@ pub(super) async fn review(run: &Run<'_>, admitted: &Admitted, full: bool) -> Re
         full,
     };
     let (config, around) = (run.config.clone(), run.around.clone());
-    let ended = review::run::review(run.world, config, task_of(run, kind), around).await?;
+    let ended = review::run::review(run.world, config, task_of(run, kind), around).await;
+    let ended = match ended {
+        // Its hints are for a command line.
+        Err(failure) if failure.kind == FailureKind::NothingToDo => {
+            let may_help = !full && admitted.pull.as_ref().is_some_and(|it| it.open && !it.draft);
+            let mention = may_help.then_some(run.config.respond.mention.as_str());
+            let body = words::not_reviewed(&failure.message, mention);
+            return Ok(Ending::said(Conclusion::NothingToDo, body));
+        }
+        ended => ended?,
+    };
     let reviewed = &ended.reviewed;
     let url = ended.published.as_ref().and_then(|published| published.url.as_deref());
     let body = words::reviewed(&words::ReviewSeen {

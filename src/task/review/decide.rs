@@ -9,7 +9,9 @@ use super::written::{self, Written};
 use crate::config::review::Review;
 use crate::report::text;
 use crate::review::anchor::{Anchor, Anchored, Index};
-use crate::review::finding::Finding;
+use crate::review::distinct::distinct;
+use crate::review::finding::{Finding, Priority};
+use crate::review::incremental::{Known, is_same_title};
 use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::Worked;
 use crate::task::decide;
@@ -38,15 +40,28 @@ pub struct Ending<'a> {
     pub desk: &'a Desk<'a>,
     pub worked: &'a Worked,
     pub evidence: Evidence,
+    pub index: &'a Index<'a>,
+    /// What earlier reviews found.
+    pub earlier: &'a [Known],
 }
+
+/// Findings of one review that are published, but for those that must not be lost.
+pub const MOST_FINDINGS: usize = 200;
 
 /// Places what was found and says how the review ended.
 pub fn reviewed(ending: Ending<'_>) -> Reviewed {
     let Ending { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
     let Written { summary, findings: said, trouble } = last_words(&ending);
     let rules = &run.config.review;
-    let found = worked.stopped.findings.iter().cloned().chain(said);
-    let (findings, below) = placed(rules, opened, found);
+    let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
+    let unrepeated = unrepeated(desk.sent_back(), &found);
+    let (mut findings, mut below) = placed(rules, ending.index, found);
+    let (unplaced, more_below) = placed(rules, ending.index, unrepeated);
+    findings.extend(unplaced.into_iter().map(sent_back));
+    below += more_below;
+    let mut findings = distinct(findings, ending.earlier);
+    sort(&mut findings);
+    let dropped = drop_least(&mut findings);
     let coverage = coverage(opened, scope, desk);
     let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
     let provenance = decide::provenance(run, base, image, worked);
@@ -62,6 +77,7 @@ pub fn reviewed(ending: Ending<'_>) -> Reviewed {
         summary,
         findings,
         below,
+        dropped,
         coverage,
         evidence: ending.evidence,
         spending: decide::spending(run, worked),
@@ -81,18 +97,12 @@ fn last_words(ending: &Ending<'_>) -> Written {
     written::read(&ending.worked.stopped.final_message, &resolve, &read)
 }
 
-/// Findings at or above the thresholds with their places, the most important first, and how many are
-/// below.
-fn placed(
-    rules: &Review,
-    opened: &Opened,
-    found: impl Iterator<Item = Finding>,
-) -> (Vec<Anchored>, usize) {
+/// Findings at or above the thresholds with their places, and how many are below.
+fn placed(rules: &Review, index: &Index<'_>, found: Vec<Finding>) -> (Vec<Anchored>, usize) {
     let is_wanted = |finding: &Finding| {
         finding.priority <= rules.minimum_priority && finding.confidence >= rules.minimum_confidence
     };
-    let (wanted, below): (Vec<Finding>, Vec<Finding>) = found.partition(is_wanted);
-    let index = Index::new(&opened.diff);
+    let (wanted, below): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_wanted);
     let mut placed: Vec<Anchored> =
         wanted.into_iter().map(|finding| index.anchor(finding)).collect();
     if !rules.suggestions {
@@ -100,7 +110,12 @@ fn placed(
             anchored.suggestion = None;
         }
     }
-    placed.sort_by(|one, other| {
+    (placed, below.len())
+}
+
+/// The most important first.
+fn sort(findings: &mut [Anchored]) {
+    findings.sort_by(|one, other| {
         let (a, b) = (&one.finding, &other.finding);
         a.priority
             .cmp(&b.priority)
@@ -108,7 +123,41 @@ fn placed(
             .then_with(|| a.path.cmp(&b.path))
             .then_with(|| line(one).cmp(&line(other)))
     });
-    (placed, below.len())
+}
+
+/// What the model was asked to report again and did not: the last version of each.
+fn unrepeated(sent_back: Vec<Finding>, found: &[Finding]) -> Vec<Finding> {
+    let is_same = |one: &Finding, other: &Finding| {
+        is_same_title(&one.title, &other.title)
+            || (!one.quote.trim().is_empty() && one.quote == other.quote && one.path == other.path)
+    };
+    let mut left: Vec<Finding> = Vec::new();
+    for one in sent_back.into_iter().rev() {
+        if !found.iter().chain(&left).any(|other| is_same(&one, other)) {
+            left.push(one);
+        }
+    }
+    left.reverse();
+    left
+}
+
+/// Nobody has confirmed its place, so it has none.
+fn sent_back(anchored: Anchored) -> Anchored {
+    let more = "the model was asked for a quote that is on the difference, and gave none";
+    let anchor = match anchored.anchor {
+        Anchor::Lines { path, .. } => Anchor::File { path, why: more.to_owned() },
+        Anchor::File { path, why } => Anchor::File { path, why: format!("{why}; {more}") },
+        Anchor::Nowhere { why } => Anchor::Nowhere { why: format!("{why}; {more}") },
+    };
+    Anchored { anchor, suggestion: None, ..anchored }
+}
+
+/// Cuts off the least important ones; returns how many. What must not be merged is never among them.
+fn drop_least(findings: &mut Vec<Anchored>) -> usize {
+    let grave = findings.iter().filter(|one| one.finding.priority == Priority::P0).count();
+    let dropped = findings.len().saturating_sub(MOST_FINDINGS.max(grave));
+    findings.truncate(findings.len() - dropped);
+    dropped
 }
 
 fn line(anchored: &Anchored) -> u32 {

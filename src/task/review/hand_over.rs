@@ -149,12 +149,8 @@ pub async fn post_from(
         folder: None,
     };
     let earlier = Earlier::read(&outbox).await?;
-    let found = Found {
-        reviewed: &reviewed,
-        placed_at: None,
-        now_at: &str::to_owned,
-        origin: Origin::HandedOver,
-    };
+    let found =
+        Found { reviewed: &reviewed, placed_at: None, seen: None, origin: Origin::HandedOver };
     let published = publish_at(outbox, &earlier, &pull, &found).await?;
     Ok((reviewed, published))
 }

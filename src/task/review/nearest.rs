@@ -4,30 +4,34 @@ use std::collections::BTreeSet;
 
 use crate::git::hunks::{Diff, Line};
 use crate::report::text;
-use crate::review::anchor::{Anchor, Index};
+use crate::review::anchor::{Anchor, Anchored, Index};
 use crate::review::finding::Finding;
+use crate::tools::review::Placed;
 
 /// Lines that are suggested.
 const SUGGESTED: usize = 3;
 /// Lines of a difference that are looked at.
 const MAX_LOOKED_AT: usize = 50_000;
 
-/// Where a finding stands in words; or what is wrong with its quote.
-pub(super) fn place(index: &Index<'_>, diff: &Diff, finding: &Finding) -> Result<String, String> {
-    match index.anchor(finding.clone()).anchor {
+/// Where a finding stands; or what is wrong with its quote. The review asks the same index.
+pub(super) fn place(index: &Index<'_>, diff: &Diff, finding: &Finding) -> Placed {
+    let Anchored { anchor, finding, .. } = index.anchor(finding.clone());
+    let is_changed = !matches!(anchor, Anchor::Nowhere { .. });
+    let words = match &anchor {
         Anchor::Lines { path, line, start_line, .. } => Ok(match start_line {
-            Some(start) => format!("{}, lines {start} to {line}", text::code(&path)),
-            None => format!("{}, line {line}", text::code(&path)),
+            Some(start) => format!("{}, lines {start} to {line}", text::code(path)),
+            None => format!("{}, line {line}", text::code(path)),
         }),
         Anchor::File { why, .. } | Anchor::Nowhere { why } => {
-            let nearest = nearest(diff, finding);
+            let nearest = nearest(diff, &finding);
             Err(if nearest.is_empty() {
-                why
+                why.clone()
             } else {
                 format!("{why}. The nearest lines of its difference are:\n{nearest}")
             })
         }
-    }
+    };
+    Placed { path: finding.path, words, is_changed }
 }
 
 /// The lines of the file's difference that have most words in common with the quote.

@@ -28,6 +28,9 @@ pub struct Reviewed {
     pub findings: Vec<Anchored>,
     /// Findings below the thresholds.
     pub below: usize,
+    /// Findings, the least important, beyond those that one review may have.
+    #[serde(default)]
+    pub dropped: usize,
     pub coverage: Coverage,
     pub evidence: Evidence,
     pub spending: Spending,

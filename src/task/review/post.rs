@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::outcome::SkippedBecause;
 use super::publish::{Origin, Work};
 use crate::error::{Failure, Result};
 use crate::forge::{
@@ -84,10 +85,10 @@ fn remarks(work: &Work<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if work.withheld > 0 {
+    if !work.withheld.is_empty() {
         remarks.push(format!(
             "{} finding(s) were withheld because they contained one of Patchwright's own secrets.",
-            work.withheld
+            work.withheld.len()
         ));
     }
     for note in work.earlier.notes.iter().take(5) {
@@ -102,7 +103,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
     let threshold = work.outbox.config.review.fail_on.unwrap_or(Priority::P1);
     let open: Vec<Priority> =
         review::open(&work.settled.findings).map(|known| known.priority).collect();
-    let fails = open.iter().any(|priority| *priority <= threshold);
+    let fails = open.iter().chain(&work.withheld).any(|priority| *priority <= threshold);
     let standing = work.reviews.iter().rev().find_map(|review| {
         let decides =
             matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
@@ -117,8 +118,9 @@ fn event(work: &Work<'_>) -> ReviewEvent {
         }
         ReviewEvent::Approve => {
             let is_clean = open.is_empty()
-                && work.withheld == 0
+                && work.withheld.is_empty()
                 && work.reviewed.below == 0
+                && work.reviewed.dropped == 0
                 && work.origin == Origin::Here
                 && work.pull.head_sha == work.reviewed.head
                 && review::is_whole(work.reviewed)
@@ -147,7 +149,8 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
         return Ok(());
     }
     outbox.intends("dismiss", &last.id)?;
-    let message = format!("What this asked for is fixed at {}.", plain(&work.reviewed.head));
+    let message =
+        format!("What this asked for is no longer open at {}.", plain(&work.reviewed.head));
     let dismissed =
         outbox.forge.dismiss_review(outbox.repository, outbox.number, last.id, &message).await;
     match dismissed {
@@ -184,8 +187,13 @@ impl Plan {
             listed: Vec::new(),
             remarks: remarks(work),
         };
+        let is_left_out = |path: &str| {
+            let mut skipped = work.reviewed.coverage.skipped.iter();
+            skipped.any(|file| file.path == path && file.why == SkippedBecause::Filtered)
+        };
         for anchored in found {
-            let why = match anchored.anchor {
+            let why = match &anchored.anchor {
+                Anchor::Lines { path, .. } if is_left_out(path) => Why::Filtered,
                 Anchor::Lines { .. } if plan.inline.len() < most => {
                     plan.inline.push(anchored);
                     continue;

@@ -3,20 +3,26 @@
 //! What can be lost is written to the run's folder first; then the review, the sticky comment, our
 //! threads, the verdict. A step that fails does not take back the ones before it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
 use super::earlier::Earlier;
 use super::outbox::Outbox;
 use super::outcome::{Reviewed, SkippedBecause};
+use super::standing::{Head, Standing};
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::error::{Failure, Result};
 use crate::forge::{CheckConclusion, PullRequest, Review};
-use crate::git::hunks::Diff;
 use crate::report::review::is_of_run;
-use crate::review::incremental::{Known, Settled, settle};
+use crate::review::finding::Priority;
+use crate::review::incremental::{Known, Now, Settled, settle};
 use crate::task::outcome::Conclusion;
 use crate::task::run::Run;
+
+/// Findings that are remembered together with those that are handed over.
+const MOST_HANDED_OVER: usize = 300;
 
 /// What became of a review on the forge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +60,8 @@ pub(super) struct Work<'a> {
     pub(super) outbox: Outbox<'a>,
     /// Without findings that hold one of our own secrets.
     pub(super) reviewed: &'a Reviewed,
-    /// How many findings held one.
-    pub(super) withheld: usize,
+    /// How important the findings are that held one.
+    pub(super) withheld: Vec<Priority>,
     pub(super) earlier: &'a Earlier,
     pub(super) settled: &'a Settled,
     /// As it is now.
@@ -74,12 +80,12 @@ pub(super) struct Work<'a> {
 /// # Errors
 /// When the forge does not answer, or the run's folder cannot be written. Running the same command
 /// again goes on where it was.
-pub async fn publish(
+pub(super) async fn publish(
     run: &Run<'_>,
     admitted: &Admitted,
     earlier: &Earlier,
     reviewed: &Reviewed,
-    diff: &Diff,
+    seen: Seen<'_>,
 ) -> Result<Published> {
     let outbox = Outbox::of(run, admitted)?;
     // People may have answered while the model read.
@@ -89,10 +95,6 @@ pub async fn publish(
             outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
             earlier.clone()
         }
-    };
-    let now_at = |path: &str| {
-        let renamed = diff.files.iter().find(|file| file.old_path.as_deref() == Some(path));
-        renamed.map_or_else(|| path.to_owned(), |file| file.path.clone())
     };
     let forge = outbox.forge;
     let pull = forge.pull_request(outbox.repository, outbox.number).await.map_err(Failure::from)?;
@@ -111,7 +113,7 @@ pub async fn publish(
         Some(moved) => (&moved.reviewed, Some(moved.head.as_str())),
         None => (reviewed, None),
     };
-    let found = Found { reviewed, placed_at, now_at: &now_at, origin: Origin::Here };
+    let found = Found { reviewed, placed_at, seen: Some(seen), origin: Origin::Here };
     publish_at(outbox, &newest, &pull, &found).await
 }
 
@@ -120,9 +122,17 @@ pub(super) struct Found<'a> {
     pub(super) reviewed: &'a Reviewed,
     /// The commit that findings are placed on, when that is not the one that was read.
     pub(super) placed_at: Option<&'a str>,
-    /// The path that a file has now.
-    pub(super) now_at: &'a (dyn Fn(&str) -> String + Sync),
+    /// What this run saw itself; absent for what was handed over.
+    pub(super) seen: Option<Seen<'a>>,
     pub(super) origin: Origin,
+}
+
+/// What a run has seen of the pull request with its own eyes.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) head: Head<'a>,
+    /// Paths now of files that have been renamed since the last review, by the ones of that time.
+    pub(super) renamed: &'a BTreeMap<String, String>,
 }
 
 /// Publishes through an outbox. `pull` is the pull request as it is now.
@@ -139,15 +149,19 @@ pub(super) async fn publish_at(
         .iter()
         .find(|review| outbox.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
     let earlier = &earlier.before(own.map(|own| own.id));
-    let (reviewed, withheld) = &withhold::without_secrets(outbox.redactor, reviewed);
-    let settled = &settled(earlier, reviewed, found.now_at);
+    let (reviewed, withheld) = withhold::without_secrets(outbox.redactor, reviewed);
+    let reviewed = &reviewed;
+    let settled = &match found.seen {
+        Some(seen) => settled(earlier, reviewed, seen),
+        None => only_added(earlier, reviewed),
+    };
     if let Some(folder) = outbox.folder {
         files::write(folder, outbox.redactor, reviewed, &settled.findings)?;
     }
     let work = Work {
         outbox,
         reviewed,
-        withheld: *withheld,
+        withheld,
         earlier,
         settled,
         pull,
@@ -187,7 +201,7 @@ pub(super) async fn publish_at(
 
 /// What became of all findings. A file counts as read again unless it was left out; a review that
 /// broke off read nothing for certain.
-fn settled(earlier: &Earlier, reviewed: &Reviewed, now_at: &dyn Fn(&str) -> String) -> Settled {
+fn settled(earlier: &Earlier, reviewed: &Reviewed, seen: Seen<'_>) -> Settled {
     let ended = match reviewed.conclusion {
         Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
             true
@@ -201,7 +215,38 @@ fn settled(earlier: &Earlier, reviewed: &Reviewed, now_at: &dyn Fn(&str) -> Stri
         let skipped = reviewed.coverage.skipped.iter();
         skipped.filter(|file| file.why != SkippedBecause::NotText).any(|file| file.path == path)
     };
-    let reread = |path: &str| ended && !left_out(path) && !left_out(&now_at(path));
-    let found = reviewed.findings.clone();
-    settle(&earlier.memory, &earlier.seen, found, &reviewed.head, &reread)
+    let standing = Standing::new(seen.head);
+    // A file that the pull request renames had another name when it was reported, perhaps.
+    let files = &seen.head.diff.files;
+    let is_taken = |path: &String| files.iter().any(|file| file.path == *path);
+    let mut renamed: BTreeMap<String, String> = files
+        .iter()
+        .filter_map(|file| Some((file.old_path.clone()?, file.path.clone())))
+        .filter(|(old, _)| !is_taken(old))
+        .collect();
+    renamed.extend(seen.renamed.iter().map(|(then, now)| (then.clone(), now.clone())));
+    let now = Now {
+        head: &reviewed.head,
+        reread: &|path| ended && !left_out(path),
+        times: &|known| standing.times(known),
+        renamed: &renamed,
+    };
+    settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now)
+}
+
+/// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up
+/// what he liked.
+fn only_added(earlier: &Earlier, reviewed: &Reviewed) -> Settled {
+    let now = Now {
+        head: &reviewed.head,
+        reread: &|_| false,
+        times: &|_| None,
+        renamed: &BTreeMap::new(),
+    };
+    // Nor does it push real ones out of the memory.
+    let open = crate::report::review::open(&earlier.memory.findings).count();
+    let mut found = reviewed.findings.clone();
+    found.sort_by_key(|found| found.finding.priority);
+    found.truncate(MOST_HANDED_OVER.saturating_sub(open));
+    settle(&earlier.memory, &earlier.seen, found, &now)
 }

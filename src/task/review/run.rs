@@ -4,7 +4,6 @@
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::admit::{self, Admitted};
@@ -13,18 +12,16 @@ use super::decide::{self, Ending};
 use super::earlier::Earlier;
 use super::open::{self, Opened};
 use super::outcome::Reviewed;
-use super::publish::{self, Published};
-use super::scope::{Scope, Since};
+use super::plan::{Plan, plan};
+use super::publish::{self, Published, Seen};
+use super::standing::Head;
 use super::{nearest, salvage, verdict};
 use crate::agent::journal::Entry;
 use crate::config::{Config, Mode};
 use crate::error::{Failure, FailureKind, Result};
-use crate::forge::Comparison;
-use crate::git::Oid;
 use crate::git::packed::Packed;
 use crate::review::anchor::Index;
 use crate::review::finding::Finding;
-use crate::review::incremental::Memory;
 use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::{self, Phase, Worked};
 use crate::task::brief::Brief;
@@ -46,8 +43,6 @@ use crate::world::World;
 const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
 /// Comments of the conversation that are read; the newest are kept.
 const MAX_COMMENTS: usize = 300;
-/// What was decided about the scope, for a run that goes on after a crash.
-const SCOPE_FILE: &str = "scope.json";
 
 /// A review that came to an end.
 #[derive(Debug)]
@@ -56,15 +51,6 @@ pub struct Ended {
     pub published: Option<Published>,
     /// Where journal, findings and report are.
     pub folder: std::path::PathBuf,
-}
-
-/// What is reviewed, and since when.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Plan {
-    /// The commit that was reviewed before, when only what came after it is read.
-    since: Option<String>,
-    fresh: Option<Since>,
-    scope: Scope,
 }
 
 /// Reviews: admit → open the head → look at what is there → checks → agent → place → publish.
@@ -128,7 +114,8 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
-    let index = Index::new(&opened.diff);
+    let is_file = |path: &str| head.has_file(path);
+    let index = Index::new(&opened.diff).with_files(&is_file);
     let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
     let desk = Desk::new(
         &opened.diff,
@@ -166,8 +153,11 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         desk: &desk,
         worked: &worked,
         evidence,
+        index: &index,
+        earlier: &earlier.memory.findings,
     });
-    finish(run, admitted, earlier, opened, reviewed, worked, progress).await
+    let seen = Seen { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
+    finish(run, admitted, earlier, seen, reviewed, worked, progress).await
 }
 
 /// What is known before the model is asked. The rules are those of the base branch.
@@ -199,7 +189,7 @@ async fn finish(
     run: &Run<'_>,
     admitted: &Admitted,
     earlier: &Earlier,
-    opened: &Opened,
+    seen: Seen<'_>,
     reviewed: Reviewed,
     worked: Worked,
     progress: &Progress,
@@ -211,7 +201,7 @@ async fn finish(
         matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
         progress.phase("Publishing");
-        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, &opened.diff));
+        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, seen));
         let published = run.unless_interrupted(published).await?;
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
@@ -226,89 +216,6 @@ async fn finish(
     run.around.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
     run.end(&outcome)?;
     Ok(Ended { reviewed, published, folder: run.folder.path.clone() })
-}
-
-/// What is to be read: all, or what came after the last review.
-async fn plan(
-    run: &Run<'_>,
-    admitted: &Admitted,
-    base: &Workspace,
-    opened: &Opened,
-    memory: &Memory,
-) -> Result<Plan> {
-    let name = format!("pull request #{}", admitted.pull.number);
-    if let Ok(text) = fs_err::read_to_string(run.folder.path.join(SCOPE_FILE))
-        && !run.folder.recorded.is_empty()
-        && let Ok(plan) = serde_json::from_str(&text)
-    {
-        return Ok(plan);
-    }
-    let nothing = |why: String| Err(Failure::nothing_to_do(why));
-    if opened.diff.files.is_empty() {
-        return nothing(format!(
-            "{name} changes nothing: its branch has no difference to its base"
-        ));
-    }
-    let is_full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
-    if memory.paused && !is_full {
-        return Err(Failure::nothing_to_do(format!("reviews of {name} were stopped in a comment"))
-            .hint("ask for a review in a comment, or use `--full`"));
-    }
-    let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
-    if memory.head == head && memory.base == merge_base && !is_full {
-        let short = opened.head.short();
-        return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
-            .hint("use `--full` to have it reviewed again"));
-    }
-    let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
-    let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
-    if scope.order.is_empty() {
-        return nothing(match &fresh {
-            Some(_) => {
-                format!("nothing that is reviewed in {name} has changed since the last review")
-            }
-            None => format!("{name} has no file to review: all are filtered out or not text"),
-        });
-    }
-    let plan = Plan { since: fresh.as_ref().map(|_| memory.head.clone()), fresh, scope };
-    let text = serde_json::to_vec(&plan)
-        .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
-    run.folder.write(SCOPE_FILE, &text)?;
-    Ok(plan)
-}
-
-/// What came after the last complete review, when the head descends from its commit and both are still
-/// there. Anything else is reviewed as a whole.
-async fn since(
-    run: &Run<'_>,
-    admitted: &Admitted,
-    base: &Workspace,
-    opened: &Opened,
-    memory: &Memory,
-) -> Result<Option<Since>> {
-    let (Ok(then), Ok(then_base)) = (memory.head.parse::<Oid>(), memory.base.parse::<Oid>()) else {
-        return Ok(None);
-    };
-    let forge = run.world.forge()?;
-    let id = &admitted.repository.id;
-    let head = opened.head.to_string();
-    let compared = forge.compare(id, &memory.head, &head).await;
-    if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
-        run.around.ui.detail("the branch was rewritten since the last review: all is read again");
-        return Ok(None);
-    }
-    if !open::has_commit(run.world, admitted, base, then).await {
-        return Ok(None);
-    }
-    let changed = open::difference(base, then, opened.head, &run.stop()).await?;
-    if then_base == opened.base {
-        return Ok(Some(Since::new(&changed, &opened.diff, None)));
-    }
-    if !open::has_commit(run.world, admitted, base, then_base).await {
-        return Ok(None);
-    }
-    let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
-    Ok(Some(Since::new(&changed, &opened.diff, Some(&reviewed))))
 }
 
 /// Half of what a model reads of one output, so that a page is never cut.
@@ -382,10 +289,14 @@ fn show(run: &Run<'_>, desk: &Desk<'_>, told: &Told) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {
-            if let Entry::Shown { path, from, to } = &line.entry
-                && let Some(file) = desk.find(path)
-            {
-                desk.mark(file, *from..*to);
+            match &line.entry {
+                Entry::Shown { path, from, to } => {
+                    if let Some(file) = desk.find(path) {
+                        desk.mark(file, *from..*to);
+                    }
+                }
+                Entry::SentBack { finding } => desk.send_back(finding.clone()),
+                _ => {}
             }
         }
         return Ok(());

@@ -72,7 +72,11 @@ fn memory(work: &Work<'_>) -> Memory {
     } else {
         (earlier.head.clone(), earlier.base.clone())
     };
+    let looked_at = match work.origin {
+        Origin::Here => work.reviewed.head.clone(),
+        Origin::HandedOver => earlier.looked_at.clone(),
+    };
     let findings = work.settled.findings.clone();
     // Whether reviews are paused is read where people said so, every time.
-    Memory { head, base, findings, paused: false }
+    Memory { head, base, findings, paused: false, looked_at }
 }

@@ -51,11 +51,12 @@ pub(super) async fn not_run(run: &Run<'_>, admitted: &Admitted, why: &str) {
     }
 }
 
-fn data<'a>(work: &Work<'a>) -> Check<'a> {
+fn data<'a>(work: &'a Work<'a>) -> Check<'a> {
     Check {
         reviewed: work.reviewed,
         known: &work.settled.findings,
         fail_on: work.outbox.config.review.fail_on,
         handed_over: work.origin == Origin::HandedOver,
+        withheld: &work.withheld,
     }
 }

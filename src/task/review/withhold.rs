@@ -4,12 +4,18 @@
 use super::outcome::Reviewed;
 use crate::redact::Redactor;
 use crate::review::anchor::{Anchor, Anchored};
+use crate::review::finding::Priority;
 
-/// The review without such findings, and how many there were.
-pub(super) fn without_secrets(redactor: &Redactor, reviewed: &Reviewed) -> (Reviewed, usize) {
+/// The review without such findings, and how important those are.
+pub(super) fn without_secrets(
+    redactor: &Redactor,
+    reviewed: &Reviewed,
+) -> (Reviewed, Vec<Priority>) {
     let mut clean = reviewed.clone();
-    clean.findings.retain(|anchored| !leaks(redactor, anchored));
-    let withheld = reviewed.findings.len() - clean.findings.len();
+    let (leaking, findings): (Vec<Anchored>, Vec<Anchored>) =
+        clean.findings.into_iter().partition(|anchored| leaks(redactor, anchored));
+    clean.findings = findings;
+    let withheld: Vec<Priority> = leaking.iter().map(|one| one.finding.priority).collect();
     if !redactor.scan(clean.summary.as_bytes()).is_empty() {
         clean.summary = String::new();
         clean.notes.push(
@@ -17,9 +23,10 @@ pub(super) fn without_secrets(redactor: &Redactor, reviewed: &Reviewed) -> (Revi
                 .into(),
         );
     }
-    if withheld > 0 {
+    if !withheld.is_empty() {
         clean.notes.push(format!(
-            "{withheld} finding(s) were withheld: they contained one of Patchwright's own secrets"
+            "{} finding(s) were withheld: they contained one of Patchwright's own secrets",
+            withheld.len()
         ));
     }
     (clean, withheld)

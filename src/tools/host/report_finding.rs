@@ -14,8 +14,10 @@ use crate::review::finding::{Category, Finding, Priority};
 use crate::tools::review::Desk;
 use crate::tools::{Effect, ToolError, ToolOutput, schema};
 
-/// Most findings of one review.
+/// Most findings of one review that are at least as important as the next one; and of those that must
+/// not be merged.
 const MAX_FINDINGS: usize = 200;
+const MAX_GRAVE: usize = 1000;
 /// Characters of a title that are kept.
 const MAX_TITLE: usize = 200;
 /// Bytes of a body, a quote and a replacement.
@@ -71,16 +73,20 @@ impl Tool for ReportFinding {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = crate::tools::guest::parse_args(self.name(), args)?;
         let desk = super::desk(ctx)?;
-        let (finding, place) = checked(desk, args)?;
+        let (finding, place) = match checked(desk, args)? {
+            Checked::Good { finding, place } => (finding, place),
+            Checked::SendBack { finding, why } => return Err(send_back(ctx, desk, finding, &why)),
+        };
         // Held from the comparison to the entry: calls of one reply run side by side.
         let mut findings = ctx.findings.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = findings.iter().position(|known| is_same(known, &finding)) {
             return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
         }
-        if findings.len() >= MAX_FINDINGS {
+        let most = if finding.priority == Priority::P0 { MAX_GRAVE } else { MAX_FINDINGS };
+        if findings.iter().filter(|known| known.priority <= finding.priority).count() >= most {
             return Err(ToolError::tell(format!(
-                "not reported: {MAX_FINDINGS} findings are the most of one review. End with the \
-                 summary"
+                "not reported: there are {most} findings that are as important, the most of one review. \
+                 Go on only with graver ones, or end with the summary"
             )));
         }
         ctx.journal
@@ -91,8 +97,29 @@ impl Tool for ReportFinding {
     }
 }
 
+/// A finding that was looked at.
+enum Checked {
+    Good {
+        finding: Finding,
+        /// In words.
+        place: String,
+    },
+    /// It has to be reported again.
+    SendBack { finding: Finding, why: String },
+}
+
+/// Keeps the finding, so that nothing is lost when the model leaves it at that.
+fn send_back(ctx: &HostCall<'_>, desk: &Desk<'_>, finding: Finding, why: &str) -> ToolError {
+    let entry = Entry::SentBack { finding: finding.clone() };
+    if let Err(failure) = ctx.journal.append(&entry) {
+        return ToolError::Broken(failure.to_string());
+    }
+    desk.send_back(finding);
+    ToolError::tell(format!("not reported yet: {why}"))
+}
+
 /// The finding as it is kept, and where it stands; or what has to be different.
-fn checked(desk: &Desk<'_>, args: Args) -> Result<(Finding, String), ToolError> {
+fn checked(desk: &Desk<'_>, args: Args) -> Result<Checked, ToolError> {
     let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
     let title = text::cut(&text::line(&args.title), MAX_TITLE);
     if title.is_empty() {
@@ -101,47 +128,51 @@ fn checked(desk: &Desk<'_>, args: Args) -> Result<(Finding, String), ToolError> 
     if args.body.trim().is_empty() {
         return refuse("`body` is empty; say why it is wrong and when it shows");
     }
-    if args.quote.trim().is_empty() {
-        return refuse("`quote` is empty; copy the lines that it is about from the file");
-    }
-    let code = args.quote.len().max(args.replacement.as_ref().map_or(0, String::len));
-    if args.body.len() > MAX_BODY || code > MAX_CODE {
-        return refuse("it is too long; quote only the lines that show the problem");
-    }
     let Ok(priority) = Priority::try_from(args.priority) else {
         return refuse("`priority` is 0, 1, 2 or 3");
     };
     if !(0.0..=1.0).contains(&args.confidence) {
         return refuse("`confidence` is a number from 0 to 1");
     }
-    let file = desk.find(&args.path).and_then(|at| desk.diff.files.get(at));
-    let finding = Finding {
-        path: file.map_or_else(|| args.path.trim().to_owned(), |file| file.path.clone()),
-        quote: args.quote,
+    let code = args.quote.len().max(args.replacement.as_ref().map_or(0, String::len));
+    let is_too_long = args.body.len() > MAX_BODY || code > MAX_CODE;
+    let mut finding = Finding {
+        path: args.path.trim().to_owned(),
+        quote: text::head(&args.quote, MAX_CODE),
         line: args.line,
         title,
-        body: args.body.trim().to_owned(),
+        body: text::head(args.body.trim(), MAX_BODY),
         priority,
         confidence: args.confidence,
         category: args.category,
-        replacement: args.replacement,
+        replacement: args.replacement.filter(|_| !is_too_long),
     };
-    let placed = if file.is_some() {
-        (desk.place)(&finding)
-    } else {
-        let nearest = desk.nearest(&finding.path);
-        Err(format!(
-            "this file is not changed by the pull request; the nearest that are: {nearest}"
-        ))
-    };
-    match placed {
-        Ok(place) => Ok((finding, place)),
-        Err(why) if desk.is_first_time(&finding) => Err(ToolError::tell(format!(
-            "not reported yet: {why}\nCorrect it and report it again. When it is right as it is, report \
-             it unchanged: it is then kept without a place on the diff"
-        ))),
-        Err(_) => Ok((finding, "kept without a place on the diff".to_owned())),
+    let placed = (desk.place)(&finding);
+    finding.path = placed.path;
+    let asked = |why: &str| Checked::SendBack { finding: finding.clone(), why: why.to_owned() };
+    if finding.quote.trim().is_empty() {
+        return Ok(asked("`quote` is empty; copy the lines that it is about from the file"));
     }
+    if is_too_long {
+        return Ok(asked("it is too long; quote only the lines that show the problem"));
+    }
+    let why = match placed.words {
+        Ok(place) => return Ok(Checked::Good { finding, place }),
+        Err(why) if placed.is_changed => why,
+        Err(_) => format!(
+            "this file is not changed by the pull request; the nearest that are: {}",
+            desk.nearest(&finding.path)
+        ),
+    };
+    if desk.was_sent_back(&finding) {
+        let place = "kept without a place on the diff".to_owned();
+        return Ok(Checked::Good { finding, place });
+    }
+    let why = format!(
+        "{why}\nCorrect it and report it again. When it is right as it is, report it unchanged: it is \
+         then kept without a place on the diff"
+    );
+    Ok(Checked::SendBack { finding, why })
 }
 
 /// The same lines of the same file, and the same words about them.

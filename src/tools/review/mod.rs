@@ -4,9 +4,8 @@
 
 pub mod page;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,8 +20,19 @@ const SUGGESTED: usize = 3;
 /// Bytes of one list of files.
 const MAX_LIST: usize = 24 << 10;
 
-/// Says in words where a finding stands, or what keeps it from standing anywhere.
-pub type Place<'a> = &'a (dyn Fn(&Finding) -> Result<String, String> + Send + Sync);
+/// Says where a finding stands.
+pub type Place<'a> = &'a (dyn Fn(&Finding) -> Placed + Send + Sync);
+
+/// Where a finding stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The file that it is about, when the path could be understood.
+    pub path: String,
+    /// The lines in words; or what keeps it from standing on any.
+    pub words: Result<String, String>,
+    /// The file is one of those that the pull request changes.
+    pub is_changed: bool,
+}
 
 /// A review at work.
 pub struct Desk<'a> {
@@ -38,8 +48,8 @@ pub struct Desk<'a> {
     pub page_bytes: usize,
     /// Shown lines of files, by position in `diff`.
     shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
-    /// Findings that were sent back once.
-    sent_back: Mutex<HashSet<u64>>,
+    /// Findings that were sent back, in order.
+    sent_back: Mutex<Vec<Finding>>,
     /// Checks run one at a time: they may use the same files.
     pub(crate) checking: tokio::sync::Mutex<()>,
 }
@@ -139,12 +149,23 @@ impl<'a> Desk<'a> {
         (lines, whole)
     }
 
-    /// Whether a finding is to be sent back: the first time that it is reported like this.
-    pub(crate) fn is_first_time(&self, finding: &Finding) -> bool {
-        let mut hasher = DefaultHasher::new();
-        (&finding.path, &finding.quote, &finding.title).hash(&mut hasher);
-        let mut known = self.sent_back.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(hasher.finish())
+    /// A finding like this one was sent back before.
+    pub(crate) fn was_sent_back(&self, finding: &Finding) -> bool {
+        let known = self.sent_back.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().any(|known| {
+            (&known.path, &known.quote, &known.title)
+                == (&finding.path, &finding.quote, &finding.title)
+        })
+    }
+
+    /// Keeps a finding that is sent back, in case that it is not reported again.
+    pub fn send_back(&self, finding: Finding) {
+        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).push(finding);
+    }
+
+    /// All that were sent back, in order.
+    pub fn sent_back(&self) -> Vec<Finding> {
+        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
