@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 use crate::forge::{Account, CommentPlace, RepositoryId};
 use crate::task::IssueSnapshot;
 
-pub use self::decide::{Decision, OWN_BRANCHES, TriggerConfig, decide};
+pub use self::decide::{Decision, HeadBranch, OWN_BRANCHES, TriggerConfig, decide};
 
 /// Something that happened. Closed: what is not listed arrives as [`Event::Other`].
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +108,8 @@ pub struct Checked {
     pub conclusion: String,
     pub head_sha: String,
     pub head_branch: Option<String>,
+    /// The repository that the branch is in, where that is said.
+    pub head_repository: Option<RepositoryId>,
     /// The commit is in another repository.
     pub is_fork: bool,
     /// A pull request set the workflow off.

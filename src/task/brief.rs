@@ -288,7 +288,6 @@ fn thread_of(admitted: &Admitted, trigger: Option<&super::Trigger>) -> ThreadCon
         issue: &admitted.issue,
         comments: &admitted.comments,
         trigger,
-        own_login: admitted.viewer.as_ref().map(|viewer| viewer.login.as_str()),
     };
     thread::thread(&thread, &mut rand::random)
 }

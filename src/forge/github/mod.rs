@@ -30,6 +30,7 @@ mod pulls;
 mod refusal;
 mod review_refusal;
 mod reviews;
+mod sealed;
 mod threads;
 mod token;
 mod wire;
@@ -54,6 +55,7 @@ pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
 use self::limits::Limiter;
+use super::seal::Seal;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
@@ -76,6 +78,8 @@ pub struct GitHubOptions {
     /// The client that everything shares. It should not follow redirects by itself.
     pub http: reqwest::Client,
     pub pace: Pace,
+    /// By which our comments are told from those of others.
+    pub seal: Seal,
 }
 
 impl fmt::Debug for GitHubOptions {
@@ -95,6 +99,7 @@ pub struct GitHubForge {
     server_url: Url,
     http: reqwest::Client,
     viewer: Arc<OnceCell<Option<Account>>>,
+    seal: Seal,
 }
 
 /// A path below `repos/OWNER/NAME`; `rest` is already encoded.

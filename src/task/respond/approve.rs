@@ -8,9 +8,7 @@ use super::plan::made_from;
 use super::plan_hash::{self, Proposed};
 use super::work::{Grounds, Job};
 use crate::error::{Failure, Result};
-use crate::forge::Comment;
 use crate::report::answer as words;
-use crate::task::admit::is_us;
 use crate::task::outcome::Conclusion;
 use crate::task::run::Run;
 
@@ -55,19 +53,14 @@ pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) 
 
 /// Our own plans here, newest first, one of each hash. What others post in their shape is not ours.
 async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Vec<Proposed>> {
-    let viewer = admitted.viewer.as_ref();
-    let ours = |comment: &&Comment| is_us(viewer, &comment.author);
-    let mut found: Vec<Proposed> = admitted
-        .comments
-        .iter()
-        .filter(ours)
-        .filter_map(|comment| plan_hash::read(&comment.body))
-        .collect();
+    let ours = admitted.comments.iter().filter(|comment| comment.ours);
+    let mut found: Vec<Proposed> =
+        ours.filter_map(|comment| plan_hash::read(&comment.body)).collect();
     if admitted.pull.is_some() {
         let forge = run.world.forge()?;
         let threads = forge.threads(&admitted.repository.id, admitted.request.number).await;
         for said in threads.map_err(Failure::from)?.iter().flat_map(|thread| &thread.comments) {
-            if is_us(viewer, &said.author) {
+            if said.ours {
                 found.extend(plan_hash::read(&said.body));
             }
         }

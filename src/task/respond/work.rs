@@ -156,14 +156,13 @@ fn task_text(
             issue: &admitted.issue,
             comments: &admitted.comments,
             trigger,
-            own_login: admitted.own_login(),
         },
         &mut rand::random,
     );
     let said = match admitted.threads.as_slice() {
         [] => ThreadContext::default(),
         threads => {
-            thread::review_threads(threads, trigger, admitted.own_login(), &mut rand::random)
+            thread::review_threads(threads, trigger, &mut rand::random)
         }
     };
     let words = crate::context::hidden::clean(job.words);

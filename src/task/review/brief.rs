@@ -130,7 +130,6 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         issue: &issue,
         comments: sources.comments,
         trigger: sources.trigger,
-        own_login: sources.admitted.viewer.as_ref().map(|viewer| viewer.login.as_str()),
     };
     thread::thread(&thread, &mut rand::random)
 }
