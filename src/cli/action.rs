@@ -98,7 +98,8 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
             return Ok(Reacted::Ignored("the event is not of a pull request".to_owned()));
         };
         let folder = PathBuf::from(folder);
-        let (reviewed, published) = post_from(&config, &flags.common, &folder, &expected, env, ui).await?;
+        let (reviewed, published) =
+            post_from(&config, &flags.common, &folder, &expected, env, ui).await?;
         let ended = review::run::Ended { reviewed, published: Some(published), folder };
         return Ok(Reacted::Review(Box::new(ended)));
     }

@@ -219,12 +219,7 @@ impl Writer {
     }
 
     /// A comment on a diff.
-    fn said(
-        &mut self,
-        said: &forge::ReviewComment,
-        trigger: Option<&Trigger>,
-        room: &mut usize,
-    ) {
+    fn said(&mut self, said: &forge::ReviewComment, trigger: Option<&Trigger>, room: &mut usize) {
         let as_comment = said.clone().into_comment();
         let who = login(&said.author.login);
         if let Some(why) = left_out(&as_comment, trigger) {

@@ -91,7 +91,8 @@ impl Shown {
     /// The marker line at this place is a block of the page by itself, and not folded away.
     fn is_alone(&self, at: usize, lines: &[&str]) -> bool {
         let number = at + 1;
-        let within = |block: &&(usize, usize, Option<String>)| (block.0..=block.1).contains(&number);
+        let within =
+            |block: &&(usize, usize, Option<String>)| (block.0..=block.1).contains(&number);
         let stands = match self.blocks.iter().find(within) {
             Some((first, _, Some(html))) => *first == number && html.trim() == lines[at].trim(),
             Some((_, _, None)) => false,
@@ -288,7 +289,11 @@ mod tests {
         let reference = as_reference(MARKER);
         for (about, body, counts) in [
             ("the end", format!("x\n\n{MARKER}"), true),
-            ("before another", format!("x\n\n{MARKER}\n\n<!-- patchwright:seal n=1 v=1 -->\n \n"), true),
+            (
+                "before another",
+                format!("x\n\n{MARKER}\n\n<!-- patchwright:seal n=1 v=1 -->\n \n"),
+                true,
+            ),
             ("both forms", format!("x\n\n{MARKER}\n\n{reference}\n"), true),
             ("after a list", format!("- a\n- b\n\n{reference}\n\n{MARKER}"), true),
             ("after a list, at once", format!("- a\n- b\n{MARKER}"), true),
@@ -314,7 +319,11 @@ mod tests {
             ("a lone CR", format!("```\r\r{MARKER}\nx"), false),
         ] {
             assert_eq!(carries(&body, MARKER), counts, "{about}: {body}");
-            assert_eq!(carries(&body.replace('\n', "\r\n"), MARKER), counts, "{about}, CRLF: {body}");
+            assert_eq!(
+                carries(&body.replace('\n', "\r\n"), MARKER),
+                counts,
+                "{about}, CRLF: {body}"
+            );
         }
         // People write on below a description's marker.
         assert_eq!(standing(&format!("x\n\n{MARKER}\n\ny")), [MARKER]);

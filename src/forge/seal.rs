@@ -118,8 +118,10 @@ impl Seal {
     /// Keys from these secrets. Without any there is one that this process alone has: it knows what it
     /// wrote itself, and believes nothing else.
     pub fn from_secrets(secrets: &[SecretString]) -> Seal {
-        let mut keys: Vec<_> =
-            secrets.iter().filter_map(|secret| derived(secret.expose_secret().as_bytes())).collect();
+        let mut keys: Vec<_> = secrets
+            .iter()
+            .filter_map(|secret| derived(secret.expose_secret().as_bytes()))
+            .collect();
         if keys.is_empty() {
             keys.extend(derived(&rand::random::<[u8; 32]>()));
         }
@@ -142,9 +144,8 @@ impl Seal {
     pub fn revision(&self, body: &str, place: &Place<'_>, id: u64) -> Option<u64> {
         let line = seal_of(body)?;
         let words = words(line);
-        let value = |name: &str| {
-            words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-        };
+        let value =
+            |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let revision = value("n")?.parse().ok()?;
         let mac = hex::decode(value("mac")?).ok()?;
         // Whatever came of one key, the others are tried, each in constant time.
@@ -164,7 +165,7 @@ pub(super) fn is_sealed(body: &str) -> bool {
 }
 
 /// The text as it was before it was sealed.
-pub(super) fn without(body: &str) -> String {
+pub fn without(body: &str) -> String {
     let Some(first) = ending(body).into_iter().find(|line| purpose(line) == Some(PURPOSE)) else {
         return body.to_owned();
     };
@@ -214,7 +215,8 @@ fn text_of(body: &str, kind: Kind) -> String {
         Kind::Conversation | Kind::Diff => {
             let marks: Vec<&str> =
                 ends.into_iter().filter(|line| purpose(line) == Some(PURPOSE)).collect();
-            let is_text = |line: &&str| !line.is_empty() && !marks.iter().any(|m| m.trim_end() == *line);
+            let is_text =
+                |line: &&str| !line.is_empty() && !marks.iter().any(|m| m.trim_end() == *line);
             body.lines().map(str::trim_end).filter(is_text).collect::<Vec<_>>().join("\n")
         }
         // Each marker stands there in two forms, of which one may be gone.
@@ -297,7 +299,8 @@ mod tests {
     #[test]
     fn a_seal_fits_one_text_in_one_place_under_one_key() {
         let (app, other) = (repository("app"), repository("other"));
-        let here = Place { kind: Kind::Conversation, host: "github.com", repository: &app, number: 3 };
+        let here =
+            Place { kind: Kind::Conversation, host: "github.com", repository: &app, number: 3 };
         let ours = seal("ours");
         let made = ours.sealed(BODY, &here, None, 1);
         assert_eq!(ours.revision(&made, &here, 7), Some(1));
@@ -377,7 +380,12 @@ mod tests {
             ("a person's token, the same", vec![person], vec![person], true),
             ("a job's token", vec![job], vec![job], false),
             ("nothing", vec![], vec![], false),
-            ("a word", vec![("OPENAI_API_KEY", "ollama")], vec![("OPENAI_API_KEY", "ollama")], false),
+            (
+                "a word",
+                vec![("OPENAI_API_KEY", "ollama")],
+                vec![("OPENAI_API_KEY", "ollama")],
+                false,
+            ),
             (
                 "one letter",
                 vec![("OPENAI_API_KEY", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")],
@@ -409,7 +417,9 @@ mod tests {
         let again = Seal::of(&env, Some(state.path())).unwrap();
         assert_eq!(again.revision(&made, &here, 1), Some(1));
         let path = state.path().join("state.key");
-        let mode = std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(&path).unwrap().permissions());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs_err::metadata(&path).unwrap().permissions(),
+        );
         assert_eq!(mode & 0o777, 0o600);
         fs_err::remove_file(path).unwrap();
         let other = Seal::of(&env, Some(state.path())).unwrap();

@@ -102,7 +102,9 @@ pub fn without_markers(text: &str) -> String {
     while let Some(at) = rest.find(NAME) {
         let before = rest[..at].trim_end();
         let opens = before.ends_with("<!--")
-            || before.strip_suffix(['(', '"', '\'']).is_some_and(|before| before.trim_end().ends_with('#'));
+            || before
+                .strip_suffix(['(', '"', '\''])
+                .is_some_and(|before| before.trim_end().ends_with('#'));
         let end = at + NAME.len();
         out.push_str(&rest[..end - 1]);
         out.push_str(if opens { " :" } else { ":" });

@@ -284,11 +284,7 @@ fn task_text(
 
 /// The conversation as it stood at the trigger, hidden text removed, delimited at random.
 fn thread_of(admitted: &Admitted, trigger: Option<&super::Trigger>) -> ThreadContext {
-    let thread = Thread {
-        issue: &admitted.issue,
-        comments: &admitted.comments,
-        trigger,
-    };
+    let thread = Thread { issue: &admitted.issue, comments: &admitted.comments, trigger };
     thread::thread(&thread, &mut rand::random)
 }
 

@@ -123,7 +123,7 @@ async fn at_head(
             full: false,
         }),
         None => Err(format!(
-            "no open pull request from `{}` of `{}` has the head `{head_sha}`",
+            "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
             source.branch, source.repository
         )),
     })

@@ -53,7 +53,8 @@ impl GitHubForge {
                     CommentPlace::Thread { .. } => Kind::Diff,
                     CommentPlace::Review { .. } => Kind::Review,
                 };
-                self.know_ours(kind, repository, number, std::slice::from_mut(&mut comment)).await?;
+                self.know_ours(kind, repository, number, std::slice::from_mut(&mut comment))
+                    .await?;
                 Ok(comment)
             }
         }
@@ -108,10 +109,10 @@ impl GitHubForge {
             let reply = self.api.good(&call, reply)?;
             return if root.is_some() {
                 let json: DiffCommentJson = self.api.parse(&call, &reply)?;
-                Ok(Comment { ours: true, ..ReviewComment::from(json).into_comment() })
+                Ok(Comment { ours: true, revision: 1, ..ReviewComment::from(json).into_comment() })
             } else {
                 let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
-                Ok(Comment { ours: true, ..comment })
+                Ok(Comment { ours: true, revision: 1, ..comment })
             };
         }
         Err(lost.unwrap_or_else(|| self.api.unavailable("the answer was not written")))

@@ -77,6 +77,7 @@ impl GitHubForge {
         let revision = existing.revision.saturating_add(1);
         let sealed = self.seal.sealed(&body, &place, Some(existing.id), revision);
         match self.edit_comment(repository, issue, existing.id, &sealed).await {
+            Ok(comment) => Ok(Comment { revision, ..comment }),
             // Deleted since we looked.
             Err(ForgeError::NotFound { .. }) => {
                 self.create_comment(repository, issue, marker, &body).await
@@ -151,7 +152,7 @@ impl GitHubForge {
                 Written::Answered(reply) => {
                     let reply = self.api.good(&call, reply)?;
                     let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
-                    return Ok(Comment { ours: true, ..comment });
+                    return Ok(Comment { ours: true, revision: 1, ..comment });
                 }
                 Written::Lost(err) => lost = Some(err),
             }

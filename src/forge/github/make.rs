@@ -46,7 +46,8 @@ impl GitHubForge {
                 });
             }
         }
-        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace, seal } = options;
+        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace, seal } =
+            options;
         let api = Api::new(http.clone(), api_url, graphql_url, token, Limiter::new(pace));
         Ok(GitHubForge { api, server_url, http, viewer: Arc::default(), seal })
     }

@@ -61,7 +61,8 @@ impl GitHubForge {
         said: impl IntoIterator<Item = &'a mut S> + Send,
     ) -> Result<(), ForgeError> {
         let place = self.place(kind, repository, number);
-        let sealed: Vec<&mut S> = said.into_iter().filter(|said| seal::is_sealed(said.about().2)).collect();
+        let sealed: Vec<&mut S> =
+            said.into_iter().filter(|said| seal::is_sealed(said.about().2)).collect();
         if sealed.is_empty() {
             return Ok(());
         }

@@ -124,7 +124,16 @@ impl Store {
         let now = self.now();
         let html_url = format!("{}#comment-{id}", self.page("issues", issue));
         let ours = is_ours(&author);
-        Ok(Comment { id, author, body, html_url, created_at: now, updated_at: now, ours, revision: 0 })
+        Ok(Comment {
+            id,
+            author,
+            body,
+            html_url,
+            created_at: now,
+            updated_at: now,
+            ours,
+            revision: 0,
+        })
     }
 
     /// The number of the reaction, the same for the same content. `to` is the number of an issue, or

@@ -30,11 +30,7 @@ pub struct State {
 ///
 /// # Errors
 /// When the conversation cannot be read.
-pub async fn is_stopped(
-    forge: &dyn Forge,
-    repository: &RepositoryId,
-    number: u64,
-) -> Result<bool> {
+pub async fn is_stopped(forge: &dyn Forge, repository: &RepositoryId, number: u64) -> Result<bool> {
     let comments = forge.comments(repository, number, MAX_COMMENTS).await.map_err(Failure::from)?;
     Ok(state(&comments).is_some_and(|state| state.stopped))
 }

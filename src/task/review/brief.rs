@@ -126,11 +126,7 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         created_at: pull.created_at,
         updated_at: pull.updated_at,
     };
-    let thread = Thread {
-        issue: &issue,
-        comments: sources.comments,
-        trigger: sources.trigger,
-    };
+    let thread = Thread { issue: &issue, comments: sources.comments, trigger: sources.trigger };
     thread::thread(&thread, &mut rand::random)
 }
 

@@ -134,9 +134,11 @@ fn event(work: &Work<'_>) -> ReviewEvent {
 /// asked for none: nobody else would.
 pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
     let outbox = &work.outbox;
-    let last = work.reviews.iter().rev().find(|review| {
-        review.ours && matches!(review.state.as_str(), "CHANGES_REQUESTED")
-    });
+    let last = work
+        .reviews
+        .iter()
+        .rev()
+        .find(|review| review.ours && matches!(review.state.as_str(), "CHANGES_REQUESTED"));
     let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
     let is_settled = event(work) != ReviewEvent::RequestChanges
         && work.outbox.config.review.event != ReviewEvent::Comment

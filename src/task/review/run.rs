@@ -255,8 +255,9 @@ async fn plan(
         if !run.config.dry_run {
             verdict::not_run(run, admitted, &why).await;
         }
-        return Err(Failure::nothing_to_do(why)
-            .hint("ask for a review in a comment, or use `--full`"));
+        return Err(
+            Failure::nothing_to_do(why).hint("ask for a review in a comment, or use `--full`")
+        );
     }
     let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
     if memory.head == head && memory.base == merge_base && !is_full {
