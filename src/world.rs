@@ -14,6 +14,7 @@ use crate::error::{Failure, Result};
 use crate::forge::Forge;
 use crate::forge::github::Pace;
 use crate::forge::github::{AppKey, GitHubForge, GitHubOptions};
+use crate::forge::seal::Seal;
 use crate::git::transport::{Credentials, Remote};
 use crate::mcp::headers::Headers;
 use crate::provider::catalogue::{self, Catalogue, Model};
@@ -95,7 +96,7 @@ impl World {
     pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
-        let forge = github(env, &http)?;
+        let forge = github(env, &http, &state_dir(common, env)?)?;
         let model = model(config)?;
         let provider = endpoint::open(config, &model, env, &http)?;
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
@@ -180,11 +181,11 @@ impl World {
     }
 }
 
-/// GitHub as the environment names it: with a token, else as an App.
+/// GitHub as the environment names it: with a token, else as an App. `state` is the state folder.
 ///
 /// # Errors
 /// Without either, or when an address is none.
-pub fn github(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
+pub fn github(env: &Env, http: &reqwest::Client, state: &Path) -> Result<GitHubForge> {
     let token = env.github_token();
     let app = if token.is_some() { None } else { AppKey::of(env)? };
     let options = GitHubOptions {
@@ -194,6 +195,7 @@ pub fn github(env: &Env, http: &reqwest::Client) -> Result<GitHubForge> {
         token: token.clone().unwrap_or_default(),
         http: http.clone(),
         pace: Pace { scale: env.time_scale(), ..Pace::default() },
+        seal: Seal::of(env, Some(state))?,
     };
     match (token, app) {
         (Some(_), _) => GitHubForge::new(options),

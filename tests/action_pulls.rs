@@ -3,6 +3,7 @@
 use patchwright::forge::Role;
 use serde_json::json;
 
+use crate::support::git_http::git;
 use crate::support::github::{Event, GitHub};
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{FILES, Output, TestWorld, fix};
@@ -186,6 +187,45 @@ fn without_a_writing_token_the_review_is_handed_over_and_posted_later() {
 }
 
 #[test]
+fn a_hand_over_is_posted_on_the_pull_request_of_its_event_only() {
+    let github = project("")
+        .fork("bob/app")
+        .pull(PULL, "Add divide", "bob:divide", &[("divide.sh", DIVIDE)])
+        .fork("mallory/app")
+        .another_token("ghs_writes", "github-actions[bot]")
+        .fork_actions_token();
+    let world = TestWorld::new(github, turns());
+    let event = world.github.pull_request_event("opened", PULL, "bob");
+    let world = told(world, &event);
+    act(&world, 0);
+    let handed = world.path("handed");
+    fs_err::create_dir(&handed).unwrap();
+    fs_err::copy(output(&world, "review-file"), handed.join("review.json")).unwrap();
+    // Mallory has a copy of Bob's branch, and a pull request from it.
+    let (bob, mallory) = (world.github.of("bob/app").path(), world.github.of("mallory/app").path());
+    git(&mallory, &["fetch", "-q", &bob.display().to_string(), "divide:divide"]);
+    world.github.open_pull(9, "Mine", "mallory:divide", "mallory");
+    assert_eq!(world.github.head_of(9), world.github.head_of(PULL));
+    let of_mallory = world.github.workflow_run_event(9, "Patchwright review", "success");
+    let of_bob = world.github.workflow_run_event(PULL, "Patchwright review", "success");
+    let world = told(world, &of_mallory)
+        .set("GITHUB_TOKEN", "ghs_writes")
+        .set("INPUT_POST_FROM", handed.display().to_string());
+    let said = act(&world, 30);
+    assert!(said.stderr.contains("the workflow run was for another one"), "{}", said.text());
+    assert_eq!((world.github.reviews(PULL).len(), world.github.reviews(9).len()), (0, 0));
+    assert!(world.github.comments(PULL).is_empty() && world.github.check_runs().is_empty());
+    let world = told(world, &of_bob);
+    act(&world, 0);
+    assert_eq!((world.github.reviews(PULL).len(), world.github.reviews(9).len()), (1, 0));
+    // An ancestor of what is there now is not what is there now.
+    world.github.push_to_pull(PULL, &[("more.sh", "exit 0\n")]);
+    act(&world, 0);
+    assert_eq!(output(&world, "conclusion"), "nothing_to_do");
+    assert_eq!(world.github.reviews(PULL).len(), 1);
+}
+
+#[test]
 fn a_mention_is_done_for_those_who_may_and_nobody_else() {
     for (login, code, pushed) in [("ann", 0, true), ("mallory", 30, false)] {
         let world = TestWorld::new(pull(""), fix());
@@ -235,16 +275,20 @@ fn a_thread_is_answered_where_it_asks() {
 
 #[test]
 fn a_failing_workflow_on_our_own_branch_is_repaired() {
-    let github = project("")
-        .pull(PULL, "Say more", "patchwright/issue-7", &[("README.md", "# calc\n\nMore.\n")])
-        .by("patchwright-bot")
-        .failing_check("test", "2026-11-21T10:00:01.0000000Z wrong\n");
-    let world = TestWorld::new(github, fix());
-    let before = world.github.head_of(PULL);
-    let event = world.github.workflow_run_event(PULL, "CI", "failure");
-    let world = told(world, &event);
-    let said = act(&world, 0);
-    assert_ne!(world.github.head_of(PULL), before, "{}", said.text());
+    // A machine user, and an App, whose token may not ask who it is. The last commit is a person's.
+    for us in ["patchwright-bot", "patchwright[bot]"] {
+        let github = project("")
+            .token_of(us)
+            .pull(PULL, "Say more", "patchwright/issue-7", &[("README.md", "# calc\n\nMore.\n")])
+            .by(us)
+            .failing_check("test", "2026-11-21T10:00:01.0000000Z wrong\n");
+        let world = TestWorld::new(github, fix());
+        let before = world.github.head_of(PULL);
+        let event = world.github.workflow_run_event(PULL, "CI", "failure");
+        let world = told(world, &event);
+        let said = act(&world, 0);
+        assert_ne!(world.github.head_of(PULL), before, "{}", said.text());
+    }
 }
 
 #[test]

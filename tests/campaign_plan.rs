@@ -305,6 +305,7 @@ async fn searched(days: Vec<NaiveDate>) -> (GitHubForge, Arc<Searched>) {
         token: "t".to_owned().into(),
         http: client(),
         pace: Pace::default(),
+        seal: patchwright::forge::seal::Seal::from_secrets(&[]),
     };
     (GitHubForge::new(options).unwrap(), all)
 }

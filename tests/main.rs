@@ -47,6 +47,7 @@ mod faults; // what providers do wrong, on all four protocols: attempts, waits, 
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
+mod forged; // comments that pretend to be ours, and what they cannot do
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server

@@ -154,7 +154,7 @@ fn small_task() -> String {
         created_at: at,
         updated_at: at,
     };
-    let input = Thread { issue: &issue, comments: &[], trigger: None, own_login: None };
+    let input = Thread { issue: &issue, comments: &[], trigger: None };
     let thread = thread(&input, &mut || 0x8f3a_8f3a);
     let checks = checks();
     prompt::issue_task(&IssueTask {

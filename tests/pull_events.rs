@@ -264,70 +264,77 @@ fn failing_checks_of_our_own_branch_are_repaired() {
     check(
         "workflow_run.completed.failure",
         expect![[r#"
-        Checked(
-            Checked {
-                source: "workflow_run",
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Checked(
+                Checked {
+                    source: "workflow_run",
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    conclusion: "failure",
+                    head_sha: "1111111111111111111111111111111111111111",
+                    head_branch: Some(
+                        "patchwright/issue-7",
+                    ),
+                    head_repository: Some(
+                        RepositoryId {
+                            owner: "acme",
+                            name: "app",
+                        },
+                    ),
+                    is_fork: false,
+                    of_pull_request: true,
+                    pull_requests: [
+                        8,
+                    ],
+                    actor: Account {
+                        login: "patchwright-bot",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    at: Some(
+                        2026-01-02T08:55:00Z,
+                    ),
                 },
-                conclusion: "failure",
-                head_sha: "1111111111111111111111111111111111111111",
-                head_branch: Some(
-                    "patchwright/issue-7",
-                ),
-                is_fork: false,
-                of_pull_request: true,
-                pull_requests: [
-                    8,
-                ],
-                actor: Account {
-                    login: "patchwright-bot",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                at: Some(
-                    2026-01-02T08:55:00Z,
-                ),
-            },
-        )
-        actors: patchwright-bot
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) })
-    "#]],
+            )
+            actors: patchwright-bot
+            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) })
+        "#]],
     );
     check(
         "check_suite.completed.failure",
         expect![[r#"
-        Checked(
-            Checked {
-                source: "check_suite",
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Checked(
+                Checked {
+                    source: "check_suite",
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    conclusion: "timed_out",
+                    head_sha: "1111111111111111111111111111111111111111",
+                    head_branch: Some(
+                        "patchwright/issue-7",
+                    ),
+                    head_repository: None,
+                    is_fork: false,
+                    of_pull_request: false,
+                    pull_requests: [
+                        8,
+                    ],
+                    actor: Account {
+                        login: "patchwright-bot",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    at: Some(
+                        2026-01-02T08:56:00Z,
+                    ),
                 },
-                conclusion: "timed_out",
-                head_sha: "1111111111111111111111111111111111111111",
-                head_branch: Some(
-                    "patchwright/issue-7",
-                ),
-                is_fork: false,
-                of_pull_request: false,
-                pull_requests: [
-                    8,
-                ],
-                actor: Account {
-                    login: "patchwright-bot",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                at: Some(
-                    2026-01-02T08:56:00Z,
-                ),
-            },
-        )
-        actors: patchwright-bot
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) })
-    "#]],
+            )
+            actors: patchwright-bot
+            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) })
+        "#]],
     );
 }
 
@@ -336,34 +343,40 @@ fn a_forks_run_is_a_review_of_its_commit() {
     check(
         "workflow_run.completed.fork",
         expect![[r#"
-        Checked(
-            Checked {
-                source: "workflow_run",
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Checked(
+                Checked {
+                    source: "workflow_run",
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    conclusion: "success",
+                    head_sha: "3333333333333333333333333333333333333333",
+                    head_branch: Some(
+                        "main",
+                    ),
+                    head_repository: Some(
+                        RepositoryId {
+                            owner: "mallory",
+                            name: "app",
+                        },
+                    ),
+                    is_fork: true,
+                    of_pull_request: true,
+                    pull_requests: [],
+                    actor: Account {
+                        login: "mallory",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    at: Some(
+                        2026-01-02T08:55:00Z,
+                    ),
                 },
-                conclusion: "success",
-                head_sha: "3333333333333333333333333333333333333333",
-                head_branch: Some(
-                    "main",
-                ),
-                is_fork: true,
-                of_pull_request: true,
-                pull_requests: [],
-                actor: Account {
-                    login: "mallory",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                at: Some(
-                    2026-01-02T08:55:00Z,
-                ),
-            },
-        )
-        actors: 
-        ReviewAt { repository: RepositoryId { owner: "acme", name: "app" }, head_sha: "3333333333333333333333333333333333333333", trigger: None }
-    "#]],
+            )
+            actors: 
+            ReviewAt { repository: RepositoryId { owner: "acme", name: "app" }, head_sha: "3333333333333333333333333333333333333333", source: HeadBranch { repository: RepositoryId { owner: "mallory", name: "app" }, branch: "main" }, trigger: None }
+        "#]],
     );
 }
 

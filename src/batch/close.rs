@@ -159,7 +159,7 @@ impl Closing<'_> {
     ) -> Result<Option<(TargetState, Option<String>)>, ForgeError> {
         let pull = self.forge.pull_request(repository, number).await?;
         let is_ours = !pull.is_fork
-            && (report::is_marked(&pull.body, "pull-request")
+            && (report::is_described(&pull.body, "pull-request")
                 && self.forge.wrote(&pull.author).await?);
         if !is_ours {
             self.leave(target, &format!("{} is not ours", pull.html_url));

@@ -62,7 +62,7 @@ impl Fleet {
     pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
         let state = world::state_dir(common, env)?;
         let http = http::client()?;
-        let forge = world::github(env, &http)?;
+        let forge = world::github(env, &http, &state)?;
         let url = match env.database_url() {
             Some(url) => url.to_owned(),
             None => store::file_url(&state.join("fleet.db")),

@@ -98,7 +98,8 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
             return Ok(Reacted::Ignored("the event is not of a pull request".to_owned()));
         };
         let folder = PathBuf::from(folder);
-        let (reviewed, published) = post_from(&config, &folder, &expected, env, ui).await?;
+        let (reviewed, published) =
+            post_from(&config, &flags.common, &folder, &expected, env, ui).await?;
         let ended = review::run::Ended { reviewed, published: Some(published), folder };
         return Ok(Reacted::Review(Box::new(ended)));
     }
@@ -109,15 +110,17 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
 /// Where a review that was handed over may be posted, by what the event says.
 fn expected(decision: &Decision) -> Option<Expected> {
     match decision {
-        Decision::ReviewAt { repository, head_sha, .. } => Some(Expected {
+        Decision::ReviewAt { repository, head_sha, source, .. } => Some(Expected {
             repository: repository.clone(),
             number: None,
             head: Some(head_sha.clone()),
+            source: Some(source.clone()),
         }),
         Decision::Run(TaskKind::Review { repository, number, head, .. }) => Some(Expected {
             repository: repository.clone(),
             number: Some(*number),
             head: head.clone(),
+            source: None,
         }),
         Decision::Run(
             TaskKind::Issue { .. }

@@ -103,8 +103,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     }
     if let Some(folder) = &args.review.post_from {
         let Reference { repository, number } = args.pull_request.0;
-        let expected = Expected { repository, number: Some(number), head: args.review.head };
-        let (reviewed, _) = post_from(&config, folder, &expected, env, ui).await?;
+        let (number, head) = (Some(number), args.review.head);
+        let expected = Expected { repository, number, head, source: None };
+        let (reviewed, _) = post_from(&config, &args.common, folder, &expected, env, ui).await?;
         return Ok(reviewed.conclusion);
     }
     let order = Order {
@@ -120,12 +121,13 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
 /// Posts a review that a run without the right to do so handed over; shared with `action`.
 pub async fn post_from(
     config: &Config,
+    common: &Common,
     folder: &Path,
     expected: &Expected,
     env: &Env,
     ui: Ui,
 ) -> Result<(Reviewed, Published)> {
-    let forge = world::github(env, &http::client()?)?;
+    let forge = world::github(env, &http::client()?, &world::state_dir(common, env)?)?;
     let redactor = Redactor::new(env.secrets());
     let poster = Poster { forge: &forge, config, redactor: &redactor, ui };
     let (reviewed, published) = hand_over::post_from(poster, folder, expected).await?;

@@ -9,7 +9,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden::{self, Counts};
-use crate::forge::{self, Comment, Issue};
+use crate::forge::{self, Comment, Issue, marker};
 use crate::task::Trigger;
 
 /// Bytes of the body.
@@ -27,9 +27,8 @@ const MAX_RAW: usize = 256 << 10;
 const MAX_HUNK: usize = 8 << 10;
 /// Threads on a diff.
 const MAX_THREADS: usize = 20;
-/// How our own comments begin a line, and those that answer somebody.
-const OWN_MARKER: &str = "<!-- patchwright:";
-const OWN_ANSWER: &str = "<!-- patchwright:answer-";
+/// How the purpose begins of those of our comments that answer somebody.
+const OWN_ANSWER: &str = "answer-";
 
 /// What the text is made of.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +37,6 @@ pub struct Thread<'a> {
     /// Oldest first.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
-    /// The account that we act as, when it is known.
-    pub own_login: Option<&'a str>,
 }
 
 /// The block for the model, and what was left out of it, for the report.
@@ -83,7 +80,6 @@ pub fn thread(thread: &Thread<'_>, nonce: &mut dyn FnMut() -> u64) -> ThreadCont
 pub fn review_threads(
     threads: &[forge::Thread],
     trigger: Option<&Trigger>,
-    own_login: Option<&str>,
     nonce: &mut dyn FnMut() -> u64,
 ) -> ThreadContext {
     let mut writer = Writer::default();
@@ -101,7 +97,7 @@ pub fn review_threads(
             writer.line(&format!("The difference above the comment:\n{hunk}"));
         }
         for said in &thread.comments {
-            writer.said(said, trigger, own_login, &mut room);
+            writer.said(said, trigger, &mut room);
         }
         writer.line("");
     }
@@ -181,7 +177,7 @@ impl Writer {
     fn comments(&mut self, thread: &Thread<'_>) {
         let mut kept = Vec::new();
         for comment in thread.comments {
-            if is_own(comment, thread.own_login) {
+            if comment.ours {
                 if is_answer(&comment.body) && left_out(comment, thread.trigger).is_none() {
                     kept.push(comment);
                 }
@@ -204,7 +200,7 @@ impl Writer {
         let mut room = MAX_COMMENTS_BYTES;
         let mut blocks = Vec::new();
         for comment in kept[skip..].iter().rev() {
-            let is_own = is_own(comment, thread.own_login);
+            let is_own = comment.ours;
             // Our markers are hidden text, and no news.
             let body =
                 if is_own { hidden::clean(&comment.body).text } else { self.clean(&comment.body) };
@@ -223,27 +219,14 @@ impl Writer {
     }
 
     /// A comment on a diff.
-    fn said(
-        &mut self,
-        said: &forge::ReviewComment,
-        trigger: Option<&Trigger>,
-        own_login: Option<&str>,
-        room: &mut usize,
-    ) {
-        let as_comment = Comment {
-            id: said.id,
-            author: said.author.clone(),
-            body: said.body.clone(),
-            html_url: String::new(),
-            created_at: said.created_at,
-            updated_at: said.updated_at,
-        };
+    fn said(&mut self, said: &forge::ReviewComment, trigger: Option<&Trigger>, room: &mut usize) {
+        let as_comment = said.clone().into_comment();
         let who = login(&said.author.login);
         if let Some(why) = left_out(&as_comment, trigger) {
             self.notes.push(format!("comment by {who} left out: {why}"));
             return;
         }
-        let is_own = is_own(&as_comment, own_login);
+        let is_own = said.ours;
         let body = if is_own { hidden::clean(&said.body).text } else { self.clean(&said.body) };
         let body = self.cut("a comment", body.trim(), MAX_COMMENT);
         if body.len() > *room {
@@ -288,17 +271,10 @@ fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
         .then(|| format!("edited after the trigger ({})", stamp(comment.updated_at)))
 }
 
-/// Our own progress comment. Anybody can write our marker, so the author has to fit as well.
-fn is_own(comment: &Comment, own_login: Option<&str>) -> bool {
-    let bare = |login: &str| login.trim_end_matches("[bot]").to_lowercase();
-    let is_us = own_login.is_some_and(|own| bare(own) == bare(&comment.author.login));
-    let marked = comment.body.lines().any(|line| line.trim_start().starts_with(OWN_MARKER));
-    (is_us && (marked || comment.author.is_bot)) || (marked && comment.author.is_bot)
-}
-
 /// One of our answers, which later questions are about.
 fn is_answer(body: &str) -> bool {
-    body.lines().any(|line| line.trim_start().starts_with(OWN_ANSWER))
+    let mut purposes = marker::ending(body).into_iter().filter_map(marker::purpose);
+    purposes.any(|purpose| purpose.starts_with(OWN_ANSWER))
 }
 
 fn same_text(one: &str, other: &str) -> bool {

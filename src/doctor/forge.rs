@@ -6,6 +6,7 @@ use super::Finding;
 use crate::config::env::Env;
 use crate::forge::github::Pace;
 use crate::forge::github::{GitHubForge, GitHubOptions};
+use crate::forge::seal::Seal;
 use crate::forge::{Forge, ForgeError, RepositoryId, Role};
 use crate::provider::http;
 
@@ -32,7 +33,14 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
         )];
     };
     let pace = Pace::default();
-    let options = GitHubOptions { api_url, graphql_url, server_url, token, http, pace };
+    let seal = match Seal::of(env, None) {
+        Ok(seal) => seal,
+        Err(failure) => {
+            let hint = failure.hints.first().cloned().unwrap_or_default();
+            return vec![Finding::broken("state key", failure.message, hint)];
+        }
+    };
+    let options = GitHubOptions { api_url, graphql_url, server_url, token, http, pace, seal };
     let forge: Arc<dyn Forge> = match GitHubForge::new(options) {
         Ok(forge) => Arc::new(forge),
         Err(err) => return vec![Finding::broken("github", err.to_string(), "correct the address")],

@@ -4,7 +4,7 @@
 use super::mention::{self, Command};
 use super::{Checked, Commented, Dispatch, Event, IssueLabeled, PullRequestChanged};
 use crate::config::Config;
-use crate::forge::{Account, RepositoryId};
+use crate::forge::{Account, PullRequest, RepositoryId, marker};
 use crate::task::{TaskKind, Trigger};
 
 /// Branches of ours begin with this, unless the operator names one.
@@ -59,6 +59,25 @@ impl TriggerConfig {
     }
 }
 
+/// The branch that a pull request is from. Anybody can have a branch with the same commit, so the commit
+/// alone does not say which pull request an event is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadBranch {
+    pub repository: RepositoryId,
+    pub branch: String,
+}
+
+impl HeadBranch {
+    /// The pull request is from this branch of a fork, and at this commit now.
+    pub fn has(&self, pull: &PullRequest, head_sha: &str) -> bool {
+        let repository = pull.head_repository.as_ref();
+        pull.is_fork
+            && pull.head_branch == self.branch
+            && pull.head_sha.eq_ignore_ascii_case(head_sha)
+            && repository.is_some_and(|repository| repository.is_same(&self.repository))
+    }
+}
+
 /// What follows from an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
@@ -67,6 +86,7 @@ pub enum Decision {
     ReviewAt {
         repository: RepositoryId,
         head_sha: String,
+        source: HeadBranch,
         /// Who has to be allowed, when anybody.
         trigger: Option<Trigger>,
     },
@@ -158,8 +178,9 @@ fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String
     if author.is_bot && !config.allow_bots.contains(&author.login) {
         return Err(format!("the comment is by the bot `{}`", author.login));
     }
-    // With a person's token our own comments are that person's.
-    if event.body.lines().any(|line| line.starts_with("<!-- patchwright:")) {
+    // With a person's token our own comments are that person's. Whoever ends a comment like ours asks
+    // nothing with it, and can leave the end out.
+    if !marker::ending(&event.body).is_empty() {
         return Err("the comment is one of ours".to_owned());
     }
     let command = mention::parse(&event.body, &config.mention)
@@ -190,9 +211,13 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         if event.conclusion != "success" {
             return Err(format!("the `{source}` ended with `{}`", event.conclusion));
         }
+        let (Some(repository), Some(branch)) = (&event.head_repository, &event.head_branch) else {
+            return Err(format!("the `{source}` does not say from which branch it is"));
+        };
         return Ok(Decision::ReviewAt {
             repository: event.repository.clone(),
             head_sha: event.head_sha.clone(),
+            source: HeadBranch { repository: repository.clone(), branch: branch.clone() },
             trigger: needed(None, event.rerun_by.as_ref()),
         });
     }

@@ -20,7 +20,7 @@ use crate::forge::{Account, CommentPlace, RepositoryId};
 use crate::task::IssueSnapshot;
 
 pub use self::decide::{
-    Decision, OWN_BRANCHES, TriggerConfig, decide, is_own_branch, own_branch_beside,
+    Decision, HeadBranch, OWN_BRANCHES, TriggerConfig, decide, is_own_branch, own_branch_beside,
 };
 
 /// Something that happened. Closed: what is not listed arrives as [`Event::Other`].
@@ -110,6 +110,8 @@ pub struct Checked {
     pub conclusion: String,
     pub head_sha: String,
     pub head_branch: Option<String>,
+    /// The repository that the branch is in, where that is said.
+    pub head_repository: Option<RepositoryId>,
     /// The commit is in another repository.
     pub is_fork: bool,
     /// A pull request set the workflow off.

@@ -213,11 +213,12 @@ pub(super) fn checks(
     let again = again.filter(|again| !again.login.eq_ignore_ascii_case(&actor.login));
     let of_pull_request =
         ended.event.as_deref().or(event).is_some_and(|event| event.starts_with("pull_request"));
+    let head_repository: Option<RepositoryId> =
+        ended.head_repository.and_then(|head| head.full_name.parse().ok());
     Ok(Event::Checked(Checked {
         source: name.to_owned(),
-        is_fork: ended
-            .head_repository
-            .is_some_and(|head| !head.full_name.eq_ignore_ascii_case(&repository.to_string())),
+        is_fork: head_repository.as_ref().is_some_and(|head| !head.is_same(&repository)),
+        head_repository,
         repository,
         conclusion: short(ended.conclusion.as_deref().unwrap_or_default()),
         head_sha: commit(name, &ended.head_sha)?,

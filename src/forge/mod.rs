@@ -9,6 +9,7 @@ pub mod github;
 pub mod local;
 pub mod marker;
 mod review;
+pub mod seal;
 mod transfer;
 
 use std::fmt;
@@ -31,6 +32,13 @@ pub use self::review::{
 pub struct RepositoryId {
     pub owner: String,
     pub name: String,
+}
+
+impl RepositoryId {
+    /// The same repository: names do not differ by case.
+    pub fn is_same(&self, other: &RepositoryId) -> bool {
+        self.owner.eq_ignore_ascii_case(&other.owner) && self.name.eq_ignore_ascii_case(&other.name)
+    }
 }
 
 impl std::str::FromStr for RepositoryId {
@@ -141,6 +149,21 @@ pub struct Comment {
     pub html_url: String,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+    /// We wrote it, here: the account is ours, and the [`seal`] fits. What it says of itself counts only
+    /// then.
+    #[serde(skip)]
+    pub ours: bool,
+    /// How often we wrote it, where that is told: of two that are ours, the higher one is the newer.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+impl Comment {
+    /// The one of ours that says how things are now: of the highest revision, and of those the oldest.
+    pub fn newest<'a>(comments: impl IntoIterator<Item = &'a Comment>) -> Option<&'a Comment> {
+        let ours = comments.into_iter().filter(|comment| comment.ours);
+        ours.max_by_key(|comment| (comment.revision, std::cmp::Reverse(comment.id)))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -206,7 +229,7 @@ impl Operation {
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
 pub trait Forge: Send + Sync {
-    /// The account that we act as, when the forge tells (an Actions token may not ask).
+    /// The account that we act as. Without it, nothing that is there counts as ours.
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError>;
@@ -240,8 +263,9 @@ pub trait Forge: Send + Sync {
         label: &str,
     ) -> Result<bool, ForgeError>;
 
-    /// Creates or edits the one comment that has `marker` as a line of its body. `known` is its id
-    /// when we have it. Returns the comment as it is now.
+    /// Creates the one comment of ours that ends with `marker`, or edits it. `known` is its id when we
+    /// have it. A comment that we cannot tell for our own is left alone. Returns the comment as it is
+    /// now.
     async fn upsert_comment(
         &self,
         repository: &RepositoryId,

@@ -59,6 +59,9 @@ pub struct Review {
     pub state: String,
     pub html_url: String,
     pub submitted_at: Option<DateTime<Utc>>,
+    /// As [`Comment::ours`].
+    #[serde(skip)]
+    pub ours: bool,
 }
 
 impl Review {
@@ -72,6 +75,8 @@ impl Review {
             html_url: self.html_url,
             created_at: when,
             updated_at: when,
+            ours: self.ours,
+            revision: 0,
         }
     }
 }
@@ -123,6 +128,9 @@ pub struct ReviewComment {
     /// The review that it came with.
     pub review: Option<u64>,
     pub diff_hunk: String,
+    /// As [`Comment::ours`].
+    #[serde(skip)]
+    pub ours: bool,
 }
 
 impl ReviewComment {
@@ -135,6 +143,8 @@ impl ReviewComment {
             html_url: self.html_url,
             created_at: self.created_at,
             updated_at: self.updated_at,
+            ours: self.ours,
+            revision: 0,
         }
     }
 }

@@ -160,29 +160,29 @@ fn said(out: &mut String, outcome: &Outcome) {
 #[derive(Clone, Debug)]
 pub struct PlanSeen<'a> {
     pub outcome: &'a Outcome,
-    /// As people see it: a passage.
-    pub text: &'a str,
+    /// As people see it: a passage, between the lines by which it is found again.
+    pub framed: &'a str,
     pub hash: &'a str,
-    /// The marker lines before and after the plan.
-    pub lines: (String, String),
+    /// The marker line of the comment.
+    pub marker: &'a str,
     pub mention: &'a str,
 }
 
 /// The plan, and how to approve it.
 pub fn plan(plan: &PlanSeen<'_>) -> String {
-    let (before, after) = &plan.lines;
     let head = &plan.outcome.provenance.base_sha;
     format!(
-        "**Plan {}**, made from {} at {}{}\n\n{before}\n\n{}\n\n{after}\n\nTo have exactly this done, \
+        "**Plan {}**, made from {} at {}{}\n\n{}\n\nTo have exactly this done, \
          write {} in a comment. If the description or the code changes before that, ask for a new \
-         plan.\n\n<sub>{}</sub>\n",
+         plan.\n\n<sub>{}</sub>\n\n{}\n",
         code(plan.hash),
         code(&plan.outcome.provenance.base_branch),
         code(short(head)),
         link(plan.outcome.provenance.run_url.as_deref()),
-        plan.text,
+        plan.framed,
         command(plan.mention, &format!("approve {}", plan.hash)),
         sections::cost(&plan.outcome.spending),
+        plan.marker,
     )
 }
 

@@ -22,6 +22,8 @@ pub mod sections;
 pub mod template;
 pub mod text;
 
+use crate::forge::marker;
+
 /// Largest body that GitHub takes for issues, pull requests and comments, in characters.
 pub const MAX_BODY: usize = 65_536;
 
@@ -48,22 +50,24 @@ pub fn marker_once(purpose: &str) -> String {
     format!("<!-- patchwright:{} v=1 -->", plain(purpose))
 }
 
-/// What the marker of this purpose says after it, when a line of `body` is one.
-pub fn marked<'a>(body: &'a str, purpose: &str) -> Option<&'a str> {
-    markers(body).find(|(found, _)| *found == purpose).map(|(_, rest)| rest)
+/// What the marker of this purpose says after its purpose, when the comment ends with one. That we wrote
+/// the comment is for the forge to say ([`crate::forge::Comment::ours`]).
+pub fn marked(body: &str, purpose: &str) -> Option<String> {
+    let mut markers = marker::ending(body).into_iter().map(marker::words);
+    let words = markers.find(|words| words.first() == Some(&purpose))?;
+    Some(words[1..].join(" "))
 }
 
-/// A line of `body` is a marker whose purpose begins so.
+/// The comment ends with a marker whose purpose begins so.
 pub fn is_marked(body: &str, prefix: &str) -> bool {
-    markers(body).any(|(found, _)| found.starts_with(prefix))
+    let mut purposes = marker::ending(body).into_iter().filter_map(marker::purpose);
+    purposes.any(|purpose| purpose.starts_with(prefix))
 }
 
-/// The purpose of each marker line, and what follows it.
-fn markers(body: &str) -> impl Iterator<Item = (&str, &str)> {
-    body.lines().filter_map(|line| {
-        let inside = line.trim().strip_prefix("<!-- patchwright:")?.strip_suffix("-->")?.trim();
-        Some(inside.split_once(' ').unwrap_or((inside, "")))
-    })
+/// The description of a pull request has a marker whose purpose begins so.
+pub fn is_described(body: &str, prefix: &str) -> bool {
+    let mut purposes = marker::standing(body).into_iter().filter_map(marker::purpose);
+    purposes.any(|purpose| purpose.starts_with(prefix))
 }
 
 fn plain(word: &str) -> String {

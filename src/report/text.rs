@@ -93,6 +93,27 @@ pub fn cut(text: &str, most: usize) -> String {
     format!("{}…", text[..end].trim_end())
 }
 
+/// Text that is shown as it is, in which nothing can pass for a marker of ours: those get a space that
+/// they must not have.
+pub fn without_markers(text: &str) -> String {
+    const NAME: &str = "patchwright:";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let before = rest[..at].trim_end();
+        let opens = before.ends_with("<!--")
+            || before
+                .strip_suffix(['(', '"', '\''])
+                .is_some_and(|before| before.trim_end().ends_with('#'));
+        let end = at + NAME.len();
+        out.push_str(&rest[..end - 1]);
+        out.push_str(if opens { " :" } else { ":" });
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Part of a Markdown line: formatting, HTML, mentions and references have no effect.
 pub fn inline(text: &str) -> String {
     escape(&line(text))
@@ -144,7 +165,7 @@ fn is_list_number(text: &str) -> bool {
 
 /// A code span; its fence is longer than any run of backticks inside.
 pub fn code(text: &str) -> String {
-    let text = line(text);
+    let text = without_markers(&line(text));
     if text.is_empty() {
         return String::new();
     }
@@ -160,7 +181,7 @@ pub fn code_cell(text: &str) -> String {
 
 /// A code block, closed for certain, with a final line end.
 pub fn fence(text: &str, info: &str) -> String {
-    let text = visible(&without_ansi(text));
+    let text = without_markers(&visible(&without_ansi(text)));
     let fence = "`".repeat((longest_run(&text, '`') + 1).max(3));
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     format!("{fence}{info}\n{text}{end}{fence}\n")

@@ -65,10 +65,10 @@ pub async fn admit(
     Ok(Admitted { repository, issue, snapshot, comments, viewer })
 }
 
-/// We wrote what `author` wrote. Where the forge does not tell who we are, the token is an app's, and
-/// only what a bot wrote may be ours: people can copy a marker.
+/// The account is ours; where the forge does not tell who we are, none is. Other workflows may write as
+/// the same account: what a comment says of itself counts when it is [`Comment::ours`].
 pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
-    viewer.map_or_else(|| author.is_machine(), |viewer| viewer.is_same(author))
+    viewer.is_some_and(|viewer| viewer.is_same(author))
 }
 
 /// The actor of the trigger must have write access; a person at the command line is the operator.

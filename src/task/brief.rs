@@ -284,12 +284,7 @@ fn task_text(
 
 /// The conversation as it stood at the trigger, hidden text removed, delimited at random.
 fn thread_of(admitted: &Admitted, trigger: Option<&super::Trigger>) -> ThreadContext {
-    let thread = Thread {
-        issue: &admitted.issue,
-        comments: &admitted.comments,
-        trigger,
-        own_login: admitted.viewer.as_ref().map(|viewer| viewer.login.as_str()),
-    };
+    let thread = Thread { issue: &admitted.issue, comments: &admitted.comments, trigger };
     thread::thread(&thread, &mut rand::random)
 }
 

@@ -109,10 +109,9 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
         ))
         .hint(run.change_kept()));
     }
-    let viewer = admitted.viewer.as_ref();
     let comments = forge.comments(repository, *number, stop::MAX_COMMENTS).await;
-    let now = stop::state(&comments.map_err(Failure::from)?, viewer);
-    if stop::since(stop::state(&admitted.comments, viewer), now) {
+    let now = stop::state(&comments.map_err(Failure::from)?);
+    if stop::since(stop::state(&admitted.comments), now) {
         return Err(Failure::nothing_to_do(format!(
             "somebody said stop on issue #{number} while it was worked on, so nothing was published"
         ))

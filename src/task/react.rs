@@ -102,18 +102,18 @@ impl Is {
     }
 }
 
-/// The review of the open pull request of a fork that has the commit of the event as its head, or why
-/// there is none. Nothing that the fork's workflow says about itself is needed for it.
+/// The review of the open pull request of a fork that has branch and commit of the event as its head, or
+/// why there is none. Nothing that the fork's workflow says about itself is needed for it.
 async fn at_head(
     world: &World,
     decision: Decision,
 ) -> Result<std::result::Result<TaskKind, String>> {
-    let Decision::ReviewAt { repository, head_sha, trigger } = decision else {
+    let Decision::ReviewAt { repository, head_sha, source, trigger } = decision else {
         return Err(Failure::internal("this event names its pull request"));
     };
     let pulls =
         world.forge()?.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
-    let pull = pulls.iter().find(|pull| pull.is_fork && pull.head_sha == head_sha);
+    let pull = pulls.iter().find(|pull| source.has(pull, &head_sha));
     Ok(match pull {
         Some(pull) => Ok(TaskKind::Review {
             repository,
@@ -122,7 +122,10 @@ async fn at_head(
             head: Some(head_sha),
             full: false,
         }),
-        None => Err(format!("no open pull request of a fork has the head `{head_sha}`")),
+        None => Err(format!(
+            "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
+            source.branch, source.repository
+        )),
     })
 }
 
@@ -135,7 +138,7 @@ pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
     let bot = viewer.is_bot || viewer.login.ends_with("[bot]");
     let ours = match event {
         Event::PullRequest(event) => {
-            let marked = crate::report::is_marked(&event.snapshot.body, "");
+            let marked = crate::report::is_described(&event.snapshot.body, "");
             is_viewer(&event.sender) && (bot || (is_viewer(&event.author) && marked))
         }
         Event::IssueLabeled(event) => bot && is_viewer(&event.sender),

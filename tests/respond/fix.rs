@@ -33,24 +33,26 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     check(
         &said,
         &expect![[r#"
-        **Pushed [`COMMIT`](GITHUB/acme/app/commit/SHA) to `topic`**
+            **Pushed [`COMMIT`](GITHUB/acme/app/commit/SHA) to `topic`**
 
-        *The model says:*
+            *The model says:*
 
-        Add instead of subtracting
+            Add instead of subtracting
 
-        The sign in `calc.sh` was wrong.
+            The sign in `calc.sh` was wrong.
 
-        | Command | Before | After | Duration |
-        |---|---|---|---|
-        | `sh ./test.sh` | ❌ failed (1) | ✅ passed | TIME |
+            | Command | Before | After | Duration |
+            |---|---|---|---|
+            | `sh ./test.sh` | ❌ failed (1) | ✅ passed | TIME |
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: found by the repository's kind.
+            Run by Patchwright in the sandbox, not by the model. Commands from: found by the repository's kind.
 
-        $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+            $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
-        <!-- patchwright:answer-comment-1009 v=1 -->
-    "#]],
+            <!-- patchwright:answer-comment-1009 v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+        "#]],
     );
     check(
         &output.text(),

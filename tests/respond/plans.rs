@@ -29,23 +29,27 @@ fn a_plan_is_posted_with_its_hash_and_carried_out_when_approved() {
     check(
         &answers(&world, 7)[0].replace(&hash, "HASH"),
         &expect![[r#"
-        **Plan `HASH`**, made from `main` at `caa6df6a58`
+            **Plan `HASH`**, made from `main` at `caa6df6a58`
 
-        <!-- patchwright:plan hash=HASH text=85bd110800aa commit=SHA v=1 -->
+            <!-- patchwright:plan-begins v=1 -->
 
-        Add in `add`
+            Add in `add`
 
-        1. In `calc.sh`, change the sign. PLAN-STEP
-        2. Run `test.sh`.
+            1. In `calc.sh`, change the sign. PLAN-STEP
+            2. Run `test.sh`.
 
-        <!-- patchwright:plan-end v=1 -->
+            <!-- patchwright:plan-ends v=1 -->
 
-        To have exactly this done, write `@patchwright approve HASH` in a comment. If the description or the code changes before that, ask for a new plan.
+            To have exactly this done, write `@patchwright approve HASH` in a comment. If the description or the code changes before that, ask for a new plan.
 
-        <sub>$0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
+            <sub>$0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
 
-        <!-- patchwright:answer-comment-1008 v=1 -->
-    "#]],
+            <!-- patchwright:plan hash=HASH text=85bd110800aa commit=SHA v=1 -->
+
+            <!-- patchwright:answer-comment-1008 v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+        "#]],
     );
     assert_eq!(world.github.branches().len(), 1);
     world.model.add(fix());

@@ -70,15 +70,16 @@ fn a_plans_hash_covers_everything_that_it_was_made_from() {
 #[test]
 fn a_plan_is_read_back_from_its_comment_and_a_cut_one_is_not() {
     let plan = "Fix it\n\n1. Do it.\n\n<!-- patchwright:plan-ending -->";
-    let (before, after) = plan_hash::marker_lines(&MADE, plan);
-    let body = format!("**Plan**\n\n{before}\n\n{plan}\n\n{after}\n\nTo approve, say so.\n");
+    let (framed, marker) = (plan_hash::framed(plan), plan_hash::marker_line(&MADE, plan));
+    let body = format!("**Plan**\n\n{framed}\n\nTo approve, say so.\n\n{marker}\n");
     for body in [body.clone(), body.replace('\n', "\r\n")] {
         let read = plan_hash::read(&body).unwrap();
         assert_eq!((read.plan.as_str(), read.commit.as_str()), (plan, MADE.commit));
         assert_eq!(read.hash, plan_hash::hash(&MADE, &read.plan));
         assert_eq!(read.text, plan_hash::text_digest(&MADE));
     }
-    assert_eq!(plan_hash::read(&body.replace(&after, "")), None);
+    assert_eq!(plan_hash::read(&body.replace("<!-- patchwright:plan-ends v=1 -->", "")), None);
+    assert_eq!(plan_hash::read(&format!("{marker}\n\n{framed}")), None, "not at the end");
     assert_eq!(plan_hash::read("no plan"), None);
 }
 
@@ -90,24 +91,31 @@ fn account(login: &str) -> Account {
 fn only_our_own_comment_stops_us() {
     let stopped =
         "**Stopped.**\n\n<!-- patchwright:stopped v=1 -->\n\n<!-- patchwright:stop v=1 -->\n";
-    let comment = |author: &str, body: &str| Comment {
+    let comment = |body: &str, ours: bool, revision: u64| Comment {
         id: 1,
-        author: account(author),
+        author: account("patchwright-bot"),
         body: body.to_owned(),
         html_url: String::new(),
         created_at: DateTime::<Utc>::UNIX_EPOCH,
         updated_at: DateTime::<Utc>::UNIX_EPOCH,
+        ours,
+        revision,
     };
-    let us = account("patchwright-bot");
-    for (author, viewer, body, is_stopped) in [
-        ("patchwright-bot", Some(&us), stopped, true),
-        ("mallory", Some(&us), stopped, false),
-        ("mallory", None, stopped, false),
-        ("github-actions[bot]", None, stopped, true),
-        ("patchwright-bot", Some(&us), "Going on.\n\n<!-- patchwright:stop v=1 -->", false),
+    let going_on = "Going on.\n\n<!-- patchwright:stop v=1 -->";
+    let quoted = format!("> {}", stopped.trim().replace('\n', "\n> "));
+    let shown = format!("```\n{stopped}```\n");
+    for (about, comments, is_stopped) in [
+        ("ours", vec![comment(stopped, true, 1)], true),
+        ("somebody's", vec![comment(stopped, false, 0)], false),
+        ("lifted", vec![comment(going_on, true, 2)], false),
+        ("quoted by us", vec![comment(&quoted, true, 1)], false),
+        ("in a fence of ours", vec![comment(&shown, true, 1)], false),
+        ("an old copy", vec![comment(stopped, true, 1), comment(going_on, true, 2)], false),
+        ("an old copy, later", vec![comment(going_on, true, 2), comment(stopped, true, 1)], false),
+        ("again", vec![comment(stopped, true, 3), comment(going_on, true, 2)], true),
     ] {
-        let state = stop::state(&[comment(author, body)], viewer);
-        assert_eq!(state.is_some_and(|state| state.stopped), is_stopped, "{author}: {body}");
+        let state = stop::state(&comments);
+        assert_eq!(state.is_some_and(|state| state.stopped), is_stopped, "{about}");
     }
 }
 

@@ -265,7 +265,13 @@ fn search(path: &Path, text: &[u8], found: &mut Vec<PathBuf>) {
 fn tidy(text: &str, names: &[(String, &'static str)]) -> String {
     let mut text: String = text
         .split_inclusive('\n')
-        .map(|line| if line.starts_with("- Enforced: `") { "- Enforced: WALLS\n" } else { line })
+        .map(|line| match line {
+            line if line.starts_with("- Enforced: `") => "- Enforced: WALLS\n",
+            line if line.starts_with("<!-- patchwright:seal n=") => {
+                "<!-- patchwright:seal SEAL -->\n"
+            }
+            line => line,
+        })
         .collect();
     for (name, word) in names {
         text = text.replace(name, word);

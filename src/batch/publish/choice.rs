@@ -147,7 +147,7 @@ impl Publisher<'_> {
             .collect();
         let mut pulls = Pulls::default();
         for pull in all {
-            let is_ours = report::is_marked(&pull.body, "pull-request")
+            let is_ours = report::is_described(&pull.body, "pull-request")
                 || self.forge.wrote(&pull.author).await?;
             match (pull.open, is_ours) {
                 (true, true) => pulls.ours = Some((pull.number, pull.html_url)),

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::json;
 
 use super::super::marker::carries_exactly;
-use super::body::fit;
+use super::super::seal::Kind;
+use super::body::fit_comment;
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written};
 use super::wire::CommentJson;
@@ -26,7 +27,7 @@ impl GitHubForge {
         };
         let thing = format!("comment {id} on `{repository}#{number}`");
         let call = Call::get(route(repository, &format!("{path}/{id}")), &thing);
-        let (comment, home) = match place {
+        let (mut comment, home) = match place {
             CommentPlace::Conversation { .. } => {
                 let json: CommentJson = self.api.read_json(&call).await?;
                 let home = json.issue_url.clone();
@@ -46,7 +47,16 @@ impl GitHubForge {
         let here = number.to_string();
         match home.as_deref().and_then(|home| home.rsplit('/').next()) {
             Some(other) if other != here => Err(ForgeError::NotFound { what: thing }),
-            _ => Ok(comment),
+            _ => {
+                let kind = match place {
+                    CommentPlace::Conversation { .. } => Kind::Conversation,
+                    CommentPlace::Thread { .. } => Kind::Diff,
+                    CommentPlace::Review { .. } => Kind::Review,
+                };
+                self.know_ours(kind, repository, number, std::slice::from_mut(&mut comment))
+                    .await?;
+                Ok(comment)
+            }
         }
     }
 
@@ -62,14 +72,16 @@ impl GitHubForge {
         if let Some(found) = self.find_answer(repository, number, place, marker).await? {
             return Ok(found);
         }
-        let body = fit(body, marker);
+        let body = fit_comment(body, marker);
         let mut root = match place {
             CommentPlace::Thread { root, .. } => Some(root),
             CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => None,
         };
         let (mut lost, mut looked_up) = (None, false);
         for _ in 0..WRITES {
-            let call = answer_call(repository, number, root, &body);
+            let kind = if root.is_some() { Kind::Diff } else { Kind::Conversation };
+            let sealed = self.seal.sealed(&body, &self.place(kind, repository, number), None, 1);
+            let call = answer_call(repository, number, root, &sealed);
             let reply = match self.api.write(&call).await? {
                 Written::Answered(reply) => reply,
                 Written::Lost(err) => {
@@ -97,9 +109,10 @@ impl GitHubForge {
             let reply = self.api.good(&call, reply)?;
             return if root.is_some() {
                 let json: DiffCommentJson = self.api.parse(&call, &reply)?;
-                Ok(ReviewComment::from(json).into_comment())
+                Ok(Comment { ours: true, revision: 1, ..ReviewComment::from(json).into_comment() })
             } else {
-                Ok(self.api.parse::<CommentJson>(&call, &reply)?.into())
+                let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
+                Ok(Comment { ours: true, revision: 1, ..comment })
             };
         }
         Err(lost.unwrap_or_else(|| self.api.unavailable("the answer was not written")))
@@ -118,18 +131,16 @@ impl GitHubForge {
                 let comments = self.diff_comments(repository, number).await?.into_iter();
                 let comments = comments.map(ReviewComment::from);
                 let answers = comments.filter(|comment| comment.in_reply_to.is_some());
-                answers.map(ReviewComment::into_comment).collect()
+                let mut answers: Vec<Comment> = answers.map(ReviewComment::into_comment).collect();
+                self.know_ours(Kind::Diff, repository, number, &mut answers).await?;
+                answers
             }
             CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {
                 self.list_comments(repository, number, usize::MAX).await?
             }
         };
-        for comment in candidates {
-            if carries_exactly(&comment.body, marker) && self.is_ours(&comment.author).await? {
-                return Ok(Some(comment));
-            }
-        }
-        Ok(None)
+        let is_it = |comment: &Comment| comment.ours && carries_exactly(&comment.body, marker);
+        Ok(candidates.into_iter().find(is_it))
     }
 
     /// The first comment of the thread that this one is in.

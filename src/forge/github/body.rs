@@ -2,7 +2,8 @@
 //!
 //! Pure functions, called before anything is written.
 
-use super::super::marker::{as_reference, is_marker, marked, marked_twice};
+use super::super::marker::{as_reference, closed, described, is_marker, marked, marked_twice};
+use super::super::seal;
 
 /// Characters in the body of a comment, issue or pull request.
 pub(super) const LONGEST_BODY: usize = 65_536;
@@ -15,32 +16,42 @@ pub(super) fn same(one: &str, other: &str) -> bool {
     one.len().abs_diff(other.len()) < LONGEST_BODY && lines(one) == lines(other)
 }
 
-/// The body with the marker in it, cut to what GitHub takes. A cut keeps the marker, because without
-/// it the text would not be found again.
+/// A description with the marker in it, cut to what GitHub takes. A cut keeps the marker, because
+/// without it the text would not be found again.
 pub(super) fn fit(body: &str, marker: &str) -> String {
-    let whole = marked(body, marker);
-    if whole.chars().count() <= LONGEST_BODY {
-        return whole;
-    }
-    let tail = format!("{CUT_NOTICE}\n\n{marker}");
-    let room = LONGEST_BODY.saturating_sub(tail.chars().count());
-    // A marker further up is taken out, so that there is exactly one.
-    let rest: Vec<&str> = whole.lines().filter(|line| !is_marker(line, marker)).collect();
-    let cut: String = rest.join("\n").chars().take(room).collect();
-    format!("{cut}{tail}")
+    cut(described(body, marker), LONGEST_BODY, marker, marker.trim())
 }
 
-/// The body of a review with the marker in both forms, cut to what GitHub takes.
+/// A comment with the marker at its end, cut so that a seal fits behind it.
+pub(super) fn fit_comment(body: &str, marker: &str) -> String {
+    cut(marked(body, marker), LONGEST_BODY - seal::ROOM, marker, marker.trim())
+}
+
+/// The body of a review with the marker in both forms, cut so that a seal fits behind it.
 pub(super) fn fit_review(body: &str, marker: &str) -> String {
-    let whole = marked_twice(body, marker);
-    if whole.chars().count() <= LONGEST_BODY {
+    let end = format!("{}\n\n{}", marker.trim(), as_reference(marker));
+    cut(marked_twice(body, marker), LONGEST_BODY - seal::ROOM, marker, &end)
+}
+
+fn cut(whole: String, most: usize, marker: &str, end: &str) -> String {
+    if whole.chars().count() <= most {
         return whole;
     }
-    let tail = format!("{CUT_NOTICE}\n\n{}\n\n{}", marker.trim(), as_reference(marker));
-    let room = LONGEST_BODY.saturating_sub(tail.chars().count());
+    let tail = format!("{CUT_NOTICE}\n\n{end}");
+    // A marker further up is taken out, so that there is exactly one.
     let rest: Vec<&str> = whole.lines().filter(|line| !is_marker(line, marker)).collect();
-    let cut: String = rest.join("\n").chars().take(room).collect();
-    format!("{cut}{tail}")
+    let text = rest.join("\n");
+    let mut room = most.saturating_sub(tail.chars().count());
+    loop {
+        let cut: String = text.chars().take(room).collect();
+        let cut = closed(&cut, marker);
+        let over = (cut.chars().count() + tail.chars().count()).saturating_sub(most);
+        if over == 0 || room == 0 {
+            return format!("{cut}{tail}");
+        }
+        // What closes it takes room as well.
+        room = room.saturating_sub(over);
+    }
 }
 
 /// At most `most` characters, with a sign that something was cut.

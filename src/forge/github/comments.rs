@@ -1,6 +1,7 @@
 //! Issue comments: all of them, and the one of ours that carries a marker.
 //!
-//! A comment is ours when it carries the marker *and* we wrote it: anybody can copy the marker.
+//! A comment is ours when our account wrote it *and* our seal fits: anybody can copy a marker, and other
+//! workflows may share the account. What is not ours is never edited.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use http::Method;
 use serde_json::json;
 
 use super::super::marker::carries;
-use super::body::{LONGEST_BODY, fit, same};
+use super::super::seal::{self, Kind};
+use super::body::{LONGEST_BODY, fit_comment, same};
 use super::http::{Call, Written};
 use super::wire::CommentJson;
 use super::{GitHubForge, ISSUES_WRITE, route};
@@ -42,7 +44,9 @@ impl GitHubForge {
         // A comment deleted or added between two pages moves the others over the edge.
         comments.sort_by_key(|comment| (comment.created_at(), comment.id));
         comments.dedup_by_key(|comment| comment.id);
-        Ok(comments.into_iter().map(Comment::from).collect())
+        let mut comments: Vec<Comment> = comments.into_iter().map(Comment::from).collect();
+        self.know_ours(Kind::Conversation, repository, issue, &mut comments).await?;
+        Ok(comments)
     }
 
     pub(super) async fn write_comment(
@@ -53,8 +57,8 @@ impl GitHubForge {
         known: Option<u64>,
         body: &str,
     ) -> Result<Comment, ForgeError> {
-        let body = fit(body, marker);
-        debug_assert!(body.chars().count() <= LONGEST_BODY);
+        let body = fit_comment(body, marker);
+        debug_assert!(body.chars().count() + seal::ROOM <= LONGEST_BODY);
         let existing = match known {
             Some(id) => self.known_comment(repository, issue, id, marker).await?,
             None => None,
@@ -66,10 +70,14 @@ impl GitHubForge {
         let Some(existing) = existing else {
             return self.create_comment(repository, issue, marker, &body).await;
         };
-        if same(&existing.body, &body) {
+        if same(&seal::without(&existing.body), &body) {
             return Ok(existing);
         }
-        match self.edit_comment(repository, issue, existing.id, &body).await {
+        let place = self.place(Kind::Conversation, repository, issue);
+        let revision = existing.revision.saturating_add(1);
+        let sealed = self.seal.sealed(&body, &place, Some(existing.id), revision);
+        match self.edit_comment(repository, issue, existing.id, &sealed).await {
+            Ok(comment) => Ok(Comment { revision, ..comment }),
             // Deleted since we looked.
             Err(ForgeError::NotFound { .. }) => {
                 self.create_comment(repository, issue, marker, &body).await
@@ -99,24 +107,23 @@ impl GitHubForge {
             .issue_url
             .as_deref()
             .is_some_and(|url| url.rsplit('/').next() != Some(issue.to_string().as_str()));
-        let comment = Comment::from(found);
-        let ours = !elsewhere && self.is_ours(&comment.author).await?;
-        Ok((ours && carries(&comment.body, marker)).then_some(comment))
+        let mut found = [Comment::from(found)];
+        self.know_ours(Kind::Conversation, repository, issue, &mut found).await?;
+        let [comment] = found;
+        let is_it = !elsewhere && comment.ours && carries(&comment.body, marker);
+        Ok(is_it.then_some(comment))
     }
 
-    /// The oldest comment of ours with the marker.
+    /// The comment of ours with the marker: the newest revision, and of those the oldest comment.
     async fn find_comment(
         &self,
         repository: &RepositoryId,
         issue: u64,
         marker: &str,
     ) -> Result<Option<Comment>, ForgeError> {
-        for comment in self.list_comments(repository, issue, SEARCHED).await? {
-            if carries(&comment.body, marker) && self.is_ours(&comment.author).await? {
-                return Ok(Some(comment));
-            }
-        }
-        Ok(None)
+        let comments = self.list_comments(repository, issue, SEARCHED).await?;
+        let marked = comments.iter().filter(|comment| carries(&comment.body, marker));
+        Ok(Comment::newest(marked).cloned())
     }
 
     /// Creates the comment. When the answer is lost, looks for it before writing it again.
@@ -133,13 +140,19 @@ impl GitHubForge {
             format!("issue `{repository}#{issue}`"),
         )
         .in_order_to(format!("comment on `{repository}#{issue}`"), ISSUES_WRITE)
-        .json(json!({ "body": body }));
+        .json(json!({ "body": self.seal.sealed(
+            body,
+            &self.place(Kind::Conversation, repository, issue),
+            None,
+            1,
+        ) }));
         let mut lost = None;
         for _ in 0..WRITES {
             match self.api.write(&call).await? {
                 Written::Answered(reply) => {
                     let reply = self.api.good(&call, reply)?;
-                    return Ok(self.api.parse::<CommentJson>(&call, &reply)?.into());
+                    let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
+                    return Ok(Comment { ours: true, revision: 1, ..comment });
                 }
                 Written::Lost(err) => lost = Some(err),
             }
@@ -187,6 +200,7 @@ impl GitHubForge {
         .json(json!({ "body": body }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
-        Ok(self.api.parse::<CommentJson>(&call, &reply)?.into())
+        let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
+        Ok(Comment { ours: true, ..comment })
     }
 }

@@ -10,7 +10,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::marker::carries_exactly;
+use super::super::marker::stands_exactly;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written, segment};
@@ -127,7 +127,12 @@ impl GitHubForge {
     ) -> Result<Option<Issue>, ForgeError> {
         if let Some(number) = known {
             match self.read_issue(repository, number).await {
-                Ok(issue) if carries_exactly(&issue.body, marker) => return Ok(Some(issue)),
+                Ok(issue)
+                    if stands_exactly(&issue.body, marker)
+                        && self.is_ours(&issue.author).await? =>
+                {
+                    return Ok(Some(issue));
+                }
                 Ok(_) | Err(ForgeError::NotFound { .. }) => {}
                 Err(err) => return Err(err),
             }
@@ -142,7 +147,7 @@ impl GitHubForge {
         .needs("issues: read");
         let found: Vec<IssueJson> = self.api.first_pages(&call, ISSUE_PAGES).await?;
         for issue in found.into_iter().map(Issue::from) {
-            let is_marked = !issue.is_pull_request && carries_exactly(&issue.body, marker);
+            let is_marked = !issue.is_pull_request && stands_exactly(&issue.body, marker);
             if is_marked && self.is_ours(&issue.author).await? {
                 return Ok(Some(issue));
             }

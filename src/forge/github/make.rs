@@ -45,9 +45,10 @@ impl GitHubForge {
                 });
             }
         }
-        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace } = options;
+        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace, seal } =
+            options;
         let api = Api::new(http.clone(), api_url, graphql_url, token, Limiter::new(pace));
-        Ok(GitHubForge { api, server_url, http, viewer: Arc::default() })
+        Ok(GitHubForge { api, server_url, http, viewer: Arc::default(), seal })
     }
 
     /// The same GitHub for work on one repository: an App's requests all carry a token for that
@@ -68,6 +69,7 @@ impl GitHubForge {
             server_url: self.server_url.clone(),
             http: self.http.clone(),
             viewer: Arc::clone(&self.viewer),
+            seal: self.seal.clone(),
         }
     }
 

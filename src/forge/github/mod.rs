@@ -31,6 +31,7 @@ mod pulls;
 mod refusal;
 mod review_refusal;
 mod reviews;
+mod sealed;
 mod threads;
 mod token;
 mod wire;
@@ -53,6 +54,7 @@ pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
 
 use self::http::{Api, Call, segment};
+use super::seal::Seal;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
@@ -75,6 +77,8 @@ pub struct GitHubOptions {
     /// The client that everything shares. It should not follow redirects by itself.
     pub http: reqwest::Client,
     pub pace: Pace,
+    /// By which our comments are told from those of others.
+    pub seal: Seal,
 }
 
 impl fmt::Debug for GitHubOptions {
@@ -94,6 +98,7 @@ pub struct GitHubForge {
     server_url: Url,
     http: reqwest::Client,
     viewer: Arc<OnceCell<Option<Account>>>,
+    seal: Seal,
 }
 
 /// A path below `repos/OWNER/NAME`; `rest` is already encoded.

@@ -12,7 +12,7 @@ use super::http::{Call, segment};
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
-use crate::forge::marker::carries_purpose;
+use crate::forge::marker::has_purpose;
 use crate::forge::{Forge, ForgeError, PullRequest, RepositoryId};
 
 /// Repositories in one question.
@@ -123,7 +123,7 @@ impl PullNode {
             draft: self.is_draft,
             head_sha: self.head_ref_oid,
             base_sha: self.base_ref_oid,
-            ours: carries_purpose(&self.body, OUR_PURPOSE),
+            ours: has_purpose(&self.body, OUR_PURPOSE),
         }
     }
 }
@@ -346,7 +346,7 @@ fn pull_facts(pull: PullRequest) -> PullFacts {
         open: pull.open,
         merged: pull.merged,
         draft: pull.draft,
-        ours: carries_purpose(&pull.body, OUR_PURPOSE),
+        ours: has_purpose(&pull.body, OUR_PURPOSE),
         head_sha: pull.head_sha,
         base_sha: pull.base_sha,
     }

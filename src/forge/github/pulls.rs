@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::super::marker::carries;
+use super::super::marker::stands;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written, segment};
@@ -127,7 +127,7 @@ impl GitHubForge {
         wanted: &PullRequestDraft,
         marker: &str,
     ) -> Result<(PullRequest, Operation), ForgeError> {
-        if !carries(&pull.body, marker) && !self.is_ours(&pull.author).await? {
+        if !stands(&pull.body, marker) && !self.is_ours(&pull.author).await? {
             return Err(ForgeError::Conflict {
                 message: format!(
                     "branch `{}` already has a pull request of `{}`: {}",

@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::marker::{carries_exactly, says_something};
+use super::super::seal::Kind;
 use super::body::fit_review;
 use super::comments::LOOKS;
 use super::http::{Call, Written};
@@ -48,6 +49,7 @@ impl GitHubForge {
         reviews
             .sort_by_key(|review| (review.submitted_at.is_none(), review.submitted_at, review.id));
         reviews.dedup_by_key(|review| review.id);
+        self.know_ours(Kind::Review, repository, number, &mut reviews).await?;
         Ok(reviews)
     }
 
@@ -164,7 +166,8 @@ impl GitHubForge {
         Ok(None)
     }
 
-    /// The submitted review of ours that carries the marker of this run.
+    /// The submitted review of ours that carries the marker of this run. Nobody else knows the run
+    /// before its review is there, so the account and the marker do.
     async fn marked_review(
         &self,
         reviews: &[Review],
@@ -203,13 +206,19 @@ impl GitHubForge {
         event: ReviewEvent,
         marker: &str,
     ) -> Result<Tried, ForgeError> {
+        let place = self.place(Kind::Review, repository, number);
+        let text = self.seal.sealed(&fit_review(&draft.body, marker), &place, None, 1);
         let mut body = json!({
             "commit_id": draft.commit,
-            "body": fit_review(&draft.body, marker),
+            "body": text,
             "event": word(event),
         });
         if !draft.comments.is_empty() {
-            body["comments"] = draft.comments.iter().map(on_the_diff).collect();
+            let place = self.place(Kind::Diff, repository, number);
+            let sealed = |comment: &InlineComment| {
+                on_the_diff(comment, &self.seal.sealed(&comment.body, &place, None, 1))
+            };
+            body["comments"] = draft.comments.iter().map(sealed).collect();
         }
         let call = Call::write(
             Method::POST,
@@ -224,7 +233,7 @@ impl GitHubForge {
         };
         if reply.status.is_success() {
             return Ok(match self.api.parse::<ReviewJson>(&call, &reply) {
-                Ok(review) => Tried::Posted(review.into()),
+                Ok(review) => Tried::Posted(Review { ours: true, ..review.into() }),
                 // It is there; the list may be easier to read.
                 Err(err) => Tried::Lost(err),
             });
@@ -256,14 +265,14 @@ fn word(event: ReviewEvent) -> &'static str {
     }
 }
 
-fn on_the_diff(comment: &InlineComment) -> Value {
+fn on_the_diff(comment: &InlineComment, body: &str) -> Value {
     let side = match comment.side {
         Side::Left => "LEFT",
         Side::Right => "RIGHT",
     };
     let mut json = Map::new();
     json.insert("path".into(), comment.path.as_str().into());
-    json.insert("body".into(), comment.body.as_str().into());
+    json.insert("body".into(), body.into());
     json.insert("line".into(), comment.line.into());
     json.insert("side".into(), side.into());
     // A range of one line is refused.

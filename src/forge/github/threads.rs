@@ -10,6 +10,7 @@ use super::graphql::{Answer, Problem};
 use super::http::Call;
 use super::wire_reviews::{CommentNode, Connection, DiffCommentJson, ThreadNode};
 use super::{GitHubForge, PULLS_WRITE, route};
+use crate::forge::seal::Kind;
 use crate::forge::{Account, ForgeError, RepositoryId, ReviewComment, Thread};
 
 /// Pages of threads, and pages of comments in one.
@@ -112,11 +113,11 @@ impl GitHubForge {
         repository: &RepositoryId,
         number: u64,
     ) -> Result<Vec<Thread>, ForgeError> {
-        match self.ask_threads(repository, number).await {
-            Ok(told) if !told.incomplete => Ok(told.threads),
+        let mut threads = match self.ask_threads(repository, number).await {
+            Ok(told) if !told.incomplete => told.threads,
             Ok(told) => {
                 let all = self.threads_over_rest(repository, number).await?;
-                Ok(completed(told.threads, all))
+                completed(told.threads, all)
             }
             // No GraphQL here, or not with this token. REST says whether the pull request is there.
             Err(
@@ -124,9 +125,12 @@ impl GitHubForge {
                 | ForgeError::NotFound { .. }
                 | ForgeError::Invalid { .. }
                 | ForgeError::Malformed { .. },
-            ) => self.threads_over_rest(repository, number).await,
-            Err(err) => Err(err),
-        }
+            ) => self.threads_over_rest(repository, number).await?,
+            Err(err) => return Err(err),
+        };
+        let comments = threads.iter_mut().flat_map(|thread| &mut thread.comments);
+        self.know_ours(Kind::Diff, repository, number, comments).await?;
+        Ok(threads)
     }
 
     async fn ask_threads(

@@ -169,6 +169,8 @@ impl From<CommentJson> for Comment {
             html_url: json.html_url,
             created_at: json.created_at,
             updated_at: json.updated_at.unwrap_or(json.created_at),
+            ours: false,
+            revision: 0,
         }
     }
 }

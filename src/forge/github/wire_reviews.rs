@@ -34,6 +34,7 @@ impl From<ReviewJson> for Review {
             state: json.state.to_uppercase(),
             html_url: json.html_url,
             submitted_at: json.submitted_at,
+            ours: false,
         }
     }
 }
@@ -81,6 +82,7 @@ impl From<DiffCommentJson> for ReviewComment {
             in_reply_to: json.in_reply_to_id,
             review: json.pull_request_review_id,
             diff_hunk: json.diff_hunk,
+            ours: false,
         }
     }
 }
@@ -235,6 +237,7 @@ impl CommentNode {
             in_reply_to: root,
             review: self.pull_request_review.as_ref().and_then(Ids::id),
             diff_hunk: self.diff_hunk,
+            ours: false,
         })
     }
 }

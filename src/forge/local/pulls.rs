@@ -1,6 +1,6 @@
 //! Pull requests of the folder and the one comment of ours in a conversation.
 
-use super::super::marker::{carries, marked};
+use super::super::marker::{carries, described, marked};
 use super::{LocalForge, OURSELVES, ourselves, store};
 use crate::forge::{Comment, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId};
 
@@ -13,7 +13,7 @@ impl LocalForge {
     ) -> Result<(PullRequest, Operation), ForgeError> {
         let _guard = self.store.lock();
         self.writable(repository, "open a pull request")?;
-        let draft = PullRequestDraft { body: marked(&draft.body, marker), ..draft.clone() };
+        let draft = PullRequestDraft { body: described(&draft.body, marker), ..draft.clone() };
         let path = self.repository_path();
         let (base, head) = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
         let open = self.store.pulls()?.into_iter();

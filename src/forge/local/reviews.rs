@@ -103,6 +103,7 @@ impl LocalForge {
             state: state.to_owned(),
             html_url: format!("{}#review-{id}", pull.html_url),
             submitted_at: Some(self.store.now()),
+            ours: true,
         }
     }
 
@@ -128,6 +129,7 @@ impl LocalForge {
                 in_reply_to: None,
                 review: Some(review),
                 diff_hunk: history::shown(diff, comment),
+                ours: true,
             };
             let thread = Thread {
                 id: Some(format!("{}-{id}", pull.number)),
@@ -241,6 +243,7 @@ impl LocalForge {
             in_reply_to: comments.first().map(|root| root.id),
             review: None,
             diff_hunk: comments.first().map(|root| root.diff_hunk.clone()).unwrap_or_default(),
+            ours: true,
         };
         comments.push(answer.clone());
         self.store.write_reviews(number, &self.store.reviews(number)?, &threads)?;

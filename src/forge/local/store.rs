@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::OURSELVES;
 use crate::clock::Clock;
 use crate::forge::{
     Account, Comment, ForgeError, Issue, PullRequest, RepositoryId, Review, Role, Side,
@@ -100,7 +101,10 @@ impl Store {
     }
 
     pub(super) fn comments(&self, issue: u64) -> Result<Vec<Comment>, ForgeError> {
-        Ok(self.read(&format!("comments/{issue}.json"))?.unwrap_or_default())
+        let mut comments: Vec<Comment> =
+            self.read(&format!("comments/{issue}.json"))?.unwrap_or_default();
+        comments.iter_mut().for_each(|comment| comment.ours = is_ours(&comment.author));
+        Ok(comments)
     }
 
     pub(super) fn write_comments(
@@ -123,7 +127,17 @@ impl Store {
         let id = last.unwrap_or(issue * COMMENTS_AN_ISSUE) + 1;
         let now = self.now();
         let html_url = format!("{}#comment-{id}", self.page("issues", issue));
-        Ok(Comment { id, author, body, html_url, created_at: now, updated_at: now })
+        let ours = is_ours(&author);
+        Ok(Comment {
+            id,
+            author,
+            body,
+            html_url,
+            created_at: now,
+            updated_at: now,
+            ours,
+            revision: 0,
+        })
     }
 
     /// Takes a comment away, whose id begins with the number of its issue.
@@ -196,11 +210,18 @@ impl Store {
     }
 
     pub(super) fn reviews(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
-        Ok(self.read(&format!("reviews/{number}.json"))?.unwrap_or_default())
+        let mut reviews: Vec<Review> =
+            self.read(&format!("reviews/{number}.json"))?.unwrap_or_default();
+        reviews.iter_mut().for_each(|review| review.ours = is_ours(&review.author));
+        Ok(reviews)
     }
 
     pub(super) fn threads(&self, number: u64) -> Result<Vec<KeptThread>, ForgeError> {
-        Ok(self.read(&format!("threads/{number}.json"))?.unwrap_or_default())
+        let mut threads: Vec<KeptThread> =
+            self.read(&format!("threads/{number}.json"))?.unwrap_or_default();
+        let comments = threads.iter_mut().flat_map(|kept| &mut kept.thread.comments);
+        comments.for_each(|comment| comment.ours = is_ours(&comment.author));
+        Ok(threads)
     }
 
     /// Threads first: a review without its threads would never be posted again.
@@ -376,4 +397,9 @@ pub(super) fn trouble(err: &git2::Error) -> ForgeError {
 /// A file that cannot be read or written.
 fn disk(err: impl std::fmt::Display) -> ForgeError {
     ForgeError::Unavailable { host: "the local forge".to_owned(), message: err.to_string() }
+}
+
+/// Only this program writes as this account into the folder, so nothing there is sealed.
+fn is_ours(author: &Account) -> bool {
+    author.login == OURSELVES
 }

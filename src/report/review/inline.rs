@@ -13,9 +13,9 @@ pub fn marker(fingerprint: &str) -> String {
     format!("<!-- patchwright:finding fp={} v=1 -->", crate::report::plain(fingerprint))
 }
 
-/// The fingerprint in a comment of ours.
+/// The fingerprint that a comment of ours ends with.
 pub fn fingerprint(body: &str) -> Option<&str> {
-    body.lines().rev().find_map(|line| {
+    crate::forge::marker::ending(body).into_iter().rev().find_map(|line| {
         let inside = line.trim().strip_prefix("<!-- patchwright:finding fp=")?;
         let fingerprint = inside.strip_suffix(" v=1 -->")?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -46,7 +46,8 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
 /// What GitHub offers to commit. Text that would have to be changed to be shown is not offered: what
 /// people see must be what they commit.
 fn suggestion_block(replacement: &str) -> Option<String> {
-    let is_shown_as_it_is = text::visible(&text::without_ansi(replacement)) == replacement;
+    let shown = text::without_markers(&text::visible(&text::without_ansi(replacement)));
+    let is_shown_as_it_is = shown == replacement;
     let fits = replacement.chars().count() <= SUGGESTION;
     (is_shown_as_it_is && fits).then(|| suggestion::block(replacement))
 }

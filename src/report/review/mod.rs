@@ -33,7 +33,8 @@ pub fn reference_marker(run: &str) -> String {
 /// A review's body belongs to this run.
 pub fn is_of_run(body: &str, run: &str) -> bool {
     let markers = [super::marker(PURPOSE, run), reference_marker(run)];
-    body.lines().any(|line| markers.iter().any(|marker| line.trim() == marker))
+    let ends = crate::forge::marker::ending(body);
+    ends.iter().any(|line| markers.iter().any(|marker| line.trim() == marker))
 }
 
 /// The first seven characters of a commit id.

@@ -1,11 +1,12 @@
 //! What the sticky comment remembers, in a line that people do not see:
 //! `<!-- patchwright:review-state v=1 … -->`, where `…` is JSON in base64 (which has no `-`, so
-//! nothing in it can end the comment).
+//! nothing in it can end the comment). It counts in a comment that is ours, whose seal covers it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::forge::marker;
 use crate::report::text;
 use crate::review::finding::Priority;
 use crate::review::incremental::{Code, Fate, Known, Memory};
@@ -98,9 +99,10 @@ fn encoded(memory: &Memory, findings: &[&Known]) -> String {
 /// # Errors
 /// When there is such a line and it cannot be understood: why.
 pub fn read(body: &str) -> Result<Option<Memory>, String> {
-    let Some(line) = body.lines().map(str::trim).rfind(|line| line.starts_with(OPENING)) else {
-        let other =
-            body.lines().any(|line| line.trim().starts_with("<!-- patchwright:review-state"));
+    let ends = marker::ending(body);
+    let Some(line) = ends.iter().map(|line| line.trim()).rfind(|line| line.starts_with(OPENING))
+    else {
+        let other = ends.iter().any(|line| marker::purpose(line) == Some("review-state"));
         return if other { Err("it is of another version".to_owned()) } else { Ok(None) };
     };
     if line.len() > 2 * MAX_LINE {

@@ -86,7 +86,7 @@ pub async fn admit(world: &World, config: &Config, task: &Task) -> Result<Admitt
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
         );
-    let stopped = stop::state(&comments, viewer.as_ref());
+    let stopped = stop::state(&comments);
     Ok(Admitted { request, repository, issue, pull, snapshot, comments, threads, viewer, stopped })
 }
 
@@ -216,17 +216,10 @@ impl Admitted {
     /// again.
     pub fn is_answered(&self) -> Option<String> {
         let purpose = self.answer_purpose()?;
-        let ours = |author: &Account, body: &str| {
-            is_us(self.viewer.as_ref(), author) && report::marked(body, &purpose).is_some()
-        };
-        let in_threads = self.threads.iter().flat_map(|thread| &thread.comments);
-        let answered = self.comments.iter().any(|said| ours(&said.author, &said.body))
-            || in_threads.clone().any(|said| ours(&said.author, &said.body));
+        let is_answer = |body: &str| report::marked(body, &purpose).is_some();
+        let mut in_threads = self.threads.iter().flat_map(|thread| &thread.comments);
+        let answered = self.comments.iter().any(|said| said.ours && is_answer(&said.body))
+            || in_threads.any(|said| said.ours && is_answer(&said.body));
         answered.then(|| "this was answered already".to_owned())
-    }
-
-    /// The account that we act as, when the forge tells.
-    pub fn own_login(&self) -> Option<&str> {
-        self.viewer.as_ref().map(|viewer| viewer.login.as_str())
     }
 }

@@ -8,7 +8,7 @@ use super::plan::made_from;
 use super::plan_hash::{self, Proposed};
 use super::work::{Grounds, Job};
 use crate::error::{Failure, Result};
-use crate::forge::Comment;
+use crate::forge::{Comment, ReviewComment};
 use crate::report::answer as words;
 use crate::task::admit::is_us;
 use crate::task::outcome::Conclusion;
@@ -16,10 +16,16 @@ use crate::task::run::Run;
 
 /// Carries out an approved plan.
 pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) -> Result<Ending> {
-    let plans = plans(run, admitted).await?;
+    let Plans { ours: plans, others } = plans(run, admitted).await?;
     let mention = run.config.respond.mention.clone();
     let proposed = match choose(&plans, hash) {
         Choice::One(proposed) => proposed,
+        Choice::None if matches!(choose(&others, hash), Choice::One(_)) => {
+            let changed =
+                ["the text of the plan itself, or the key by which I know what I wrote".to_owned()];
+            let body = words::plan_outdated(hash, &changed, &mention);
+            return Ok(Ending::said(Conclusion::Refused, body));
+        }
         Choice::None => {
             let known: Vec<&str> = plans.iter().map(|plan| plan.hash.as_str()).collect();
             let body = words::no_such_plan(hash, &known, &mention);
@@ -53,30 +59,28 @@ pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) 
     }
 }
 
-/// Our own plans here, newest first, one of each hash. What others post in their shape is not ours.
-async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Vec<Proposed>> {
-    let viewer = admitted.viewer.as_ref();
-    let ours = |comment: &&Comment| is_us(viewer, &comment.author);
-    let mut found: Vec<Proposed> = admitted
-        .comments
-        .iter()
-        .filter(ours)
-        .filter_map(|comment| plan_hash::read(&comment.body))
-        .collect();
+/// The plans here, newest first, one of each hash.
+struct Plans {
+    /// Ours, as we wrote them.
+    ours: Vec<Proposed>,
+    /// Of our account, and not as we wrote them: nobody can approve those.
+    others: Vec<Proposed>,
+}
+
+async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Plans> {
+    let mut said: Vec<Comment> = admitted.comments.clone();
     if admitted.pull.is_some() {
         let forge = run.world.forge()?;
         let threads = forge.threads(&admitted.repository.id, admitted.request.number).await;
-        for said in threads.map_err(Failure::from)?.iter().flat_map(|thread| &thread.comments) {
-            if is_us(viewer, &said.author) {
-                found.extend(plan_hash::read(&said.body));
-            }
-        }
+        let threads = threads.map_err(Failure::from)?.into_iter();
+        said.extend(threads.flat_map(|thread| thread.comments).map(ReviewComment::into_comment));
     }
-    found.reverse();
-    let mut plans: Vec<Proposed> = Vec::new();
-    for plan in found {
-        if !plans.iter().any(|other| other.hash == plan.hash) {
-            plans.push(plan);
+    let mut plans = Plans { ours: Vec::new(), others: Vec::new() };
+    for comment in said.iter().rev().filter(|said| is_us(admitted.viewer.as_ref(), &said.author)) {
+        let Some(plan) = plan_hash::read(&comment.body) else { continue };
+        let among = if comment.ours { &mut plans.ours } else { &mut plans.others };
+        if !among.iter().any(|other| other.hash == plan.hash) {
+            among.push(plan);
         }
     }
     Ok(plans)

@@ -10,6 +10,7 @@ use crate::error::{Failure, Result};
 use crate::event::is_own_branch;
 use crate::forge::{CheckRun, PullRequest};
 use crate::git::commit;
+use crate::report;
 use crate::report::answer as words;
 use crate::task::admit::is_us;
 use crate::task::outcome::Conclusion;
@@ -61,17 +62,20 @@ fn unasked(admitted: &Admitted, body: String) -> Ending {
 }
 
 /// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is
-/// not repaired without being asked to.
+/// not repaired without being asked to. Other workflows may open pull requests as the same account: those
+/// have neither a branch nor a description of ours.
 fn is_own(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest, head: &Workspace) -> bool {
     if pull.is_fork {
         return false;
     }
-    let by_us = admitted.viewer.is_some() && is_us(admitted.viewer.as_ref(), &pull.author);
+    let is_named = is_own_branch(&pull.head_branch);
+    let by_us = is_us(admitted.viewer.as_ref(), &pull.author)
+        && (is_named || report::is_described(&pull.body, "pull-request"));
     let tip_is_ours = || {
         commit::read(&head.repo, head.base)
             .is_ok_and(|facts| is_ours(&facts, &run.config.identity.email))
     };
-    by_us || (is_own_branch(&pull.head_branch) && tip_is_ours())
+    by_us || (is_named && tip_is_ours())
 }
 
 /// How the checks of the head stand.

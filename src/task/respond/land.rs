@@ -88,7 +88,7 @@ async fn recheck_and_push(
         admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref())
             .await?;
     }
-    if stop::is_stopped(forge, repository, pull.number, admitted.viewer.as_ref()).await? {
+    if stop::is_stopped(forge, repository, pull.number).await? {
         return Ok(Landed::Stopped);
     }
     let target = match target(run, admitted, &now).await? {

@@ -41,9 +41,9 @@ pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) ->
     let made = made_from(admitted, &repository, &commit);
     let body = words::plan(&words::PlanSeen {
         outcome: &outcome,
-        text: text.trim(),
+        framed: &plan_hash::framed(text.trim()),
         hash: &plan_hash::hash(&made, text.trim()),
-        lines: plan_hash::marker_lines(&made, text.trim()),
+        marker: &plan_hash::marker_line(&made, text.trim()),
         mention: &run.config.respond.mention,
     });
     let message =

@@ -5,10 +5,11 @@
 
 use sha2::{Digest, Sha256};
 
-/// The purpose of the marker line of a plan.
+/// The purpose of the marker at the end of a plan's comment.
 pub const PURPOSE: &str = "plan";
-/// The line after which the plan ends.
-pub const END: &str = "plan-end";
+/// The lines between which the plan stands.
+const BEGINS: &str = "<!-- patchwright:plan-begins v=1 -->";
+const ENDS: &str = "<!-- patchwright:plan-ends v=1 -->";
 
 /// What a plan was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,35 +47,30 @@ pub fn text_digest(made: &Made<'_>) -> String {
     digest(&[plain(made.title), plain(made.body)])
 }
 
-/// The lines that surround a plan in a comment: the first before it, the second after it.
-pub fn marker_lines(made: &Made<'_>, plan: &str) -> (String, String) {
-    let (hash, text) = (hash(made, plan), text_digest(made));
-    let commit: String = made.commit.chars().filter(char::is_ascii_hexdigit).collect();
-    (
-        format!("<!-- patchwright:{PURPOSE} hash={hash} text={text} commit={commit} v=1 -->"),
-        format!("<!-- patchwright:{END} v=1 -->"),
-    )
+/// The plan between two lines by which it is found again. The plan cannot hold them: it is a passage,
+/// in which every HTML comment is shown as text.
+pub fn framed(plan: &str) -> String {
+    format!("{BEGINS}\n\n{plan}\n\n{ENDS}")
 }
 
-/// Reads a comment back. `None` when it carries no plan, or one that has been cut.
+/// The marker that its comment ends with.
+pub fn marker_line(made: &Made<'_>, plan: &str) -> String {
+    let (hash, text) = (hash(made, plan), text_digest(made));
+    let commit: String = made.commit.chars().filter(char::is_ascii_hexdigit).collect();
+    format!("<!-- patchwright:{PURPOSE} hash={hash} text={text} commit={commit} v=1 -->")
+}
+
+/// Reads a comment of ours back. `None` when it carries no plan, or one that has been cut.
 pub fn read(body: &str) -> Option<Proposed> {
-    let body = body.replace("\r\n", "\n");
-    let start = crate::report::marked(&body, PURPOSE)?;
+    let marker = crate::report::marked(body, PURPOSE)?;
     let value = |name: &str| {
-        let mut words = start.split_whitespace();
+        let mut words = marker.split_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
     };
-    let is_start = |line: &str| crate::report::marked(line, PURPOSE).is_some();
-    let is_end = |line: &str| crate::report::marked(line, END).is_some();
-    let mut lines = body.lines().skip_while(|line| !is_start(line)).skip(1);
-    let mut plan = Vec::new();
-    loop {
-        let line = lines.next()?;
-        if is_end(line) {
-            break;
-        }
-        plan.push(line);
-    }
+    let lines: Vec<&str> = body.lines().collect();
+    let begins = lines.iter().position(|line| line.trim() == BEGINS)?;
+    let ends = lines.iter().rposition(|line| line.trim() == ENDS)?;
+    let plan = lines.get(begins + 1..ends)?;
     Some(Proposed {
         hash: value("hash")?,
         text: value("text")?,

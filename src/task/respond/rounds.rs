@@ -4,10 +4,9 @@ use super::admit::Admitted;
 use super::{Ending, answer};
 use crate::error::Result;
 use crate::event::mention::Command;
-use crate::forge::{Account, CommentPlace};
+use crate::forge::CommentPlace;
 use crate::report;
 use crate::report::answer as words;
-use crate::task::admit::is_us;
 use crate::task::run::Run;
 
 /// How our answers are marked, whatever they answer.
@@ -22,8 +21,7 @@ pub(super) async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option
         return Ok(None);
     }
     let said = said_in(admitted, place);
-    let ours = |(author, _): &&(&Account, &str)| is_us(admitted.viewer.as_ref(), author);
-    let answers = said.iter().filter(ours).filter(|(_, body)| report::is_marked(body, ANSWER));
+    let answers = said.iter().filter(|body| report::is_marked(body, ANSWER));
     if answers.count() < most {
         return Ok(None);
     }
@@ -31,7 +29,7 @@ pub(super) async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option
         CommentPlace::Thread { root, .. } => format!("rounds-{root}"),
         CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => "rounds".to_owned(),
     };
-    let told = said.iter().filter(ours).any(|(_, body)| report::marked(body, &purpose).is_some());
+    let told = said.iter().any(|body| report::marked(body, &purpose).is_some());
     if !told {
         let marker = report::marker_once(&purpose);
         answer::post(run, admitted, &marker, &words::rounds_used_up(most)).await?;
@@ -41,15 +39,16 @@ pub(super) async fn used_up(run: &Run<'_>, admitted: &Admitted) -> Result<Option
     ))))
 }
 
-/// Everything said where it was asked.
-fn said_in(admitted: &Admitted, place: CommentPlace) -> Vec<(&Account, &str)> {
+/// Everything that we said where it was asked.
+fn said_in(admitted: &Admitted, place: CommentPlace) -> Vec<&str> {
     match place {
         CommentPlace::Thread { .. } => {
             let said = admitted.threads.iter().flat_map(|thread| &thread.comments);
-            said.map(|said| (&said.author, said.body.as_str())).collect()
+            said.filter(|said| said.ours).map(|said| said.body.as_str()).collect()
         }
         CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {
-            admitted.comments.iter().map(|said| (&said.author, said.body.as_str())).collect()
+            let said = admitted.comments.iter().filter(|said| said.ours);
+            said.map(|said| said.body.as_str()).collect()
         }
     }
 }

@@ -10,10 +10,9 @@ pub use super::admit::MAX_COMMENTS;
 use super::{Ending, answer};
 use crate::error::{Failure, Result};
 use crate::event::mention::Command;
-use crate::forge::{Account, Comment, CommentPlace, Forge, RepositoryId};
+use crate::forge::{Comment, CommentPlace, Forge, RepositoryId};
 use crate::report;
 use crate::report::answer as words;
-use crate::task::admit::is_us;
 use crate::task::run::Run;
 
 /// The purpose of the comment's marker.
@@ -27,25 +26,19 @@ pub struct State {
     pub at: DateTime<Utc>,
 }
 
-/// Whether people have told us to stop here. `viewer` is our own account, when the forge tells.
+/// Whether people have told us to stop here.
 ///
 /// # Errors
 /// When the conversation cannot be read.
-pub async fn is_stopped(
-    forge: &dyn Forge,
-    repository: &RepositoryId,
-    number: u64,
-    viewer: Option<&Account>,
-) -> Result<bool> {
+pub async fn is_stopped(forge: &dyn Forge, repository: &RepositoryId, number: u64) -> Result<bool> {
     let comments = forge.comments(repository, number, MAX_COMMENTS).await.map_err(Failure::from)?;
-    Ok(state(&comments, viewer).is_some_and(|state| state.stopped))
+    Ok(state(&comments).is_some_and(|state| state.stopped))
 }
 
-/// What our comment says, when there is one. Anybody can copy its marker, so the author counts.
-pub fn state(comments: &[Comment], viewer: Option<&Account>) -> Option<State> {
-    let ours = comments.iter().filter(|comment| is_us(viewer, &comment.author));
-    let mut states = ours.filter(|comment| report::marked(&comment.body, PURPOSE).is_some());
-    states.next().map(|comment| State {
+/// What our comment says, when there is one. Anybody can copy its markers, so it has to be ours.
+pub fn state(comments: &[Comment]) -> Option<State> {
+    let states = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
+    Comment::newest(states).map(|comment| State {
         comment: comment.id,
         stopped: report::marked(&comment.body, words::STOPPED).is_some(),
         at: comment.updated_at,

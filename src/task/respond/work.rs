@@ -152,19 +152,12 @@ fn task_text(
 ) -> Result<(String, Vec<String>)> {
     let trigger = admitted.request.trigger.as_ref();
     let conversation = thread::thread(
-        &Thread {
-            issue: &admitted.issue,
-            comments: &admitted.comments,
-            trigger,
-            own_login: admitted.own_login(),
-        },
+        &Thread { issue: &admitted.issue, comments: &admitted.comments, trigger },
         &mut rand::random,
     );
     let said = match admitted.threads.as_slice() {
         [] => ThreadContext::default(),
-        threads => {
-            thread::review_threads(threads, trigger, admitted.own_login(), &mut rand::random)
-        }
+        threads => thread::review_threads(threads, trigger, &mut rand::random),
     };
     let words = crate::context::hidden::clean(job.words);
     let text = prompt::comment_task(

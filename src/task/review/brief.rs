@@ -126,12 +126,7 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         created_at: pull.created_at,
         updated_at: pull.updated_at,
     };
-    let thread = Thread {
-        issue: &issue,
-        comments: sources.comments,
-        trigger: sources.trigger,
-        own_login: sources.admitted.viewer.as_ref().map(|viewer| viewer.login.as_str()),
-    };
+    let thread = Thread { issue: &issue, comments: sources.comments, trigger: sources.trigger };
     thread::thread(&thread, &mut rand::random)
 }
 

@@ -9,6 +9,7 @@ use crate::context::hidden;
 use crate::error::{Failure, Result};
 use crate::event::mention::dismisses;
 use crate::forge::{Account, Comment, Role, Thread};
+use crate::report;
 use crate::report::review::{PURPOSE, inline, state};
 use crate::review::incremental::{Memory, Seen};
 use crate::task::TaskKind;
@@ -60,9 +61,9 @@ impl Earlier {
         let mut earlier = Earlier::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
         let comments = comments.await.map_err(Failure::from)?;
-        earlier.remember(outbox, &comments);
+        earlier.remember(&comments);
         // `stop` is kept in a comment of its own.
-        earlier.memory.paused |= stop::state(&comments, outbox.viewer).is_some_and(|it| it.stopped);
+        earlier.memory.paused = stop::state(&comments).is_some_and(|it| it.stopped);
         let threads = outbox.forge.threads(outbox.repository, outbox.number);
         earlier.threads = threads.await.map_err(Failure::from)?;
         earlier.ours = earlier
@@ -70,7 +71,7 @@ impl Earlier {
             .iter()
             .enumerate()
             .filter_map(|(at, thread)| {
-                let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
+                let root = thread.comments.first().filter(|root| root.ours)?;
                 Some((at, inline::fingerprint(&root.body)?.to_owned()))
             })
             .collect();
@@ -82,17 +83,22 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Our sticky comment: the oldest with the marker that we wrote ourselves.
-    fn remember(&mut self, outbox: &Outbox<'_>, comments: &[Comment]) {
-        let marked = comments.iter().filter(|comment| marked_by(&comment.body).is_some());
-        let (ours, others): (Vec<_>, Vec<_>) = marked.partition(|c| outbox.is_ours(&c.author));
-        if !others.is_empty() {
+    /// Our sticky comment: the newest with the marker that is ours.
+    fn remember(&mut self, comments: &[Comment]) {
+        let is_marked = |it: &&Comment| report::marked(&it.body, PURPOSE).is_some();
+        let marked: Vec<&Comment> = comments.iter().filter(is_marked).collect();
+        let others = marked.iter().filter(|comment| !comment.ours).count();
+        if others > 0 {
+            let (count, plural) = if others == 1 {
+                ("a comment".to_owned(), "is")
+            } else {
+                (format!("{others} comments"), "are")
+            };
             self.notes.push(format!(
-                "{} with our marker was written by somebody else and is not believed",
-                if others.len() == 1 { "a comment".to_owned() } else { others.len().to_string() }
+                "{count} with our marker cannot be told for ours, and {plural} not believed"
             ));
         }
-        let Some(sticky) = ours.first() else { return };
+        let Some(sticky) = Comment::newest(marked) else { return };
         self.sticky = Some(sticky.id);
         match state::read(&sticky.body) {
             Ok(memory) => self.memory = memory.unwrap_or_default(),
@@ -173,12 +179,6 @@ impl Earlier {
     }
 }
 
-/// The run in the marker of a sticky comment.
-fn marked_by(body: &str) -> Option<&str> {
-    let opening = format!("<!-- patchwright:{PURPOSE} run=");
-    body.lines().find_map(|line| line.trim().strip_prefix(&opening)?.strip_suffix(" v=1 -->"))
-}
-
 /// People who resolved the thread, or answered that the finding is not wanted.
 fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
     let mut logins = Vec::new();
@@ -207,14 +207,14 @@ fn resolved_by_us(outbox: &Outbox<'_>, thread: &Thread) -> bool {
         // GitHub names only people here.
         (None, _) => true,
         (Some(login), Some(viewer)) => viewer.has_login(login),
-        (Some(login), None) => login.ends_with("[bot]") || login == "github-actions",
+        (Some(_), None) => false,
     }
 }
 
 /// Fingerprints and addresses of our findings among threads.
-pub(super) fn links(outbox: &Outbox<'_>, threads: &[Thread]) -> Vec<(String, String)> {
+pub(super) fn links(threads: &[Thread]) -> Vec<(String, String)> {
     let ours = threads.iter().filter_map(|thread| {
-        let root = thread.comments.first().filter(|root| outbox.is_ours(&root.author))?;
+        let root = thread.comments.first().filter(|root| root.ours)?;
         Some((inline::fingerprint(&root.body)?.to_owned(), root.html_url.clone()))
     });
     ours.collect()

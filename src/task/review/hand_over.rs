@@ -2,9 +2,10 @@
 //! workflow run and a file, and a second workflow that may write posts it.
 //!
 //! The first workflow runs with what the pull request brought, so the second takes the file for what
-//! an attacker wrote: it must be about this repository and a commit of that very pull request, its
-//! sizes are bounded, its texts are made harmless like a model's, and it can neither approve nor let
-//! the check succeed nor spare later reviews any reading.
+//! an attacker wrote: which pull request it is about is said by the event (the branch that the first
+//! workflow ran for, and its commit), and a file that names another is refused, as is one about a
+//! commit that is not the head. Its sizes are bounded, its texts are made harmless like a model's, and it
+//! can neither approve nor let the check succeed nor spare later reviews any reading.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,7 +19,8 @@ use super::publish::{Found, Origin, Published, Work, publish_at};
 use crate::cli::ui::Ui;
 use crate::config::Config;
 use crate::error::{Failure, Result};
-use crate::forge::{Comparison, Forge, RepositoryId, Side};
+use crate::event::HeadBranch;
+use crate::forge::{Forge, PullRequest, RepositoryId, Side};
 use crate::redact::Redactor;
 use crate::report::annotations::{self, Level, Lines};
 use crate::report::review::{check, state};
@@ -99,6 +101,41 @@ pub struct Expected {
     pub number: Option<u64>,
     /// The head commit of the workflow run that handed it over.
     pub head: Option<String>,
+    /// The branch that this workflow run was for, where the event tells that instead of a number.
+    pub source: Option<HeadBranch>,
+}
+
+impl Expected {
+    /// The pull request that the event is about, as it is now.
+    async fn pull(&self, forge: &dyn Forge, reviewed: &Reviewed) -> Result<PullRequest> {
+        let (repository, head) = (&self.repository, &reviewed.head);
+        if let Some(source) = &self.source {
+            let pulls = forge.pull_requests_at(repository, head).await.map_err(Failure::from)?;
+            let of_event: Vec<_> = pulls.iter().filter(|pull| source.has(pull, head)).collect();
+            if of_event.is_empty() {
+                return Err(Failure::nothing_to_do(format!(
+                    "no open pull request from `{}` of `{}` has the head `{head}`",
+                    source.branch, source.repository
+                ))
+                .hint("the review of its newest commit is posted when that has ended"));
+            }
+            if !of_event.iter().any(|pull| pull.number == reviewed.number) {
+                return Err(Failure::refused(format!(
+                    "the review is about pull request #{}, and the workflow run was for another one",
+                    reviewed.number
+                )));
+            }
+        }
+        let pull = forge.pull_request(repository, reviewed.number).await.map_err(Failure::from)?;
+        if !pull.head_sha.eq_ignore_ascii_case(head) {
+            return Err(Failure::nothing_to_do(format!(
+                "pull request #{} has moved on from `{head}`",
+                reviewed.number
+            ))
+            .hint("the review of its newest commit is posted when that has ended"));
+        }
+        Ok(pull)
+    }
 }
 
 /// What posting it needs.
@@ -122,18 +159,7 @@ pub async fn post_from(
     let reviewed = read(folder, expected)?;
     let Poster { forge, config, redactor, ui } = poster;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
-    let pull =
-        forge.pull_request(&expected.repository, reviewed.number).await.map_err(Failure::from)?;
-    if pull.head_sha != reviewed.head {
-        let compared = forge.compare(&expected.repository, &reviewed.head, &pull.head_sha).await;
-        if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
-            return Err(Failure::nothing_to_do(format!(
-                "pull request #{} has moved on from `{}`",
-                reviewed.number, reviewed.head
-            ))
-            .hint("the review of its newest commit is posted when that has ended"));
-        }
-    }
+    let pull = expected.pull(forge, &reviewed).await?;
     if config.dry_run {
         ui.say("the review could be posted; nothing was, because this is a dry run");
         return Ok((reviewed, Published::default()));

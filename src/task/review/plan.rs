@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::admit::Admitted;
 use super::open::{self, Opened};
 use super::scope::{Scope, Since};
+use super::verdict;
 use crate::error::{Failure, Result};
 use crate::forge::Comparison;
 use crate::git::Oid;
@@ -54,8 +55,14 @@ pub(super) async fn plan(
     }
     let is_full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
     if memory.paused && !is_full {
-        return Err(Failure::nothing_to_do(format!("reviews of {name} were stopped in a comment"))
-            .hint("ask for a review in a comment, or use `--full`"));
+        let why = format!("reviews of {name} were stopped in a comment");
+        // Whoever looks at this commit shall see that nobody has read it.
+        if !run.config.dry_run {
+            verdict::not_run(run, admitted, &why).await;
+        }
+        return Err(
+            Failure::nothing_to_do(why).hint("ask for a review in a comment, or use `--full`")
+        );
     }
     let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
     let short = opened.head.short();

@@ -107,7 +107,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
     let standing = work.reviews.iter().rev().find_map(|review| {
         let decides =
             matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
-        (decides && work.outbox.is_ours(&review.author)).then_some(review.state.as_str())
+        (decides && review.ours).then_some(review.state.as_str())
     });
     match wanted {
         ReviewEvent::RequestChanges if fails => ReviewEvent::RequestChanges,
@@ -136,9 +136,11 @@ fn event(work: &Work<'_>) -> ReviewEvent {
 /// asked for none: nobody else would.
 pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
     let outbox = &work.outbox;
-    let last = work.reviews.iter().rev().find(|review| {
-        outbox.is_ours(&review.author) && matches!(review.state.as_str(), "CHANGES_REQUESTED")
-    });
+    let last = work
+        .reviews
+        .iter()
+        .rev()
+        .find(|review| review.ours && matches!(review.state.as_str(), "CHANGES_REQUESTED"));
     let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
     let is_settled = event(work) != ReviewEvent::RequestChanges
         && work.outbox.config.review.event != ReviewEvent::Comment

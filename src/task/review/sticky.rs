@@ -24,13 +24,13 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         0 => None,
         _ => outbox.forge.threads(outbox.repository, outbox.number).await.ok(),
     };
-    let newest = newest.map(|threads| links(outbox, &threads)).unwrap_or_default();
+    let newest = newest.map(|threads| links(&threads)).unwrap_or_default();
     let link = |fingerprint: &str| {
         let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
     };
     let memory = memory(work);
-    let latest = work.reviews.iter().rev().find(|review| outbox.is_ours(&review.author));
+    let latest = work.reviews.iter().rev().find(|review| review.ours);
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
         known: &work.settled.findings,
