@@ -19,7 +19,7 @@ use super::drive;
 use super::fleet::Fleet;
 use super::lease::Held;
 use crate::error::Result;
-use crate::store::model::{CampaignState, Job, JobEnd, JobKind, Lease, Millis};
+use crate::store::model::{CampaignRow, CampaignState, Job, JobEnd, JobKind, Lease, Millis};
 use crate::store::{StoreError, StoreResult};
 
 /// Memory that one agent run and its checks are counted with.
@@ -38,6 +38,8 @@ const GRACE: Duration = Duration::from_secs(6);
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub kinds: Vec<JobKind>,
+    /// Only jobs of this campaign; of all without one.
+    pub campaign: Option<String>,
     /// Agent runs at once.
     pub room: NonZeroUsize,
     pub lease: Millis,
@@ -104,7 +106,8 @@ impl Worker<'_> {
                 None
             } else {
                 let (owner, length) = (self.fleet.owner.as_str(), self.options.lease);
-                let claim = self.fleet.store.claim(owner, &kinds, length).await;
+                let campaign = self.options.campaign.as_deref();
+                let claim = self.fleet.store.claim_of(owner, &kinds, campaign, length).await;
                 self.answered(claim)?.flatten()
             };
             if let Some((job, lease)) = claimed {
@@ -181,7 +184,11 @@ impl Worker<'_> {
         }
         self.looked = Instant::now();
         let campaigns = self.fleet.store.campaigns(None).await.unwrap_or_default();
-        for campaign in campaigns.iter().filter(|row| row.state == CampaignState::Running) {
+        let only = self.options.campaign.as_ref();
+        let is_ours = |row: &&CampaignRow| {
+            row.state == CampaignState::Running && only.is_none_or(|only| *only == row.id)
+        };
+        for campaign in campaigns.iter().filter(is_ours) {
             if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
                 tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
             }

@@ -127,6 +127,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 fn worker_options(args: &Args, lease: Millis) -> WorkerOptions {
     WorkerOptions {
         kinds: JobKind::ALL.to_vec(),
+        campaign: None,
         room: args.room.unwrap_or_else(worker::room),
         lease,
         until_idle: false,

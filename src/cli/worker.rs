@@ -58,8 +58,13 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
              share a PostgreSQL, as in `postgres://USER:PASSWORD@HOST/NAME`"
         ));
     }
-    let options =
-        WorkerOptions { kinds: JobKind::ALL.to_vec(), room, lease, until_idle: args.until_idle };
+    let options = WorkerOptions {
+        kinds: JobKind::ALL.to_vec(),
+        campaign: None,
+        room,
+        lease,
+        until_idle: args.until_idle,
+    };
     worker::run(&fleet, options).await?;
     fleet.store.close().await;
     Ok(0)

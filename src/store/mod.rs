@@ -27,6 +27,7 @@ mod targets;
 use std::fmt;
 use std::sync::Arc;
 
+pub use import::Imported;
 pub use jobs::Outlook;
 pub use migrate::VERSION;
 pub use open::file_url;
