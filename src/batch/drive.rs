@@ -273,7 +273,8 @@ impl Worker {
         let lease = options.lease.unwrap_or(LEASE);
         // What else the database has is not this command's business, and may be anybody's.
         let campaign = Some(campaign.id());
-        let options = WorkerOptions { kinds, campaign, room, lease, until_idle: false };
+        let options =
+            WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }
     }

@@ -25,9 +25,7 @@ use super::lease::Held;
 use super::pace;
 use crate::error::{Failure, Result};
 use crate::forge::github::GitHubForge;
-use crate::forge::{
-    Forge, ForgeError, Operation, PullRequest, PullRequestDraft,
-};
+use crate::forge::{Forge, ForgeError, Operation, PullRequest, PullRequestDraft};
 use crate::git::Oid;
 use crate::store::model::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,

@@ -31,6 +31,8 @@ const AWAY: Duration = Duration::from_secs(1);
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 /// How often the campaigns are looked at whose next wave nobody else may open.
 const LOOK: Duration = Duration::from_secs(30);
+/// How often old rows are removed.
+const PRUNE: Duration = Duration::from_hours(1);
 /// What jobs get to put their work back, at the end of a drain.
 const GRACE: Duration = Duration::from_secs(6);
 
@@ -43,6 +45,8 @@ pub struct WorkerOptions {
     /// Agent runs at once.
     pub room: NonZeroUsize,
     pub lease: Millis,
+    /// What has come to its end is forgotten after so many milliseconds; never without.
+    pub retention: Option<Millis>,
     /// Ends when there is nothing left to do, instead of waiting for more.
     pub until_idle: bool,
 }
@@ -79,6 +83,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         held: HashMap::new(),
         away: None,
         looked: Instant::now(),
+        pruned: None,
     };
     let ended = worker.work().await;
     worker.drain().await;
@@ -96,6 +101,7 @@ struct Worker<'a> {
     /// How long to wait because the database does not answer.
     away: Option<Duration>,
     looked: Instant,
+    pruned: Option<Instant>,
 }
 
 impl Worker<'_> {
@@ -118,6 +124,7 @@ impl Worker<'_> {
                 return Ok(());
             }
             self.look_after_campaigns().await;
+            self.forget_the_old().await;
             self.pause().await;
         }
         Ok(())
@@ -192,6 +199,20 @@ impl Worker<'_> {
             if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
                 tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
             }
+        }
+    }
+
+    /// The tables would grow for ever otherwise.
+    async fn forget_the_old(&mut self) {
+        let Some(keep) = self.options.retention else { return };
+        if self.pruned.is_some_and(|at| at.elapsed() < PRUNE) {
+            return;
+        }
+        self.pruned = Some(Instant::now());
+        match self.fleet.store.prune(keep).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "old rows were removed"),
+            Err(err) => tracing::warn!(%err, "old rows could not be removed"),
         }
     }
 

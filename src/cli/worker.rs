@@ -7,6 +7,7 @@ use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
+use crate::cli::retention::RetentionFlag;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::file::parse_duration;
@@ -39,6 +40,9 @@ pub struct Args {
     pub until_idle: bool,
 
     #[command(flatten)]
+    pub retention: RetentionFlag,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
@@ -63,6 +67,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         campaign: None,
         room,
         lease,
+        retention: Some(args.retention.length()?),
         until_idle: args.until_idle,
     };
     worker::run(&fleet, options).await?;

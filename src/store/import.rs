@@ -125,8 +125,7 @@ fn state_of(theirs: TargetState) -> Option<TargetState> {
 
 /// The change is of this repository and commit.
 fn belongs(change: &Changeset, target: &Target) -> bool {
-    change.repository.eq_ignore_ascii_case(&target.repository)
-        && change.base_sha == target.base_sha
+    change.repository.eq_ignore_ascii_case(&target.repository) && change.base_sha == target.base_sha
 }
 
 /// Dollars that may be added up.
@@ -211,12 +210,7 @@ async fn fill(
     Ok(())
 }
 
-async fn copy(
-    write: &mut Write<'_>,
-    ours: i64,
-    theirs: &Target,
-    event: &Event,
-) -> StoreResult<()> {
+async fn copy(write: &mut Write<'_>, ours: i64, theirs: &Target, event: &Event) -> StoreResult<()> {
     let now = write.now;
     sqlx::query(
         "INSERT INTO events (at, campaign, target, repository, kind, text)

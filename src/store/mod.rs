@@ -21,6 +21,8 @@ mod migrate;
 pub mod model;
 mod open;
 mod pace;
+mod prune;
+mod reviews;
 mod schedules;
 mod targets;
 
@@ -31,6 +33,7 @@ pub use import::Imported;
 pub use jobs::Outlook;
 pub use migrate::VERSION;
 pub use open::file_url;
+pub use reviews::{ReviewCaps, ReviewSlot, ReviewWish};
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

@@ -110,20 +110,20 @@ impl Begun<'_> {
         let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
         run.world.provider.resume_at(None, replies.sum());
         run.journal_start()?;
-        let workspace = tokio::select! {
+        let (workspace, repository) = tokio::select! {
             biased;
             () = run.around.cancel.cancelled() => return Err(cancelled(run)),
             opened = open(run) => opened?,
         };
         let progress = Progress::start(run, None).await?;
-        let made = make(run, None, workspace, &progress).await?;
+        let made = make(run, None, Some(&repository), workspace, &progress).await?;
         run.around.ui.event(&json!({ "is": "made", "run": run.folder.id }));
         Ok(made)
     }
 }
 
-/// The repository at the base commit of the target.
-async fn open(run: &Run<'_>) -> std::result::Result<Workspace, Trouble> {
+/// The repository at the base commit of the target, and as the forge has it.
+async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), Trouble> {
     let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind
     else {
         return Err(Failure::internal("this is not a campaign's task").into());
@@ -142,7 +142,7 @@ async fn open(run: &Run<'_>) -> std::result::Result<Workspace, Trouble> {
     }
     let mut workspace = Workspace::pin(repo, base_sha, DEPTH).await?;
     workspace.base_branch.clone_from(base_branch);
-    Ok(workspace)
+    Ok((workspace, found))
 }
 
 async fn look_up(

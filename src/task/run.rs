@@ -21,15 +21,18 @@ use super::publish::{self, Published};
 use super::reach::Reach;
 use super::settle::Settled;
 use super::signals::Cause;
-use super::workspace::Workspace;
+use super::workspace::{Rules, Workspace};
 use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::config::{Config, file, merge};
+use crate::config::{Config, SandboxChoice, Source, Tenants, file, merge};
 use crate::error::{Failure, FailureKind, Result};
+use crate::forge::Repository;
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
+use crate::report::text;
+use crate::sandbox::image::{self, NamedBy};
 use crate::sandbox::{ImageSpec, PreparedImage};
 use crate::world::World;
 
@@ -151,7 +154,7 @@ async fn work(
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(run.open_workspace(admitted)).await?;
     let Made { workspace, worked, settled, outcome } =
-        make(run, admitted, workspace, progress).await?;
+        make(run, admitted, admitted.map(|it| &it.repository), workspace, progress).await?;
     let published = match (admitted, settled.commit) {
         (Some(admitted), Some(commit))
             if publish::is_publishable(&outcome) && !run.config.dry_run =>
@@ -186,14 +189,18 @@ pub(super) struct Made {
 pub(super) async fn make(
     run: &mut Run<'_>,
     admitted: Option<&Admitted>,
+    repository: Option<&Repository>,
     workspace: Workspace,
     progress: &Progress,
 ) -> Result<Made> {
     let tree = run.pack(&workspace).await?;
-    run.tighten(&workspace).await?;
-    let checks = Checks::find(&run.config, &workspace).await?;
+    let rules = workspace.rules(run.world, &run.config, repository);
+    let rules = run.unless_interrupted(rules).await?;
+    run.tighten(&rules).await?;
+    let checks = Checks::find(&run.config, &rules).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(&workspace, Some(&tree))).await?;
+    let packed = (rules.workspace().base == workspace.base).then_some(&tree);
+    let image = run.unless_interrupted(run.prepare_image(&rules, packed)).await?;
     run.opened(&workspace, &image)?;
     let baseline = if run.wants_words_only() {
         Vec::new()
@@ -201,7 +208,7 @@ pub(super) async fn make(
         progress.phase("Running the repository's checks on the base");
         checks.run_fresh(run, &image, &tree, "base").await?
     };
-    let brief = Brief::new(run, admitted, &workspace, &checks).await?;
+    let brief = Brief::new(run, admitted, rules.workspace(), &checks).await?;
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
         worked
@@ -351,9 +358,9 @@ impl Run<'_> {
         })
     }
 
-    /// Lays the repository's own configuration, from the base commit, over the operator's.
-    pub(super) async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
-        if let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? {
+    /// Lays the repository's own configuration over the operator's.
+    pub(super) async fn tighten(&mut self, rules: &Rules) -> Result<()> {
+        if let Some(text) = rules.workspace().text_file(file::REPOSITORY_FILE).await? {
             merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
         }
         for note in &self.config.notes {
@@ -367,13 +374,13 @@ impl Run<'_> {
         workspace.pack(&self.config.container).await
     }
 
-    /// The image with setup done in `workspace`, whose tree may be packed already. Setup has a network, and
-    /// what it leaves is what later runs start from: see [`Workspace::for_setup`].
+    /// The image with setup done in the tree that decides, which may be packed already.
     pub(super) async fn prepare_image(
         &self,
-        workspace: &Workspace,
+        rules: &Rules,
         tree: Option<&Packed>,
     ) -> Result<PreparedImage> {
+        let workspace = rules.workspace();
         let packed = match tree {
             None if !self.config.setup.is_empty() => Some(self.pack(workspace).await?),
             Some(_) | None => None,
@@ -381,6 +388,7 @@ impl Run<'_> {
         let spec = ImageSpec {
             repository: workspace.identity(&self.world.state),
             image: self.config.image.as_deref(),
+            named_by: self.named_by()?,
             setup: &self.config.setup,
             setup_hosts: &self.config.setup_hosts,
             setup_egress: self.setup_egress()?,
@@ -391,6 +399,32 @@ impl Run<'_> {
             run: &self.folder.id,
         };
         Ok(self.world.sandbox.prepare(&spec).await?)
+    }
+
+    /// Who has named the image, when they may.
+    fn named_by(&self) -> Result<NamedBy> {
+        let config = &self.config;
+        let said_by = config.sources.get("image");
+        let Some(name) =
+            config.image.as_deref().filter(|_| said_by == Some(&Source::RepositoryFile))
+        else {
+            return Ok(NamedBy::Operator);
+        };
+        // The local sandbox has no images.
+        if config.sandbox == SandboxChoice::Local {
+            return Ok(NamedBy::Repository);
+        }
+        if let Some(why) = image::refusal(name, &config.images) {
+            let name = text::inline(name);
+            let file = file::REPOSITORY_FILE;
+            return Err(Failure::refused(format!("`image: {name}` of `{file}` {why}")).hint(
+                "the operator allows images with `images` in `--config`, or `--allow-image`",
+            ));
+        }
+        Ok(match config.tenants {
+            Tenants::Many if !image::is_listed(name, &config.images) => NamedBy::OneOfMany,
+            Tenants::Many | Tenants::One => NamedBy::Repository,
+        })
     }
 
     /// The repository at the base commit: the one that a killed attempt had pinned, or the branch's

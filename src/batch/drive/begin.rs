@@ -9,10 +9,10 @@ use crate::batch::plan::{self, Planned};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
 use crate::error::{Failure, Result};
-use crate::store::{Imported, Store, StoreError};
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
 };
+use crate::store::{Imported, Store, StoreError};
 
 /// One part of the repositories: those whose name says so, whoever looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,7 @@ pub(super) async fn begin(
     } else {
         let planned = plan::make(fleet, &campaign).await?.targets;
         let names = planned.iter().map(|planned| planned.target.repository.as_str());
-        let selection =
-            Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
+        let selection = Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
         (Some(chosen(planned, options)?), selection)
     };
     let campaign = with_options(campaign, options);

@@ -123,12 +123,11 @@ impl Publisher<'_> {
         };
         let standing = looked.standing(branch).await?;
         let ours = (place.vetted.tree, self.base);
-        decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict).map_err(
-            |why| Trouble::Final {
+        decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict)
+            .map_err(|why| Trouble::Final {
                 class: ErrorClass::Conflict,
                 message: format!("`{branch}`: {why}"),
-            },
-        )
+            })
     }
 
     /// The pull requests from our branch, and what the store knows of them.

@@ -70,8 +70,7 @@ impl Publisher<'_> {
         let vetted = self.vet(&repository, &repo, &base_branch).await?;
         let (copy, name) = (repo.clone(), base_branch.clone());
         let (commit, base) = (vetted.commit, self.base);
-        let on_base =
-            blocking(move || on_base(&copy, base, copy.resolve(&name)?, commit)).await?;
+        let on_base = blocking(move || on_base(&copy, base, copy.resolve(&name)?, commit)).await?;
         match on_base {
             OnBase::Same | OnBase::Clean => {}
             OnBase::Contained => {
@@ -92,12 +91,12 @@ impl Publisher<'_> {
     /// the two would be proposed with it, unseen.
     async fn must_be_on(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<()> {
         let (copy, name, base) = (repo.clone(), branch.to_owned(), self.base);
-        let is_here = blocking(move || commit::is_within(&copy, base, copy.resolve(&name)?)).await?;
+        let is_here =
+            blocking(move || commit::is_within(&copy, base, copy.resolve(&name)?)).await?;
         if is_here {
             return Ok(());
         }
-        let compared =
-            self.forge.compare(&repository.id, branch, &self.base.to_string()).await?;
+        let compared = self.forge.compare(&repository.id, branch, &self.base.to_string()).await?;
         if matches!(compared, Comparison::Identical | Comparison::Behind) {
             return Ok(());
         }

@@ -125,8 +125,10 @@ impl Stored {
         if let Some(violation) = judgement.violations.first() {
             let place = violation.path.as_deref().map(|path| format!("`{path}`: "));
             let place = place.unwrap_or_default();
-            let message =
-                format!("policy refuses the change: {place}{} ({})", violation.message, violation.rule);
+            let message = format!(
+                "policy refuses the change: {place}{} ({})",
+                violation.message, violation.rule
+            );
             return Err(refused(ErrorClass::Policy, message));
         }
         if let Some(held) = judgement.held_back.first() {
