@@ -26,14 +26,12 @@ use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
-use crate::config::{Config, SandboxChoice, Source, Tenants, file, merge};
+use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::Repository;
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
-use crate::report::text;
-use crate::sandbox::image::{self, NamedBy};
-use crate::sandbox::{ImageSpec, PreparedImage};
+use crate::sandbox::PreparedImage;
 use crate::world::World;
 
 /// Commits of history that the model can look at.
@@ -372,59 +370,6 @@ impl Run<'_> {
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
         workspace.pack(&self.config.container).await
-    }
-
-    /// The image with setup done in the tree that decides, which may be packed already.
-    pub(super) async fn prepare_image(
-        &self,
-        rules: &Rules,
-        tree: Option<&Packed>,
-    ) -> Result<PreparedImage> {
-        let workspace = rules.workspace();
-        let packed = match tree {
-            None if !self.config.setup.is_empty() => Some(self.pack(workspace).await?),
-            Some(_) | None => None,
-        };
-        let spec = ImageSpec {
-            repository: workspace.identity(&self.world.state),
-            image: self.config.image.as_deref(),
-            named_by: self.named_by()?,
-            setup: &self.config.setup,
-            setup_hosts: &self.config.setup_hosts,
-            setup_egress: self.setup_egress()?,
-            setup_timeout: self.config.setup_timeout.min(self.remaining()),
-            root_files: &workspace.root_files().await?,
-            lock_files: &workspace.lock_files().await?,
-            tree: tree.or(packed.as_ref()),
-            run: &self.folder.id,
-        };
-        Ok(self.world.sandbox.prepare(&spec).await?)
-    }
-
-    /// Who has named the image, when they may.
-    fn named_by(&self) -> Result<NamedBy> {
-        let config = &self.config;
-        let said_by = config.sources.get("image");
-        let Some(name) =
-            config.image.as_deref().filter(|_| said_by == Some(&Source::RepositoryFile))
-        else {
-            return Ok(NamedBy::Operator);
-        };
-        // The local sandbox has no images.
-        if config.sandbox == SandboxChoice::Local {
-            return Ok(NamedBy::Repository);
-        }
-        if let Some(why) = image::refusal(name, &config.images) {
-            let name = text::inline(name);
-            let file = file::REPOSITORY_FILE;
-            return Err(Failure::refused(format!("`image: {name}` of `{file}` {why}")).hint(
-                "the operator allows images with `images` in `--config`, or `--allow-image`",
-            ));
-        }
-        Ok(match config.tenants {
-            Tenants::Many if !image::is_listed(name, &config.images) => NamedBy::OneOfMany,
-            Tenants::Many | Tenants::One => NamedBy::Repository,
-        })
     }
 
     /// The repository at the base commit: the one that a killed attempt had pinned, or the branch's
