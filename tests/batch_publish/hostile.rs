@@ -127,7 +127,11 @@ async fn a_job_that_names_no_target_of_its_campaign_ends() {
     let target = bench.ready(&campaign(""), "the\n").await;
     bench.ready(&campaign("verify: [make]\n"), "thee\n").await;
     let other = campaign("verify: [make]\n").id();
-    sql(&bench, &format!("UPDATE targets SET campaign = '{other}' WHERE id = {}", target.id)).await;
+    sql(
+        &bench,
+        &format!("UPDATE jobs SET campaign = '{other}' WHERE key = 'publish:{}'", target.id),
+    )
+    .await;
     bench.attempt().await;
     assert_eq!(bench.github.pulls().len(), 0, "of another campaign");
 }

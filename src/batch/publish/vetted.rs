@@ -70,7 +70,8 @@ impl Stored {
         let change = tree::between(repo, self.base, facts.tree)?;
         let (run, message) = words_of(&facts.message);
         let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
-        let judgement = self.judge(repo, &change, &message)?;
+        let told = serde_json::from_str::<Told>(&self.changeset.body).ok();
+        let judgement = self.judge(repo, &change, &message, told.as_ref())?;
         let spec = CommitSpec {
             message: self.redactor.redact(&message),
             trailers: vec![format!("{RUN_TRAILER}{run}")],
@@ -78,7 +79,6 @@ impl Stored {
             ..self.signed()
         };
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
-        let told = serde_json::from_str::<Told>(&self.changeset.body).ok();
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
         let body = self.body(repo, told, change, judgement, &marker).map_err(configuration)?;
@@ -108,17 +108,24 @@ impl Stored {
 
     /// The first thing that stands in the way of publishing is an error. Nothing is held back here: a
     /// run has taken out of the tree what may not be published.
-    fn judge(&self, repo: &Repo, change: &Change, message: &str) -> Tried<Judgement> {
+    fn judge(
+        &self,
+        repo: &Repo,
+        change: &Change,
+        message: &str,
+        told: Option<&Told>,
+    ) -> Tried<Judgement> {
         if change.files.is_empty() {
             return Err(refused(ErrorClass::Policy, "the stored commit changes nothing"));
         }
         if let Some((path, why)) = change.refused.first() {
             return Err(refused(ErrorClass::Policy, format!("`{path}`: {why}")));
         }
+        let words = told.map_or(&self.changeset.body, |told| &told.outcome.final_message);
         let outbound = [
             ("commit message", message),
             ("title", self.changeset.title.as_str()),
-            ("description", self.changeset.body.as_str()),
+            ("description", words.as_str()),
         ];
         let (policy, blobs) = (&self.config.policy, BlobsOf(repo));
         let judgement = policy::check(policy, change, &blobs, &self.redactor, &outbound);
