@@ -11,6 +11,8 @@ use crate::store::model::Millis;
 const DAY: Millis = 24 * 3_600_000;
 /// Reviews of one repository that are remembered; no limit may be higher.
 const MOST: usize = 10_000;
+/// Pull requests of one repository on which it is said that a limit is reached.
+const TOLD: usize = 50;
 
 /// A review that is about to be begun.
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +81,13 @@ impl Book {
             |count: usize, cap: u32| count >= usize::try_from(cap).unwrap_or(MOST).min(MOST);
         if let Some((limit, ..)) = counts.into_iter().find(|(_, count, cap)| is_full(*count, *cap))
         {
-            let is_first = !self.told.iter().any(|(number, _)| *number == wish.number);
+            // Pull requests are opened for nothing, and each answer is a write of ours.
+            let is_first = self.told.len() < TOLD
+                && !self.told.iter().any(|(number, _)| *number == wish.number);
             if is_first {
                 self.told.push((wish.number, now));
             }
-            // Where nothing was begun, nothing is told either: pull requests are opened for nothing.
-            return ReviewSlot::Full { limit, is_first: is_first && self.told.len() <= MOST };
+            return ReviewSlot::Full { limit, is_first };
         }
         self.begun.push(Begun {
             at: now,
