@@ -148,7 +148,9 @@ impl Publisher<'_> {
             return Err(Trouble::Final { class: ErrorClass::Publish, message });
         }
         if recorded != now {
-            said.push(format!("the change was made on `{recorded}` and is proposed to `{now}`"));
+            let is_there = self.forge.branch_tip(&repository.id, recorded).await?.is_some();
+            let how = if is_there { "is no longer the default branch" } else { "is gone" };
+            said.push(format!("`{recorded}` {how}, so the change is proposed to `{now}`"));
         }
         Ok(now.clone())
     }
