@@ -3,6 +3,7 @@
 #![allow(clippy::too_many_lines, reason = "tables of situations")]
 
 mod closing;
+mod hostile;
 mod pace;
 mod situations;
 mod tracking;
@@ -73,8 +74,14 @@ impl Bench {
     }
 
     async fn ready_in(&self, campaign: &Campaign, repository: &str, readme: &str) -> Target {
+        let made = Made { files: &[("README.md", readme)], ..Made::default() };
+        self.ready_with(campaign, repository, &made).await
+    }
+
+    /// The same with whatever was made there.
+    async fn ready_with(&self, campaign: &Campaign, repository: &str, made: &Made<'_>) -> Target {
         let id = repository.parse().unwrap();
-        let base = self.fleet.forge.branch_tip(&id, "main").await.unwrap().unwrap();
+        let base = self.fleet.forge.branch_tip(&id, made.base).await.unwrap().unwrap();
         let store = &self.fleet.store;
         let row = store.put_campaign(&row_of(campaign)).await.unwrap();
         let new = NewTarget {
@@ -91,7 +98,7 @@ impl Bench {
         let (job, lease) = self.claim(JobKind::Target).await.expect("a target to work on");
         let target = store.target(job.subject.parse().unwrap()).await.unwrap();
         store.begin_target(&lease, target.id, "run").await.unwrap();
-        let changeset = self.changeset(campaign, &target, base, readme).await;
+        let changeset = self.changeset(campaign, &target, base, made).await;
         let end = TargetEnd {
             state: TargetState::Ready,
             class: None,
@@ -117,7 +124,7 @@ impl Bench {
         campaign: &Campaign,
         target: &Target,
         base: Oid,
-        readme: &str,
+        made: &Made<'_>,
     ) -> Changeset {
         let id = target.repository.parse().unwrap();
         let repository = self.fleet.forge.repository(&id).await.unwrap();
@@ -128,11 +135,16 @@ impl Bench {
         self.fleet.forge.fetch(&repository, repo.path(), &refs, 50).await.unwrap();
         let git = git2::Repository::open_bare(repo.path()).unwrap();
         let old = git.find_commit(base.0).unwrap().tree().unwrap();
-        let mut tree = git.treebuilder(Some(&old)).unwrap();
-        tree.insert("README.md", git.blob(readme.as_bytes()).unwrap(), 0o100_644).unwrap();
-        let tree = Oid(tree.write().unwrap());
+        let mut tree = git2::build::TreeUpdateBuilder::new();
+        for (path, text) in made.files {
+            tree.upsert(*path, git.blob(text.as_bytes()).unwrap(), git2::FileMode::Blob);
+        }
+        let tree = Oid(tree.create_updated(&git, &old).unwrap());
         let run = format!("run-{}", target.id);
-        let commit = commit::create(&repo, base, tree, &spec(&run)).unwrap();
+        let commit = match made.message {
+            None => commit::create(&repo, base, tree, &spec(&run)).unwrap(),
+            Some(message) => foreign(&git, base, tree, message),
+        };
         let marker = report::marker("pull-request", &run);
         let base_tree = diff::tree_of(&repo, base).unwrap();
         Changeset {
@@ -211,6 +223,29 @@ impl Bench {
     }
 }
 
+/// What came of a run, or of somebody who says so.
+struct Made<'a> {
+    /// The branch that it was made on.
+    base: &'a str,
+    files: &'a [(&'a str, &'a str)],
+    /// The message of a commit that somebody else signs; ours without one.
+    message: Option<&'a str>,
+}
+
+impl Default for Made<'_> {
+    fn default() -> Self {
+        Made { base: "main", files: &[], message: None }
+    }
+}
+
+/// A commit in somebody's name, with a message that nobody has cleaned.
+fn foreign(git: &git2::Repository, base: Oid, tree: Oid, message: &str) -> Oid {
+    let time = git2::Time::new(1_763_640_000, 0);
+    let author = git2::Signature::new("The owner", "owner@acme.test", &time).unwrap();
+    let (tree, base) = (git.find_tree(tree.0).unwrap(), git.find_commit(base.0).unwrap());
+    Oid(git.commit(None, &author, &author, message, &tree, &[&base]).unwrap())
+}
+
 /// Our commits' words.
 fn spec(run: &str) -> CommitSpec {
     let identity =
@@ -242,12 +277,17 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         ("PATCHWRIGHT_TIME_SCALE", "0.001".to_owned()),
     ]);
     let common = Common::default();
+    let mut config = common.resolve().unwrap();
+    let Identity { name, email } = spec("").committer;
+    config.identity = patchwright::config::Identity { name, email };
+    config.publish.labels = vec!["typo".to_owned()];
+    config.publish.reviewers = vec!["rita".to_owned()];
     let database = folder.join("fleet.db");
     Fleet {
         store: Store::open(&format!("sqlite:{}", database.display())).await.unwrap(),
         forge: Arc::new(connect(github)),
         http: crate::forge::client(),
-        config: common.resolve().unwrap(),
+        config,
         redactor: Arc::new(Redactor::new(env.secrets())),
         ui: Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None },
         clock: Clock { fixed: None },

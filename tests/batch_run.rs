@@ -267,6 +267,47 @@ fn parts_are_run_apart_and_published_together() {
     assert_eq!((pulls(&world).len(), world.model.requests().len()), (5, asked));
 }
 
+/// A statement behind the back of whoever made the database.
+fn sql(world: &TestWorld, file: &str, text: &str) {
+    let url = format!("sqlite://{}", world.path(file).display());
+    let text = sqlx::AssertSqlSafe(text.to_owned());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+        assert!(sqlx::query(text).execute(&pool).await.unwrap().rows_affected() > 0);
+        pool.close().await;
+    });
+}
+
+#[test]
+fn a_shard_that_names_a_foreign_repository_gets_a_row_and_the_others_are_published() {
+    let github = repositories(2).repository("victim/app", FILES);
+    let world = within(github, Vec::new());
+    fs_err::create_dir_all(world.path("parts")).unwrap();
+    batch(&world, &["run", "--hold", "--database", "parts/shard.db"]).expect(0);
+    let one = fleet_name(1);
+    for table in ["targets", "changesets"] {
+        let text =
+            format!("UPDATE {table} SET repository = 'victim/app' WHERE repository = 'acme/{one}'");
+        sql(&world, "parts/shard.db", &text.replace("acme/acme/", "acme/"));
+    }
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(20);
+    assert_eq!(states(&output), counted(&[("failed", 1), ("open", 1)]), "{}", output.text());
+    assert!(output.stderr.contains("does not select `victim/app`"), "{}", output.text());
+    let opened = pulls(&world);
+    assert!(opened.len() == 1 && !opened[0].starts_with("victim/"), "{opened:?}");
+    // What is in the database already, as from a cache, is no better.
+    batch(&world, &["run", "--hold", "--database", "fleet.db"]).expect(0);
+    for table in ["targets", "changesets"] {
+        let text =
+            format!("UPDATE {table} SET repository = 'victim/app' WHERE repository = 'acme/{one}'");
+        sql(&world, "fleet.db", &text.replace("acme/acme/", "acme/"));
+    }
+    let again = batch(&world, &["run", "--database", "fleet.db"]);
+    assert!(again.text().contains("victim/app"), "{}", again.text());
+    assert!(pulls(&world).iter().all(|pull| !pull.starts_with("victim/")), "{:?}", pulls(&world));
+}
+
 /// Lines of all journals.
 fn journal_lines(world: &TestWorld) -> usize {
     let journals = world.runs().into_iter().map(|run| run.join("journal.jsonl"));

@@ -5,6 +5,7 @@ mod app;
 mod catch_up;
 mod front;
 mod http;
+mod outsiders;
 mod pages;
 mod webhooks;
 mod work;
@@ -38,7 +39,7 @@ pub(crate) struct Serving<'a> {
 
 /// A world whose environment has what a server needs.
 pub(crate) fn served(world: TestWorld) -> TestWorld {
-    world.set("PATCHWRIGHT_WEBHOOK_SECRET", SECRET)
+    world.set("PATCHWRIGHT_WEBHOOK_SECRET", SECRET).set("PATCHWRIGHT_REPOSITORIES", "all")
 }
 
 impl Serving<'_> {

@@ -18,7 +18,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::clean::redact_strings;
+pub use self::clean::redact_strings;
 pub use self::entry::Entry;
 use crate::clock::Clock;
 use crate::error::{Failure, Result};

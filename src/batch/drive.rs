@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use self::begin::{Shard, stored};
+pub use self::begin::{Shard, import, stored};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
+use super::selection::Selection;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
 use super::{refresh, target, track, window};
@@ -50,8 +51,10 @@ pub struct Options {
     /// Only these repositories.
     pub only: Vec<String>,
     pub shard: Option<Shard>,
-    /// Nothing is looked for or run: what is stored is published.
+    /// Nothing is run: what is stored is published.
     pub publish_only: bool,
+    /// What the campaign selects, when that has been looked up already.
+    pub selection: Option<Selection>,
 }
 
 /// Told of everything that people may want to see.
@@ -268,7 +271,10 @@ impl Worker {
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
         let lease = options.lease.unwrap_or(LEASE);
-        let options = WorkerOptions { kinds, room, lease, until_idle: false };
+        // What else the database has is not this command's business, and may be anybody's.
+        let campaign = Some(campaign.id());
+        let options =
+            WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }
     }

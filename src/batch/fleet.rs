@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::common::Common;
 use crate::cli::ui::Ui;
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::config::env::Env;
+use crate::config::{Config, Tenants};
 use crate::error::Result;
 use crate::forge::github::GitHubForge;
 use crate::provider::http;
@@ -71,7 +71,7 @@ impl Fleet {
             store: Store::open(&url).await?,
             forge: Arc::new(forge),
             http,
-            config,
+            config: Config { tenants: Tenants::Many, ..config },
             common: common.clone(),
             env: env.clone(),
             ui,

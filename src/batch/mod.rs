@@ -22,6 +22,7 @@ pub mod publish;
 mod reader;
 pub mod refresh;
 pub mod select;
+pub mod selection;
 pub mod stored;
 pub mod target;
 mod template;

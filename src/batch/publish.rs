@@ -6,7 +6,9 @@
 //! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
 
 mod choice;
+mod place;
 mod trouble;
+mod vetted;
 mod when;
 
 use std::sync::Arc;
@@ -15,19 +17,16 @@ use serde_json::json;
 
 use self::choice::Choice;
 pub use self::choice::{Earlier, Pulls, decide};
+use self::place::Place;
 use self::trouble::Trouble;
 use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::lease::Held;
-use super::{pace, stored};
+use super::pace;
 use crate::error::{Failure, Result};
 use crate::forge::github::GitHubForge;
-use crate::forge::{
-    Forge, ForgeError, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId,
-    StateProblem,
-};
-use crate::git::clone::{DEFAULT_DEPTH, Repo, mirror};
-use crate::git::{GitError, Oid, blocking, commit, diff, merge};
+use crate::forge::{Forge, ForgeError, Operation, PullRequest, PullRequestDraft, StateProblem};
+use crate::git::Oid;
 use crate::store::model::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
     TargetState,
@@ -84,6 +83,11 @@ async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
         return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
     };
     let target = match store.target(id).await {
+        // A job is of one campaign, and so is what it does.
+        Ok(target) if held.job.campaign.as_ref() != Some(&target.campaign) => {
+            let why = format!("target {id} is of another campaign");
+            return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+        }
         Ok(target) => target,
         Err(StoreError::NotFound(what)) => {
             let why = format!("{what} is gone");
@@ -119,19 +123,6 @@ struct Publisher<'a> {
     base: Oid,
 }
 
-/// The repository as it is now, and our copy of what matters.
-struct Place {
-    repository: Repository,
-    repo: Repo,
-    /// Where the pull request goes.
-    base_branch: String,
-    /// Our commit's own committer and tree.
-    email: String,
-    tree: Oid,
-    /// What there is to say about the base.
-    said: Option<String>,
-}
-
 type Tried<T> = std::result::Result<T, Trouble>;
 
 impl<'a> Publisher<'a> {
@@ -155,6 +146,13 @@ impl<'a> Publisher<'a> {
         let Some(changeset) = fleet.store.changeset(target.id).await? else {
             return broken(ErrorClass::Internal, "there is no stored change".to_owned());
         };
+        let is_of_it = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+        if !is_of_it(&changeset.repository, &target.repository)
+            || changeset.base_sha != target.base_sha
+        {
+            let message = "the stored change is of another repository or commit".to_owned();
+            return broken(ErrorClass::Policy, message);
+        }
         let ids = (changeset.commit.parse(), changeset.base_sha.parse());
         let (Ok(commit), Ok(base)) = ids else {
             return broken(ErrorClass::Internal, "the stored change names no commit".to_owned());
@@ -199,95 +197,22 @@ impl<'a> Publisher<'a> {
         ))
     }
 
-    fn repository_id(&self) -> Tried<RepositoryId> {
-        self.changeset
-            .repository
-            .parse()
-            .map_err(|message| Trouble::Final { class: ErrorClass::Internal, message })
-    }
-
-    /// The repository, our copy of it with the base and the change, and the branch to merge into.
-    async fn open_place(&self) -> Tried<std::result::Result<Place, End>> {
-        let id = self.repository_id()?;
-        let repository = self.forge.repository(&id).await?;
-        if repository.archived {
-            let message =
-                format!("`{}` is archived, so nothing can be pushed to it", repository.id);
-            return Err(Trouble::Final { class: ErrorClass::Access, message });
-        }
-        let mut said = Vec::new();
-        if repository.id != id {
-            said.push(format!("`{id}` is called `{}` now", repository.id));
-        }
-        let base_branch = self.base_branch(&repository, &mut said).await?;
-        let (state, url) = (self.fleet.state.clone(), repository.clone_url.clone());
-        let repo = blocking(move || mirror(&state, &url)).await?;
-        for reference in [self.changeset.base_sha.clone(), base_branch.clone()] {
-            let refs = [reference];
-            self.forge.fetch(&repository, repo.path(), &refs, DEFAULT_DEPTH).await?;
-        }
-        let (copy, pack, commit) = (repo.clone(), self.changeset.pack.clone(), self.commit);
-        let unpacked =
-            tokio::task::spawn_blocking(move || stored::unpack(&copy, &pack, commit)).await;
-        let unpacked = unpacked.unwrap_or_else(|error| Err(Failure::internal(error.to_string())));
-        unpacked.map_err(|failure| Trouble::Final {
-            class: ErrorClass::Internal,
-            message: format!("the stored change cannot be read: {}", failure.message),
-        })?;
-        let (copy, name) = (repo.clone(), base_branch.clone());
-        let (commit, base) = (self.commit, self.base);
-        let (facts, on_base) = blocking(move || {
-            Ok((commit::read(&copy, commit)?, on_base(&copy, base, copy.resolve(&name)?, commit)?))
-        })
-        .await?;
-        match on_base {
-            OnBase::Same | OnBase::Clean => {}
-            OnBase::Contained => {
-                let reason = format!("`{base_branch}` has this change already");
-                let state = TargetState::Unchanged;
-                return Ok(Err(End::Settled { state, reason, pull: None }));
-            }
-            OnBase::Conflicts => said.push(format!(
-                "`{base_branch}` has moved since and conflicts with the change, which is proposed \
-                 on the commit that it was made on"
-            )),
-        }
-        let said = (!said.is_empty()).then(|| said.join("; "));
-        let (email, tree) = (facts.committer_email, facts.tree);
-        Ok(Ok(Place { repository, repo, base_branch, email, tree, said }))
-    }
-
-    /// The recorded branch; the default branch of today when that one is gone and nobody asked for it.
-    async fn base_branch(&self, repository: &Repository, said: &mut Vec<String>) -> Tried<String> {
-        let recorded = &self.changeset.base_branch;
-        let now = &repository.default_branch;
-        if recorded == now || self.forge.branch_tip(&repository.id, recorded).await?.is_some() {
-            return Ok(recorded.clone());
-        }
-        if self.campaign.publish.base.is_some() || now.is_empty() {
-            let message = format!("branch `{recorded}`, which the change is for, is gone");
-            return Err(Trouble::Final { class: ErrorClass::Publish, message });
-        }
-        said.push(format!("`{recorded}` is gone, so the change is proposed to `{now}`"));
-        Ok(now.clone())
-    }
-
     async fn push(&self, place: &Place, expected: Option<Oid>) -> Result<(), ForgeError> {
-        let branch = &self.changeset.branch;
-        let (from, commit) = (place.repo.path(), self.commit);
-        self.forge.push(&place.repository, from, commit, branch, expected).await.map(|_| ())
+        let branch = self.campaign.branch();
+        let (from, commit) = (place.repo.path(), place.vetted.commit);
+        self.forge.push(&place.repository, from, commit, &branch, expected).await.map(|_| ())
     }
 
     async fn open_pull(&self, place: &Place) -> Tried<End> {
         let id = &place.repository.id;
         let draft = PullRequestDraft {
-            title: self.changeset.title.clone(),
-            body: self.changeset.body.clone(),
-            head_branch: self.changeset.branch.clone(),
+            title: place.vetted.title.clone(),
+            body: place.vetted.body.clone(),
+            head_branch: self.campaign.branch(),
             base_branch: place.base_branch.clone(),
-            draft: self.changeset.draft,
+            draft: place.vetted.draft,
         };
-        let opened = self.forge.open_or_update(id, &draft, &self.changeset.marker).await;
+        let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
         let (mut pull, operation) = match opened {
             Ok(opened) => opened,
             Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
@@ -304,7 +229,7 @@ impl<'a> Publisher<'a> {
                 Err(err) => said.push(not_fatal(err)?),
             }
         }
-        self.decorate(id, &pull, operation, &mut said).await?;
+        self.decorate(place, &pull, operation, &mut said).await?;
         self.supersede(&pull).await?;
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(End::Published { pull: Box::new(pull), operation, said })
@@ -313,22 +238,23 @@ impl<'a> Publisher<'a> {
     /// Labels and reviewers: nice to have, never worth failing for.
     async fn decorate(
         &self,
-        id: &RepositoryId,
+        place: &Place,
         pull: &PullRequest,
         operation: Operation,
         said: &mut Vec<String>,
     ) -> Tried<()> {
+        let (id, vetted) = (&place.repository.id, &place.vetted);
         let has =
             |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
         let missing: Vec<String> =
-            self.changeset.labels.iter().filter(|label| !has(label)).cloned().collect();
+            vetted.labels.iter().filter(|label| !has(label)).cloned().collect();
         if !missing.is_empty()
             && let Err(err) = self.forge.add_labels(id, pull.number, &missing).await
         {
             said.push(format!("the labels could not be added: {}", not_fatal(err)?));
         }
         // Those who were asked before are not asked again by an update.
-        let reviewers = &self.changeset.reviewers;
+        let reviewers = &vetted.reviewers;
         if reviewers.is_empty() || operation == Operation::Updated {
             return Ok(());
         }
@@ -358,27 +284,6 @@ impl<'a> Publisher<'a> {
         }
         Ok(())
     }
-}
-
-/// How the change stands to the base branch as it is now.
-enum OnBase {
-    Same,
-    Clean,
-    Conflicts,
-    Contained,
-}
-
-fn on_base(repo: &Repo, base: Oid, now: Oid, commit: Oid) -> std::result::Result<OnBase, GitError> {
-    if base == now {
-        return Ok(OnBase::Same);
-    }
-    let tree = |commit| diff::tree_of(repo, commit);
-    let (old, new) = (tree(base)?, tree(now)?);
-    Ok(match merge::onto(repo, old, new, tree(commit)?)? {
-        None => OnBase::Conflicts,
-        Some(merged) if merged == new => OnBase::Contained,
-        Some(_) => OnBase::Clean,
-    })
 }
 
 /// What may fail without harm; a lost lease and a limit may not.

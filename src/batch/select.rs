@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::campaign::{Campaign, CampaignMode};
 use super::fleet::Fleet;
+use super::selection::Selection;
 use crate::error::{Failure, Result};
 use crate::forge::github::{Facts, PullFacts, Wanted};
 use crate::forge::{Forge, ForgeError, RepositoryId};
@@ -81,6 +82,17 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
     }
     candidates.sort_by_key(|candidate| candidate.repository.to_lowercase());
     Ok(candidates)
+}
+
+/// The names of what the campaign selects now: as listed, and as they are called today.
+///
+/// # Errors
+/// As [`discover`].
+pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> {
+    let found = discover(fleet, campaign).await?;
+    let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
+    let now = now.map(|one| one.repository.as_str());
+    Ok(Selection::of(now))
 }
 
 /// All names, each once; and what was left out.

@@ -3,14 +3,11 @@
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
 use crate::git::{GitError, Oid, blocking, bundle, diff};
-use crate::report::{MAX_BODY, commit_message, markdown};
+use crate::report::commit_message;
 use crate::store::model::{Changeset, Target};
 use crate::task::campaign::Stored;
 
 use super::campaign::{Campaign, PublishAs};
-
-/// Bytes of the campaign's own words in a description.
-const WORDS: usize = 10_000;
 
 /// A git pack with `commit` and what it has that its parent has not.
 pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>> {
@@ -57,7 +54,12 @@ pub async fn changeset(campaign: &Campaign, target: &Target, stored: &Stored) ->
         let sum: u64 = stored.change.files.iter().map(count).sum();
         i64::try_from(sum).unwrap_or(i64::MAX)
     };
-    let (title, body) = words(campaign, target, stored)?;
+    let title = match campaign.title_for(&target.repository, &target.base_branch)? {
+        Some(title) => commit_message::subject(&title),
+        None => stored.title.clone(),
+    };
+    let body = serde_json::to_string(&stored.told)
+        .map_err(|err| Failure::internal("what the run said cannot be stored").caused_by(err))?;
     Ok(Changeset {
         target: target.id,
         repository: target.repository.clone(),
@@ -78,19 +80,4 @@ pub async fn changeset(campaign: &Campaign, target: &Target, stored: &Stored) ->
         lines_added: lines(|file| file.added_lines),
         lines_removed: lines(|file| file.removed_lines),
     })
-}
-
-/// Title and description: the campaign's own words above what the run has to say.
-fn words(campaign: &Campaign, target: &Target, stored: &Stored) -> Result<(String, String)> {
-    let (repository, base_branch) = (&target.repository, &target.base_branch);
-    let title = match campaign.title_for(repository, base_branch)? {
-        Some(title) => commit_message::subject(&title),
-        None => stored.title.clone(),
-    };
-    let above = match campaign.body_for(repository, base_branch)? {
-        Some(body) => markdown::passage(&body, WORDS),
-        None => format!("Part of the campaign `{}`.", campaign.name),
-    };
-    let body = format!("{}\n\n{}", above.trim_end(), stored.body);
-    Ok((title, if body.len() <= MAX_BODY { body } else { stored.body.clone() }))
 }

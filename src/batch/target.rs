@@ -16,6 +16,7 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::Held;
+use super::selection;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind, Result};
 use crate::forge::{Forge, RepositoryId};
@@ -52,6 +53,15 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
 /// Runs the agent (or the review), stores what came of it, and ends the job.
 pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     let work = Work::load(fleet, held).await?;
+    if let Some(why) = work.refusal().await? {
+        let trouble = Trouble {
+            class: ErrorClass::Policy,
+            failure: Failure::refused(why),
+            fate: Fate::Final,
+        };
+        work.record(work.failed(&trouble), None, (0.0, 0)).await?;
+        return drive::advance(fleet, &work.target.campaign).await.map(drop);
+    }
     let result = match work.campaign.mode {
         CampaignMode::Pr | CampaignMode::Report => Box::pin(work.agent()).await,
         CampaignMode::Review => Box::pin(work.review()).await,
@@ -82,6 +92,14 @@ impl Work<'_> {
         let row = fleet.store.campaign(&target.campaign).await?;
         let campaign = drive::campaign_of(&row)?;
         Ok(Work { fleet, held, target, campaign })
+    }
+
+    /// Why nothing is done here: the database names what the campaign does not select.
+    async fn refusal(&self) -> std::result::Result<Option<String>, StoreError> {
+        if self.held.job.campaign.as_ref() != Some(&self.target.campaign) {
+            return Ok(Some("the job is of another campaign".to_owned()));
+        }
+        selection::refusal(self.fleet, &self.campaign, &[&self.target.repository]).await
     }
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for

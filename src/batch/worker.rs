@@ -19,7 +19,7 @@ use super::drive;
 use super::fleet::Fleet;
 use super::lease::Held;
 use crate::error::Result;
-use crate::store::model::{CampaignState, Job, JobEnd, JobKind, Lease, Millis};
+use crate::store::model::{CampaignRow, CampaignState, Job, JobEnd, JobKind, Lease, Millis};
 use crate::store::{StoreError, StoreResult};
 
 /// Memory that one agent run and its checks are counted with.
@@ -31,6 +31,8 @@ const AWAY: Duration = Duration::from_secs(1);
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 /// How often the campaigns are looked at whose next wave nobody else may open.
 const LOOK: Duration = Duration::from_secs(30);
+/// How often old rows are removed.
+const PRUNE: Duration = Duration::from_hours(1);
 /// What jobs get to put their work back, at the end of a drain.
 const GRACE: Duration = Duration::from_secs(6);
 
@@ -38,9 +40,13 @@ const GRACE: Duration = Duration::from_secs(6);
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub kinds: Vec<JobKind>,
+    /// Only jobs of this campaign; of all without one.
+    pub campaign: Option<String>,
     /// Agent runs at once.
     pub room: NonZeroUsize,
     pub lease: Millis,
+    /// What has come to its end is forgotten after so many milliseconds; never without.
+    pub retention: Option<Millis>,
     /// Ends when there is nothing left to do, instead of waiting for more.
     pub until_idle: bool,
 }
@@ -77,6 +83,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         held: HashMap::new(),
         away: None,
         looked: Instant::now(),
+        pruned: None,
     };
     let ended = worker.work().await;
     worker.drain().await;
@@ -94,6 +101,7 @@ struct Worker<'a> {
     /// How long to wait because the database does not answer.
     away: Option<Duration>,
     looked: Instant,
+    pruned: Option<Instant>,
 }
 
 impl Worker<'_> {
@@ -104,7 +112,8 @@ impl Worker<'_> {
                 None
             } else {
                 let (owner, length) = (self.fleet.owner.as_str(), self.options.lease);
-                let claim = self.fleet.store.claim(owner, &kinds, length).await;
+                let campaign = self.options.campaign.as_deref();
+                let claim = self.fleet.store.claim_of(owner, &kinds, campaign, length).await;
                 self.answered(claim)?.flatten()
             };
             if let Some((job, lease)) = claimed {
@@ -115,6 +124,7 @@ impl Worker<'_> {
                 return Ok(());
             }
             self.look_after_campaigns().await;
+            self.forget_the_old().await;
             self.pause().await;
         }
         Ok(())
@@ -181,10 +191,28 @@ impl Worker<'_> {
         }
         self.looked = Instant::now();
         let campaigns = self.fleet.store.campaigns(None).await.unwrap_or_default();
-        for campaign in campaigns.iter().filter(|row| row.state == CampaignState::Running) {
+        let only = self.options.campaign.as_ref();
+        let is_ours = |row: &&CampaignRow| {
+            row.state == CampaignState::Running && only.is_none_or(|only| *only == row.id)
+        };
+        for campaign in campaigns.iter().filter(is_ours) {
             if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
                 tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
             }
+        }
+    }
+
+    /// The tables would grow for ever otherwise.
+    async fn forget_the_old(&mut self) {
+        let Some(keep) = self.options.retention else { return };
+        if self.pruned.is_some_and(|at| at.elapsed() < PRUNE) {
+            return;
+        }
+        self.pruned = Some(Instant::now());
+        match self.fleet.store.prune(keep).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "old rows were removed"),
+            Err(err) => tracing::warn!(%err, "old rows could not be removed"),
         }
     }
 

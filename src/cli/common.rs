@@ -53,6 +53,17 @@ pub struct Common {
     #[arg(long, env = "PATCHWRIGHT_IMAGE", value_name = "IMAGE", help_heading = "Sandbox")]
     pub image: Option<String>,
 
+    /// Image that a repository's own configuration may name, such as `ghcr.io/acme/*`; repeatable
+    /// [default: public registries]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_ALLOW_IMAGE",
+        value_name = "GLOB",
+        value_delimiter = ',',
+        help_heading = "Sandbox"
+    )]
+    pub allow_image: Vec<String>,
+
     /// Shell command that prepares the image, run once as root without secrets; repeatable
     #[arg(
         long,
@@ -152,6 +163,7 @@ impl Common {
         take!(config, source, wire = self.wire.map(|name| Some(name.wire())));
         take!(config, source, sandbox = self.sandbox);
         take!(config, source, image = text(&self.image).map(Some));
+        take!(config, source, images = hosts(&self.allow_image));
         take!(config, source, setup = commands(&self.setup));
         take!(config, source, verify = commands(&self.verify));
         take!(config, source, allow_hosts = hosts(&self.allow_host));

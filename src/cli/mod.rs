@@ -14,6 +14,7 @@ pub mod lease;
 pub mod live;
 pub mod replay;
 pub mod respond;
+pub mod retention;
 pub mod review;
 pub mod schedule;
 pub mod serve;

@@ -10,6 +10,7 @@ use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
+use crate::cli::retention::RetentionFlag;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::file::parse_duration;
@@ -21,6 +22,9 @@ use crate::store::model::{JobKind, Millis};
 const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
 const PREVIOUS: &str = "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS";
 const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
+
+/// The shortest secret of a hook.
+const SHORTEST: usize = 16;
 
 /// Take webhooks, work them off, show what is going on
 ///
@@ -42,7 +46,7 @@ pub struct Args {
     )]
     pub listen: String,
 
-    /// Only these repositories, such as `acme/*`; repeatable
+    /// Whose repositories are served, such as `acme/*`, or `all`; repeatable
     #[arg(
         long = "repository",
         env = "PATCHWRIGHT_REPOSITORIES",
@@ -89,11 +93,15 @@ pub struct Args {
     pub no_worker: bool,
 
     #[command(flatten)]
+    pub retention: RetentionFlag,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
+    let retention = args.retention.length()?;
     let secrets = secrets(env)?;
     let repositories = Allowed::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
@@ -115,7 +123,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         catch_up: args.catch_up,
         max_age: args.max_age,
         request_timeout: args.request_timeout,
-        worker: (!args.no_worker).then(|| worker_options(&args, lease)),
+        worker: (!args.no_worker).then(|| worker_options(&args, lease, retention)),
     };
     greet(&args, &options, &listener, ui);
     let store = fleet.store.clone();
@@ -124,11 +132,13 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     Ok(0)
 }
 
-fn worker_options(args: &Args, lease: Millis) -> WorkerOptions {
+fn worker_options(args: &Args, lease: Millis, retention: Millis) -> WorkerOptions {
     WorkerOptions {
         kinds: JobKind::ALL.to_vec(),
+        campaign: None,
         room: args.room.unwrap_or_else(worker::room),
         lease,
+        retention: Some(retention),
         until_idle: false,
     }
 }
@@ -142,7 +152,14 @@ fn secrets(env: &Env) -> Result<Vec<SecretString>> {
              and set `{SECRET}` to it"
         ))
     })?;
-    Ok(std::iter::once(current).chain(set(PREVIOUS)).collect())
+    let previous = set(PREVIOUS);
+    for (name, secret) in [(SECRET, Some(&current)), (PREVIOUS, previous.as_ref())] {
+        if secret.is_some_and(|secret| secret.expose_secret().len() < SHORTEST) {
+            return Err(Failure::usage(format!("`{name}` is shorter than {SHORTEST} characters"))
+                .hint("whoever guesses it can send events: make a new one with `openssl rand -hex 32`"));
+        }
+    }
+    Ok(std::iter::once(current).chain(previous).collect())
 }
 
 /// Words without blank ones.

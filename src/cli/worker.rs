@@ -7,6 +7,7 @@ use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
+use crate::cli::retention::RetentionFlag;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::file::parse_duration;
@@ -39,6 +40,9 @@ pub struct Args {
     pub until_idle: bool,
 
     #[command(flatten)]
+    pub retention: RetentionFlag,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
@@ -58,8 +62,14 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
              share a PostgreSQL, as in `postgres://USER:PASSWORD@HOST/NAME`"
         ));
     }
-    let options =
-        WorkerOptions { kinds: JobKind::ALL.to_vec(), room, lease, until_idle: args.until_idle };
+    let options = WorkerOptions {
+        kinds: JobKind::ALL.to_vec(),
+        campaign: None,
+        room,
+        lease,
+        retention: Some(args.retention.length()?),
+        until_idle: args.until_idle,
+    };
     worker::run(&fleet, options).await?;
     fleet.store.close().await;
     Ok(0)

@@ -46,6 +46,15 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             ));
         }
     }
+    let images = Some(file.images.as_slice());
+    entries("images", images)?;
+    for glob in images.unwrap_or_default() {
+        globset::Glob::new(glob)
+            .map_err(|err| format!("`{glob}` in `images` is not a valid pattern: {err}"))?;
+    }
+    between("review.per-pull-request", review.per_pull_request, 0, 10_000)?;
+    between("review.per-author", review.per_author, 0, 10_000)?;
+    between("review.per-day", review.per_day, 0, 10_000)?;
     let respond = &file.respond;
     if let Some(mention) = &respond.mention {
         self::mention(mention).map_err(|why| format!("`respond.mention`: {why}"))?;

@@ -42,6 +42,8 @@ pub struct File {
     pub models: BTreeMap<String, Fields>,
     /// Container image for the repository.
     pub image: Option<String>,
+    /// Operator only: globs of images that repositories may name; public registries when empty.
+    pub images: Vec<String>,
     /// Commands that prepare the image, run once as root without secrets.
     pub setup: Option<Vec<String>>,
     /// Commands that must pass, run before and after.

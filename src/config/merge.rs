@@ -38,6 +38,8 @@ pub fn defaults() -> Result<Config> {
         models: std::collections::BTreeMap::new(),
         sandbox: SandboxChoice::Docker,
         image: None,
+        images: Vec::new(),
+        tenants: super::Tenants::One,
         setup: Vec::new(),
         setup_hosts: Vec::new(),
         setup_timeout: Duration::ZERO,
@@ -98,6 +100,7 @@ fn overlay(config: &mut Config, file: file::File) {
         take!(config, source, models = Some(file.models));
     }
     take!(config, source, image = file.image.map(Some));
+    take!(config, source, images = Some(file.images).filter(|images| !images.is_empty()));
     take!(config, source, setup = file.setup);
     take!(config, source, setup_hosts = file.network.setup_allow);
     take!(config, source, allow_hosts = file.network.allow);
@@ -210,6 +213,10 @@ fn refuse_operator_keys(config: &mut Config, file: &file::File) {
         ("publish.base", file.publish.base.is_some()),
         ("publish.branch", file.publish.branch.is_some()),
         ("review.event: approve", file.review.event == Some(ReviewEvent::Approve)),
+        ("images", !file.images.is_empty()),
+        ("review.per-pull-request", file.review.per_pull_request.is_some()),
+        ("review.per-author", file.review.per_author.is_some()),
+        ("review.per-day", file.review.per_day.is_some()),
         ("respond.mention", file.respond.mention.is_some()),
         ("publish.draft: false", file.publish.draft == Some(false) && config.publish.draft),
     ];

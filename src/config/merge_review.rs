@@ -23,6 +23,9 @@ pub(super) fn overlay(config: &mut Config, review: ReviewFile, respond: RespondF
     take!(config, source, review.fail_on = review.fail_on.map(FailOn::threshold));
     take!(config, source, review.suggestions = review.suggestions);
     take!(config, source, review.resolve_threads = review.resolve_threads);
+    take!(config, source, review.per_pull_request = review.per_pull_request);
+    take!(config, source, review.per_author = review.per_author);
+    take!(config, source, review.per_day = review.per_day);
     let mention = respond.mention.map(|name| name.trim_start_matches('@').to_owned());
     take!(config, source, respond.mention = mention);
     take!(config, source, respond.max_rounds = respond.max_rounds);

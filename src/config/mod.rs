@@ -49,6 +49,12 @@ pub struct Config {
     pub models: BTreeMap<String, Fields>,
     pub sandbox: SandboxChoice,
     pub image: Option<String>,
+    /// Globs of images that repositories may name; see [`crate::sandbox::image::permission`].
+    #[serde(default)]
+    pub images: Vec<String>,
+    /// Whose work this process does.
+    #[serde(default)]
+    pub tenants: Tenants,
     pub setup: Vec<String>,
     /// Hosts that setup commands may reach.
     pub setup_hosts: Vec<String>,
@@ -87,6 +93,17 @@ pub struct Config {
     pub sources: BTreeMap<String, Source>,
     /// What the repository's file asked for and did not get.
     pub notes: Vec<String>,
+}
+
+/// Whose work a process does, as far as repositories may not be each other's business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tenants {
+    /// One repository: a workflow, a command.
+    #[default]
+    One,
+    /// Many, in campaigns or behind webhooks.
+    Many,
 }
 
 /// Where commands run.

@@ -44,6 +44,13 @@ pub struct ReviewFile {
     pub suggestions: Option<bool>,
     /// Resolve our own threads when what they were about is gone.
     pub resolve_threads: Option<bool>,
+    /// Operator only, for `serve`: reviews of one pull request in 24 hours that nobody asked for, where
+    /// its author has no write access.
+    pub per_pull_request: Option<u32>,
+    /// Operator only, for `serve`: the same, of all pull requests of one author in a repository.
+    pub per_author: Option<u32>,
+    /// Operator only, for `serve`: the same, of all pull requests of a repository.
+    pub per_day: Option<u32>,
 }
 
 /// Instructions for some files.
@@ -131,6 +138,10 @@ pub struct Review {
     pub fail_on: Option<Priority>,
     pub suggestions: bool,
     pub resolve_threads: bool,
+    /// Reviews in 24 hours that strangers can set off: see [`ReviewFile`].
+    pub per_pull_request: u32,
+    pub per_author: u32,
+    pub per_day: u32,
 }
 
 impl Default for Review {
@@ -151,6 +162,9 @@ impl Default for Review {
             fail_on: None,
             suggestions: true,
             resolve_threads: true,
+            per_pull_request: 10,
+            per_author: 20,
+            per_day: 100,
         }
     }
 }

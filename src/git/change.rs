@@ -103,6 +103,18 @@ pub fn restrict(
     Ok(Change { tree: Oid(new.id()), files, ..change.clone() })
 }
 
+/// What differs between a commit and a tree that is here already, whoever made it. Added files whose
+/// names collide with others are in it, and named in `refused`.
+pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
+    let git = repo.git()?;
+    let (old, new) = (git.find_commit(base.0)?.tree()?, git.find_tree(tree.0)?);
+    let files = compare(&git, &old, &new)?;
+    let reason = "its name differs from another one only in case or Unicode form";
+    let colliding = collisions(&git, &old, &new, &files)?.into_iter();
+    let refused = colliding.map(|path| (shown(&path), reason.to_owned())).collect();
+    Ok(Change { base, tree, files, refused })
+}
+
 /// What happens to one name in a folder.
 enum Edit {
     Remove,

@@ -82,6 +82,19 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
     })
 }
 
+/// When a commit was made, as its committer says; the beginning of 1970 for a time that is none.
+pub fn time_of(repo: &Repo, commit: Oid) -> Result<DateTime<Utc>, GitError> {
+    let seconds = repo.git()?.find_commit(commit.0)?.time().seconds();
+    Ok(DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::UNIX_EPOCH))
+}
+
+/// Whether `commit` is `tip` or in its history, as far as that is here.
+pub fn is_within(repo: &Repo, commit: Oid, tip: Oid) -> Result<bool, GitError> {
+    // A history that is not all here counts as another one.
+    let follows = || repo.git().map(|git| git.graph_descendant_of(tip.0, commit.0));
+    Ok(commit == tip || follows()?.unwrap_or_default())
+}
+
 /// Follows the commits that are `ours`, each with one parent, from `tip` back into the history of
 /// `base`: `None` when they lead there, else the first that does not qualify, or is not here, or is
 /// more than `most` commits away.

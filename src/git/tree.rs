@@ -9,7 +9,7 @@ use git2::ObjectType;
 use serde::{Deserialize, Serialize};
 
 pub use super::archive::{ArchiveOptions, OWNER, archive};
-pub use super::change::{build, restrict};
+pub use super::change::{between, build, restrict};
 use super::names::path_problem;
 use super::repo::Repo;
 use super::{GitError, Oid};

@@ -14,14 +14,23 @@ pub(super) const NOTE: &str = "path.note";
 /// What runs in the repository's CI with the repository's secrets. Held back unless allowed; tokens
 /// without the `workflows` permission cannot push the first kind anyway. A workflow can use an action
 /// of any folder (`uses: ./ci/setup`), and its file always has one of two names: see "Metadata syntax
-/// for GitHub Actions".
+/// for GitHub Actions". One with neither has a `Dockerfile`; in other folders that is `path.protected.build`.
 pub const WORKFLOWS: &[&str] = &[
     ".github/workflows/**",
     ".github/actions/**",
+    ".github/**/Dockerfile",
     "action.yml",
     "action.yaml",
     ".gitea/workflows/**",
     ".forgejo/workflows/**",
+    // As a file, which can only be a link: what it leads to would be the folder.
+    "/.github",
+    ".github/workflows",
+    ".github/actions",
+    "/.gitea",
+    ".gitea/workflows",
+    "/.forgejo",
+    ".forgejo/workflows",
 ];
 
 /// A kind of file that a reviewer must see.
@@ -63,6 +72,12 @@ pub const PROTECTED: &[Protected] = &[
     row("**/.codex/**", "path.protected.agents", AGENTS),
     row("**/.gemini/**", "path.protected.agents", AGENTS),
     row("**/.agents/**", "path.protected.agents", AGENTS),
+    row(".clinerules", "path.protected.agents", AGENTS),
+    row("**/.clinerules/**", "path.protected.agents", AGENTS),
+    row(".roorules", "path.protected.agents", AGENTS),
+    row("**/.roo/**", "path.protected.agents", AGENTS),
+    row("**/.kiro/**", "path.protected.agents", AGENTS),
+    row("**/.junie/**", "path.protected.agents", AGENTS),
     row(".mcp.json", "path.protected.agents", AGENTS),
     row("**/.vscode/**", "path.protected.editor", EDITOR),
     row("**/.idea/**", "path.protected.editor", EDITOR),
@@ -91,6 +106,26 @@ pub const PROTECTED: &[Protected] = &[
     row("build.rs", "path.protected.build", BUILD),
     row("**/.cargo/config*", "path.protected.build", BUILD),
     row("setup.py", "path.protected.build", BUILD),
+    row("tox.ini", "path.protected.build", BUILD),
+    row("noxfile.py", "path.protected.build", BUILD),
+    row("pom.xml", "path.protected.build", BUILD),
+    row("build.gradle", "path.protected.build", BUILD),
+    row("build.gradle.kts", "path.protected.build", BUILD),
+    row("settings.gradle", "path.protected.build", BUILD),
+    row("settings.gradle.kts", "path.protected.build", BUILD),
+    row("CMakeLists.txt", "path.protected.build", BUILD),
+    row("meson.build", "path.protected.build", BUILD),
+    row("BUILD", "path.protected.build", BUILD),
+    row("BUILD.bazel", "path.protected.build", BUILD),
+    row("WORKSPACE", "path.protected.build", BUILD),
+    row("MODULE.bazel", "path.protected.build", BUILD),
+    row("*.bzl", "path.protected.build", BUILD),
+    row("Rakefile", "path.protected.build", BUILD),
+    row("*.gemspec", "path.protected.build", BUILD),
+    row("Taskfile.y*ml", "path.protected.build", BUILD),
+    row("gulpfile.*js", "path.protected.build", BUILD),
+    row("Gruntfile.*js", "path.protected.build", BUILD),
+    row("mix.exs", "path.protected.build", BUILD),
     row("conftest.py", NOTE, "runs before the tests"),
     row("binding.gyp", "path.protected.build", BUILD),
     row("gradlew*", "path.protected.build", BUILD),
@@ -117,6 +152,16 @@ pub const PROTECTED: &[Protected] = &[
     row("go.sum", "path.protected.lock", LOCK),
     row("Gemfile.lock", "path.protected.lock", LOCK),
     row("composer.lock", "path.protected.lock", LOCK),
+    row("deno.lock", "path.protected.lock", LOCK),
+    row("flake.lock", "path.protected.lock", LOCK),
+    row("mix.lock", "path.protected.lock", LOCK),
+    row("pdm.lock", "path.protected.lock", LOCK),
+    row("Podfile.lock", "path.protected.lock", LOCK),
+    row("packages.lock.json", "path.protected.lock", LOCK),
+    row("gradle.lockfile", "path.protected.lock", LOCK),
+    row("buildscript-gradle.lockfile", "path.protected.lock", LOCK),
+    row("pubspec.lock", "path.protected.lock", LOCK),
+    row("Package.resolved", "path.protected.lock", LOCK),
 ];
 
 /// Everything that path and mode of one file say.

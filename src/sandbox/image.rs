@@ -30,6 +30,85 @@ pub const KINDS: &[(&[&str], &str)] = &[
 /// For repositories of no known kind: compilers and usual libraries, no language runtime.
 pub const OTHER: &str = "buildpack-deps:bookworm";
 
+/// Registries that anybody can reach, from which a repository may take its image when the operator has
+/// not listed any. Source: what their operators publish as the host of public images.
+pub const PUBLIC: &[&str] = &[
+    "docker.io/**",
+    "ghcr.io/**",
+    "quay.io/**",
+    "mcr.microsoft.com/**",
+    "public.ecr.aws/**",
+    "registry.gitlab.com/**",
+];
+
+/// Who names the image of a run, and what follows from that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The operator, or our own table: whatever the engine has or can get.
+    #[default]
+    Operator,
+    /// The only repository that this machine works for, or one whose image the operator has listed: what
+    /// the engine has is taken.
+    Repository,
+    /// One of many: what the engine has may be another one's, so the registry has to give it to anybody.
+    OneOfMany,
+}
+
+/// Why a repository may not name an image; `None` when it may. `allowed` are the operator's globs;
+/// without any, [`PUBLIC`] counts. A glob is about the name as it is written, or the whole one
+/// (`docker.io/library/python:3.13`), with or without tag and digest.
+pub fn refusal(name: &str, allowed: &[String]) -> Option<String> {
+    if check_name(name).is_err() {
+        return Some("is not the name of an image".to_owned());
+    }
+    let whole = whole(name);
+    if name.starts_with("sha256:") || whole.starts_with("docker.io/library/sha256:") {
+        return Some("is the id of an image on this machine".to_owned());
+    }
+    let public: Vec<String> = PUBLIC.iter().map(|glob| (*glob).to_owned()).collect();
+    let globs = if allowed.is_empty() { &public } else { allowed };
+    let without_digest = whole.split('@').next().unwrap_or_default();
+    let names = [name, &whole, without_digest, split(without_digest).0];
+    let fits = |glob: &String| {
+        let glob = globset::GlobBuilder::new(glob).literal_separator(true).build();
+        glob.is_ok_and(|glob| {
+            let glob = glob.compile_matcher();
+            names.iter().any(|name| glob.is_match(name))
+        })
+    };
+    if globs.iter().any(fits) {
+        return None;
+    }
+    Some(if allowed.is_empty() {
+        "is of no registry that everybody can reach".to_owned()
+    } else {
+        "is none of the images that the operator allows".to_owned()
+    })
+}
+
+/// The operator has listed it by name, so what the engine has of it is meant.
+pub fn is_listed(name: &str, allowed: &[String]) -> bool {
+    !allowed.is_empty() && refusal(name, allowed).is_none()
+}
+
+/// The name with registry and owner, as Docker understands it: the first part is a registry when it has
+/// a dot or a colon, or is `localhost`. Unlike the short form it can never mean the id of an image.
+pub fn whole(name: &str) -> String {
+    let (first, rest) = name.split_once('/').unwrap_or(("", name));
+    let is_registry = first.contains(['.', ':']) || first == "localhost";
+    match (first, is_registry) {
+        ("index.docker.io" | "docker.io" | "registry-1.docker.io", _) if rest.contains('/') => {
+            format!("docker.io/{rest}")
+        }
+        ("index.docker.io" | "docker.io" | "registry-1.docker.io", _) => {
+            format!("docker.io/library/{rest}")
+        }
+        (_, true) => name.to_owned(),
+        ("", _) => format!("docker.io/library/{name}"),
+        (_, false) => format!("docker.io/{name}"),
+    }
+}
+
 /// The image to use: as configured, or by what is in the root folder.
 ///
 /// # Errors
@@ -117,6 +196,65 @@ mod tests {
         ] {
             let files: Vec<String> = files.iter().map(|&file| file.to_owned()).collect();
             assert_eq!(choose(configured, &files).unwrap(), expected, "{configured:?} {files:?}");
+        }
+    }
+
+    #[test]
+    fn a_repository_names_public_images_unless_the_operator_says_which() {
+        let refused = |name: &str, allowed: &[&str]| {
+            let allowed: Vec<String> = allowed.iter().map(|&glob| glob.to_owned()).collect();
+            refusal(name, &allowed).is_some()
+        };
+        for name in [
+            "python:3.12",
+            "python",
+            "acme/ci:1",
+            "docker.io/library/python:3.12",
+            "ghcr.io/acme/ci@sha256:00",
+            "quay.io/acme/a/b:1",
+        ] {
+            assert!(!refused(name, &[]), "{name}");
+            assert!(refused(name, &["ghcr.io/other/*"]), "{name}");
+        }
+        for name in [
+            "registry.internal:5000/x",
+            "localhost/x",
+            "localhost:5000/x",
+            "10.0.0.1/x",
+            "ghcr.io:444/acme/ci",
+            "ghcr.io.evil.test/acme/ci",
+            "sha256:00ff",
+            "../x",
+            "",
+        ] {
+            assert!(refused(name, &[]), "{name}");
+        }
+        for (name, glob) in [
+            ("python:3.12", "python:*"),
+            ("python:3.12", "docker.io/library/*"),
+            ("acme/ci:1", "acme/*"),
+            ("registry.internal:5000/x:1", "registry.internal:5000/*"),
+            ("ghcr.io/acme/ci:1@sha256:00", "ghcr.io/acme/*"),
+            ("local-only:1", "local-only:1"),
+        ] {
+            assert!(!refused(name, &[glob]), "{name} {glob}");
+            assert!(is_listed(name, &[glob.to_owned()]) && !is_listed(name, &[]), "{name}");
+        }
+        assert!(refused("sha256:00ff", &["**"]), "an id is no name");
+    }
+
+    #[test]
+    fn a_whole_name_is_never_short_for_an_id() {
+        for (name, expected) in [
+            ("python", "docker.io/library/python"),
+            ("3f2a1b", "docker.io/library/3f2a1b"),
+            ("acme/ci:1", "docker.io/acme/ci:1"),
+            ("docker.io/python:1", "docker.io/library/python:1"),
+            ("index.docker.io/acme/ci", "docker.io/acme/ci"),
+            ("ghcr.io/acme/ci@sha256:00", "ghcr.io/acme/ci@sha256:00"),
+            ("localhost:5000/a/b:c", "localhost:5000/a/b:c"),
+        ] {
+            assert_eq!(whole(name), expected);
         }
     }
 

@@ -46,6 +46,8 @@ pub struct ImageSpec<'a> {
     pub repository: String,
     /// From the configuration; otherwise chosen by what the repository is.
     pub image: Option<&'a str>,
+    /// Who says so.
+    pub named_by: image::NamedBy,
     /// Shell commands, run as root in a container of their own, without any secret.
     pub setup: &'a [String],
     /// Hosts that setup may reach; none means no network.
@@ -69,6 +71,7 @@ impl<'a> ImageSpec<'a> {
         ImageSpec {
             repository,
             image,
+            named_by: image::NamedBy::Operator,
             setup: &[],
             setup_hosts: &[],
             setup_egress: None,

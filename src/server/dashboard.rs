@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
@@ -39,7 +39,15 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let token = shared.options.dashboard.as_ref();
+    let now = Instant::now();
+    if token.is_some() && shared.attempts.is_blocked(peer.ip(), now) {
+        let wait = [(header::RETRY_AFTER, "60")];
+        return (StatusCode::TOO_MANY_REQUESTS, wait, "too many wrong tokens\n").into_response();
+    }
     if let Err(refused) = visitor::admit(request.headers(), peer, token) {
+        if request.headers().contains_key(header::AUTHORIZATION) {
+            shared.attempts.failed(peer.ip(), now);
+        }
         return refused;
     }
     let mut response = next.run(request).await;

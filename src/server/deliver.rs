@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use super::{metrics, recent};
+use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::Held;
 use crate::batch::target::{Watched, shared};
@@ -110,6 +110,9 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     metrics::tally().ran(became.conclusion, took, became.cost_usd);
     recent::end(&delivery.guid, &text);
     fleet.store.end_job(&held.lease, &became.end).await?;
+    if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
+        fleet.store.drop_body(&delivery.guid).await?;
+    }
     Ok(())
 }
 
@@ -134,6 +137,14 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
     let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
+        return Ok(Became::ignored(why));
+    }
+    // What a fork's workflow noted is a review like any other once its pull request is known.
+    let decision = match react::at_head(forge.as_ref(), decision).await? {
+        Ok(decision) => decision,
+        Err(why) => return Ok(Became::ignored(why)),
+    };
+    if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, &decision).await? {
         return Ok(Became::ignored(why));
     }
     let same = same_work(&repository, &decision);

@@ -4,6 +4,7 @@
 //! are acknowledged; the worker claims their jobs, and [`deliver`] does what they ask for. [`catch_up`]
 //! asks for those that never arrived. Pages and metrics are read only ([`dashboard`]).
 
+mod attempts;
 mod body;
 mod catch_up;
 mod connections;
@@ -12,6 +13,7 @@ pub mod deliver;
 mod health;
 mod intake;
 mod metrics;
+mod outsiders;
 mod page;
 mod recent;
 mod signature;
@@ -40,16 +42,27 @@ use crate::forge::github::HookSource;
 const RESTART: Duration = Duration::from_secs(5);
 
 /// Which repositories are served.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Allowed(Option<GlobSet>);
 
+/// The word that stands for every repository that sends webhooks.
+pub const ALL: &str = "all";
+
 impl Allowed {
-    /// Those that match one of these globs of `owner/name`; all without any.
+    /// Those that match one of these globs of `owner/name`, or all when that is said.
     ///
     /// # Errors
-    /// When one is not a glob.
+    /// When there is none, or one is not a glob.
     pub fn matching(globs: &[String]) -> Result<Allowed> {
         if globs.is_empty() {
+            return Err(Failure::usage("nobody has said whose repositories are served")
+                .hint("name them, such as `--repository 'acme/*'`")
+                .hint(
+                    "`--repository all` serves everybody who can send webhooks: whoever installs a \
+                     public App then spends your key",
+                ));
+        }
+        if globs.iter().any(|glob| glob == ALL) {
             return Ok(Allowed(None));
         }
         let mut set = GlobSet::builder();
@@ -100,6 +113,7 @@ struct Shared {
     intake: Intake,
     room: body::Room,
     health: health::Last,
+    attempts: attempts::Attempts,
     worker_alive: AtomicBool,
     /// Cancelled when the server is to stop.
     stop: CancellationToken,
@@ -117,6 +131,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
         intake,
         room: body::Room::new(),
         health: health::Last::default(),
+        attempts: attempts::Attempts::default(),
         worker_alive: AtomicBool::new(true),
         stop: stop.clone(),
     });

@@ -22,11 +22,12 @@ pub(super) fn within_budget() -> String {
     )
 }
 
-/// The next job that may run. Bound to `$1`: now.
-fn next(kinds: &[JobKind], dialect: Dialect) -> String {
+/// The next job that may run. Bound to `$1`: now; to `$2`: the campaign, when only its jobs are wanted.
+fn next(kinds: &[JobKind], campaign: Option<&str>, dialect: Dialect) -> String {
     let kinds = quoted(kinds.iter().map(|kind| kind.word()));
     let live_j = LIVE.replace("o.", "j.");
     let budget = within_budget();
+    let of_it = campaign.map_or("", |_| " AND j.campaign = $2");
     let lock = match dialect {
         Dialect::Sqlite => "",
         Dialect::Postgres => " FOR UPDATE OF j SKIP LOCKED",
@@ -35,7 +36,7 @@ fn next(kinds: &[JobKind], dialect: Dialect) -> String {
         "SELECT j.id AS id, j.kind AS kind, j.campaign AS campaign, j.subject AS subject,
             j.attempt AS attempt, j.max_attempts AS max_attempts, j.epoch AS epoch
          FROM jobs j LEFT JOIN campaigns c ON c.id = j.campaign
-         WHERE j.kind IN ({kinds})
+         WHERE j.kind IN ({kinds}){of_it}
             AND ((j.state = 'queued' AND (j.run_at <= $1 OR j.updated_at > $1 + 60000))
                 OR (j.state = 'running' AND NOT ({live_j})))
             AND (j.campaign IS NULL OR c.state = 'running')
@@ -61,15 +62,33 @@ impl Store {
         kinds: &[JobKind],
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
+        self.claim_of(owner, kinds, None, length).await
+    }
+
+    /// The same, of one campaign's jobs only when one is named.
+    ///
+    /// # Errors
+    /// As [`Store::claim`].
+    pub async fn claim_of(
+        &self,
+        owner: &str,
+        kinds: &[JobKind],
+        campaign: Option<&str>,
+        length: Millis,
+    ) -> StoreResult<Option<(Job, Lease)>> {
         if !self.may_have_work(kinds).await? {
             return Ok(None);
         }
         let mut write = self.write().await?;
         write.alone(Alone::Claim).await?;
         let claimed = loop {
-            let select = AssertSqlSafe(next(kinds, write.dialect));
-            let now = write.now;
-            let row = sqlx::query(select).bind(now).fetch_optional(write.db()).await?;
+            let select = AssertSqlSafe(next(kinds, campaign, write.dialect));
+            let query = sqlx::query(select).bind(write.now);
+            let query = match campaign {
+                Some(campaign) => query.bind(campaign),
+                None => query,
+            };
+            let row = query.fetch_optional(write.db()).await?;
             let Some(row) = row else { break None };
             let job = job_of(&row)?;
             if job.attempt > job.max_attempts {

@@ -21,15 +21,19 @@ mod migrate;
 pub mod model;
 mod open;
 mod pace;
+mod prune;
+mod reviews;
 mod schedules;
 mod targets;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use import::Imported;
 pub use jobs::Outlook;
 pub use migrate::VERSION;
 pub use open::file_url;
+pub use reviews::{ReviewCaps, ReviewSlot, ReviewWish};
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-pub use self::ended::{Ended, Stored};
+pub use self::ended::{Ended, Stored, Told};
 pub use self::trouble::{Fate, Trouble};
 
 use super::folder::RunFolder;
@@ -23,7 +23,7 @@ use super::reach::Reach;
 use super::run::{DEPTH, Made, Run, Surroundings, interrupted, make};
 use super::signals::Cause;
 use super::workspace::Workspace;
-use super::{Task, TaskKind};
+use super::{Limits, Task, TaskKind};
 use crate::agent::journal::{self, Entry};
 use crate::agent::state::State;
 use crate::config::{Config, Mode};
@@ -98,7 +98,10 @@ impl Begun<'_> {
             let text = trouble.failure.to_string();
             let _ = run.journal(&Entry::Note { text });
         }
-        let spending = spent(run.folder.journal.path());
+        let spending = spent(run.folder.journal.path()).unwrap_or_else(|failure| {
+            run.around.ui.failure(&failure.to_string());
+            most(&run.config.limits)
+        });
         Attempt { ended, spending, folder: run.folder, outcome }
     }
 
@@ -107,20 +110,20 @@ impl Begun<'_> {
         let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
         run.world.provider.resume_at(None, replies.sum());
         run.journal_start()?;
-        let workspace = tokio::select! {
+        let (workspace, repository) = tokio::select! {
             biased;
             () = run.around.cancel.cancelled() => return Err(cancelled(run)),
             opened = open(run) => opened?,
         };
         let progress = Progress::start(run, None).await?;
-        let made = make(run, None, workspace, &progress).await?;
+        let made = make(run, None, Some(&repository), workspace, &progress).await?;
         run.around.ui.event(&json!({ "is": "made", "run": run.folder.id }));
         Ok(made)
     }
 }
 
-/// The repository at the base commit of the target.
-async fn open(run: &Run<'_>) -> std::result::Result<Workspace, Trouble> {
+/// The repository at the base commit of the target, and as the forge has it.
+async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), Trouble> {
     let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind
     else {
         return Err(Failure::internal("this is not a campaign's task").into());
@@ -139,7 +142,7 @@ async fn open(run: &Run<'_>) -> std::result::Result<Workspace, Trouble> {
     }
     let mut workspace = Workspace::pin(repo, base_sha, DEPTH).await?;
     workspace.base_branch.clone_from(base_branch);
-    Ok(workspace)
+    Ok((workspace, found))
 }
 
 async fn look_up(
@@ -200,18 +203,26 @@ fn cancelled(run: &Run<'_>) -> Trouble {
 }
 
 /// What a journal says was used, whichever attempt used it.
-fn spent(journal: &Path) -> Spending {
+fn spent(journal: &Path) -> Result<Spending> {
     let mut state = State::default();
-    for line in journal::read(journal).unwrap_or_default() {
+    for line in journal::read(journal)? {
         state.apply(&line.entry);
     }
-    state.total()
+    Ok(state.total())
+}
+
+/// What a run counts as when nobody can read any more what it has used: all that it may.
+fn most(limits: &Limits) -> Spending {
+    Spending { cost_usd: limits.max_cost_usd, cost_is_estimate: true, ..Spending::default() }
 }
 
 /// Dollars and tokens of a task's run that is given up before its end.
 pub fn used_by_unfinished(world: &World, task: &Task) -> (f64, i64) {
     let Some(journal) = RunFolder::unfinished_journal(world, task) else { return (0.0, 0) };
-    let spending = spent(&journal);
+    let spending = spent(&journal).unwrap_or_else(|failure| {
+        tracing::warn!(%failure, "a journal cannot be read: its run counts with its whole budget");
+        most(&task.limits)
+    });
     (spending.cost_usd, i64::try_from(spending.usage.total()).unwrap_or(i64::MAX))
 }
 

@@ -2,7 +2,7 @@
 
 use super::agent_phase;
 use super::run::Run;
-use super::workspace::Workspace;
+use super::workspace::{Rules, Workspace};
 use crate::agent::journal::Entry;
 use crate::config::Config;
 use crate::error::Result;
@@ -21,11 +21,12 @@ pub struct Checks {
 
 impl Checks {
     /// From the configuration; otherwise by what the repository is.
-    pub async fn find(config: &Config, workspace: &Workspace) -> Result<Checks> {
+    pub async fn find(config: &Config, rules: &Rules) -> Result<Checks> {
         if !config.verify.is_empty() {
             let source = config.sources.get("verify").map_or_else(String::new, ToString::to_string);
             return Ok(Checks { commands: config.verify.clone(), source });
         }
+        let workspace = rules.workspace();
         let names = workspace.root_names().await?;
         let commands = verify::detect(&names, &|path| workspace.file_now(path));
         Ok(Checks { commands, source: "found by the repository's kind".to_owned() })

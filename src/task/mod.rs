@@ -17,6 +17,7 @@ pub mod folder;
 mod mcp;
 pub mod outcome;
 pub mod plan;
+mod prepare;
 pub mod progress;
 pub mod publish;
 mod reach;

@@ -8,7 +8,7 @@ use super::{Task, TaskKind, review};
 use crate::config::Config;
 use crate::error::{Failure, Result};
 use crate::event::{Decision, Event};
-use crate::forge::Account;
+use crate::forge::{Account, Forge};
 use crate::world::World;
 
 /// What came of an event.
@@ -58,13 +58,12 @@ pub async fn react(
     decision: Decision,
     around: Surroundings,
 ) -> Result<Reacted> {
-    let kind = match decision {
-        Decision::Run(kind) => kind,
-        found @ Decision::ReviewAt { .. } => match at_head(world, found).await? {
-            Ok(kind) => kind,
-            Err(why) => return Ok(Reacted::Ignored(why)),
-        },
-        Decision::Ignored(why) => return Ok(Reacted::Ignored(why)),
+    let kind = match at_head(world.forge()?.as_ref(), decision).await? {
+        Ok(Decision::Run(kind)) => kind,
+        Ok(Decision::ReviewAt { .. }) => {
+            return Err(Failure::internal("this event names its pull request"));
+        }
+        Ok(Decision::Ignored(why)) | Err(why) => return Ok(Reacted::Ignored(why)),
     };
     let is = Is::of(&kind);
     let task = Task { kind, limits: config.limits.clone() };
@@ -102,26 +101,29 @@ impl Is {
     }
 }
 
-/// The review of the open pull request of a fork that has branch and commit of the event as its head, or
-/// why there is none. Nothing that the fork's workflow says about itself is needed for it.
-async fn at_head(
-    world: &World,
+/// A decision about a commit becomes one about the open pull request of a fork that has branch and commit
+/// of the event as its head; or why there is none. Nothing that the fork's workflow says about itself is
+/// needed for it. Other decisions stay.
+///
+/// # Errors
+/// When the forge does not answer.
+pub async fn at_head(
+    forge: &dyn Forge,
     decision: Decision,
-) -> Result<std::result::Result<TaskKind, String>> {
+) -> Result<std::result::Result<Decision, String>> {
     let Decision::ReviewAt { repository, head_sha, source, trigger } = decision else {
-        return Err(Failure::internal("this event names its pull request"));
+        return Ok(Ok(decision));
     };
-    let pulls =
-        world.forge()?.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
+    let pulls = forge.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
     let pull = pulls.iter().find(|pull| source.has(pull, &head_sha));
     Ok(match pull {
-        Some(pull) => Ok(TaskKind::Review {
+        Some(pull) => Ok(Decision::Run(TaskKind::Review {
             repository,
             number: pull.number,
             trigger,
             head: Some(head_sha),
             full: false,
-        }),
+        })),
         None => Err(format!(
             "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
             source.branch, source.repository

@@ -21,17 +21,18 @@ use super::publish::{self, Published};
 use super::reach::Reach;
 use super::settle::Settled;
 use super::signals::Cause;
-use super::workspace::Workspace;
+use super::workspace::{Rules, Workspace};
 use super::{Task, TaskKind, salvage, signals};
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::env::Env;
 use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Hint, Result};
+use crate::forge::Repository;
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
 use crate::git::stop::Stop;
-use crate::sandbox::{ImageSpec, PreparedImage};
+use crate::sandbox::PreparedImage;
 use crate::world::World;
 
 /// Commits of history that the model can look at.
@@ -170,7 +171,7 @@ async fn work(
         None => None,
     };
     let Made { workspace, worked, settled, outcome } =
-        make(run, admitted, workspace, progress).await?;
+        make(run, admitted, admitted.map(|it| &it.repository), workspace, progress).await?;
     let published = match (&branch, settled.commit) {
         (Some((admitted, branch)), Some(commit)) if publish::is_publishable(&outcome) => {
             progress.phase("Publishing");
@@ -206,14 +207,18 @@ pub(super) struct Made {
 pub(super) async fn make(
     run: &mut Run<'_>,
     admitted: Option<&Admitted>,
+    repository: Option<&Repository>,
     workspace: Workspace,
     progress: &Progress,
 ) -> Result<Made> {
     let tree = run.pack(&workspace).await?;
-    run.tighten(&workspace).await?;
-    let checks = Checks::find(&run.config, &workspace).await?;
+    let rules = workspace.rules(run.world, &run.config, repository);
+    let rules = run.unless_interrupted(rules).await?;
+    run.tighten(&rules).await?;
+    let checks = Checks::find(&run.config, &rules).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(&workspace, Some(&tree))).await?;
+    let packed = (rules.workspace().base == workspace.base).then_some(&tree);
+    let image = run.unless_interrupted(run.prepare_image(&rules, packed)).await?;
     run.opened(&workspace, &image)?;
     let baseline = if run.wants_words_only() {
         Vec::new()
@@ -221,7 +226,7 @@ pub(super) async fn make(
         progress.phase("Running the repository's checks on the base");
         checks.run_fresh(run, &image, &tree, "base").await?
     };
-    let brief = Brief::new(run, admitted, &workspace, &checks).await?;
+    let brief = Brief::new(run, admitted, rules.workspace(), &checks).await?;
     if let Some(admitted) = admitted {
         progress.must_be_alone(run, admitted).await?;
     }
@@ -387,9 +392,9 @@ impl Run<'_> {
         })
     }
 
-    /// Lays the repository's own configuration, from the base commit, over the operator's.
-    pub(super) async fn tighten(&mut self, workspace: &Workspace) -> Result<()> {
-        if let Some(text) = workspace.text_file(file::REPOSITORY_FILE).await? {
+    /// Lays the repository's own configuration over the operator's.
+    pub(super) async fn tighten(&mut self, rules: &Rules) -> Result<()> {
+        if let Some(text) = rules.workspace().text_file(file::REPOSITORY_FILE).await? {
             merge::tighten(&mut self.config, file::parse(file::REPOSITORY_FILE, &text)?);
         }
         for note in &self.config.notes {
@@ -401,32 +406,6 @@ impl Run<'_> {
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
         workspace.pack(&self.config.container).await
-    }
-
-    /// The image with setup done in `workspace`, whose tree may be packed already. Setup has a network, and
-    /// what it leaves is what later runs start from: see [`Workspace::for_setup`].
-    pub(super) async fn prepare_image(
-        &self,
-        workspace: &Workspace,
-        tree: Option<&Packed>,
-    ) -> Result<PreparedImage> {
-        let packed = match tree {
-            None if !self.config.setup.is_empty() => Some(self.pack(workspace).await?),
-            Some(_) | None => None,
-        };
-        let spec = ImageSpec {
-            repository: workspace.identity(&self.world.state),
-            image: self.config.image.as_deref(),
-            setup: &self.config.setup,
-            setup_hosts: &self.config.setup_hosts,
-            setup_egress: self.setup_egress()?,
-            setup_timeout: self.config.setup_timeout.min(self.remaining()),
-            root_files: &workspace.root_files().await?,
-            lock_files: &workspace.lock_files().await?,
-            tree: tree.or(packed.as_ref()),
-            run: &self.folder.id,
-        };
-        Ok(self.world.sandbox.prepare(&spec).await?)
     }
 
     /// The repository at the base commit: the one that a killed attempt had pinned, or the branch's

@@ -8,7 +8,7 @@ use super::publish::Published;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
-use crate::agent::journal::{self, Entry};
+use crate::agent::journal::{self, Entry, Line};
 use crate::agent::lanes::{self, Lane};
 use crate::error::Result;
 use crate::git::Oid;
@@ -94,13 +94,13 @@ pub(super) fn handed_over(
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     let patch = fs_err::read(run.folder.path.join("change.patch")).unwrap_or_default();
     write_page(run, outcome, &String::from_utf8_lossy(&patch));
-    let result = serde_json::to_string_pretty(&result(run, outcome, published)).unwrap_or_default();
-    write_last(run, "result.json", &result);
+    // A value as text: there is nothing in it that could fail.
+    write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
 }
 
 /// Writes `report.html`.
 pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
-    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
+    let lines = recorded_lines(run);
     let recorded = lanes::lanes(&lines);
     let agents: Vec<html::Agent> = recorded
         .iter()
@@ -153,7 +153,17 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
     {
         fields.insert("agents".to_owned(), Value::Array(agents));
     }
-    serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
+    journal::redact_strings(&mut whole, &run.world.redaction());
+    whole
+}
+
+/// What the journal has. That it cannot be read is said: a report without it looks like a run in which
+/// nothing happened.
+fn recorded_lines(run: &Run<'_>) -> Vec<Line> {
+    journal::read(run.folder.journal.path()).unwrap_or_else(|failure| {
+        run.around.ui.failure(&failure.to_string());
+        Vec::new()
+    })
 }
 
 /// A conversation as the journal has it.
@@ -184,7 +194,7 @@ fn who(lane: &Lane) -> String {
 
 /// What each sub-agent was and used, in a form for programs.
 fn agents(run: &Run<'_>) -> Vec<Value> {
-    let lines = journal::read(run.folder.journal.path()).unwrap_or_default();
+    let lines = recorded_lines(run);
     let agent = |lane: &Lane| {
         json!({
             "id": lane.id,

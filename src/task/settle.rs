@@ -22,10 +22,10 @@ const BLOB_CAP: usize = 64 << 20;
 /// a sandbox.
 const SEARCH_CAP: usize = 256 << 20;
 
-/// The blobs of the run's repository.
-struct Stored<'a>(&'a Repo);
+/// The blobs of a repository.
+pub struct BlobsOf<'a>(pub &'a Repo);
 
-impl Blobs for Stored<'_> {
+impl Blobs for BlobsOf<'_> {
     fn read(&self, oid: Oid) -> Option<Vec<u8>> {
         tree::read_blob(self.0, oid, BLOB_CAP).ok()
     }
@@ -62,7 +62,7 @@ impl Settled {
         let mut judgement = policy::check(
             &run.config.policy,
             whole,
-            &Stored(&workspace.repo),
+            &BlobsOf(&workspace.repo),
             &run.world.redactor,
             &outbound(worked),
         );

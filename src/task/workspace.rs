@@ -54,6 +54,21 @@ pub struct Workspace {
     depth: u32,
 }
 
+/// What decides about a run: the tree from which configuration, checks and instructions are read, and in
+/// which setup commands run. It is the base of the run, as a rule. Setup has a network and runs as root,
+/// and what it leaves is what later runs start from, so what a model wrote does not decide: where the
+/// base is a branch of ours, which nobody has merged, the default branch stands in.
+///
+/// Made by [`Workspace::rules`] alone, so that tree and configuration are always of one commit.
+#[derive(Clone, Debug)]
+pub struct Rules(Workspace);
+
+impl Rules {
+    pub fn workspace(&self) -> &Workspace {
+        &self.0
+    }
+}
+
 impl Workspace {
     /// Fetches `base_branch` (or a commit id) `depth` commits deep and pins it.
     pub async fn open(
@@ -98,29 +113,30 @@ impl Workspace {
         packed.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
     }
 
-    /// Where setup commands run. They have a network, and what they leave is what later runs on the
-    /// repository start from, so what a model wrote is not given to them: where this is a branch of ours,
-    /// with a pull request onto it, the default branch stands in.
+    /// The repository as it decides about runs on this one: see [`Rules`]. Without a `repository` of a
+    /// forge it is this one, which the operator has named.
     ///
     /// # Errors
     /// For the user: the default branch cannot be fetched.
-    pub async fn for_setup(
+    pub async fn rules(
         &self,
         world: &World,
         config: &Config,
-        repository: &Repository,
-    ) -> Result<Workspace> {
+        repository: Option<&Repository>,
+    ) -> Result<Rules> {
+        let Some(repository) = repository else { return Ok(Rules(self.clone())) };
         let name = self.base_branch.as_str();
         if name == repository.default_branch {
-            return Ok(self.clone());
+            return Ok(Rules(self.clone()));
         }
         let is_named_ours = is_own_branch(name)
             || config.publish.branch.as_deref().is_some_and(|branch| branch == name);
         let tip = commit::read(&self.repo, self.base);
         if !is_named_ours && tip.is_ok_and(|tip| !is_ours(&tip, &config.identity.email)) {
-            return Ok(self.clone());
+            return Ok(Rules(self.clone()));
         }
-        Workspace::open(world, repository, &repository.default_branch, self.depth).await
+        let default = &repository.default_branch;
+        Workspace::open(world, repository, default, self.depth).await.map(Rules)
     }
 
     /// What tells the repository from every other one: its place among the clones below `state`, which

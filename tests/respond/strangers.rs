@@ -98,6 +98,44 @@ fn a_branch_of_ours_is_no_base_to_set_up() {
     assert_eq!(kept(&world), ["base\n"]);
 }
 
+#[test]
+fn a_configuration_on_a_branch_of_ours_decides_about_nothing() {
+    let ours = "patchwright/issue-7";
+    let hostile = "image: evil.test/x\nsetup: ['echo OWNED >> ~/seen']\nverify: ['echo OWNED; false']\n\
+                   review:\n  ignore-paths: ['**']\n";
+    let ours_files = [(".github/patchwright.yml", hostile)];
+    let files = [file("README.md", "# calc\n\nIt adds.\n")];
+    let trusted = [(".github/patchwright.yml", "setup: ['sh tools/post.sh']\n")];
+    let own = [("package-lock.json", "{}\n"), ("tools/post.sh", "echo base >> ~/seen\n")];
+    let all: Vec<_> = FILES.iter().copied().chain(own).chain(trusted).collect();
+    let github = || {
+        GitHub::new()
+            .repository("acme/app", &all)
+            .user("rita", Role::Write)
+            .user("mallory", Role::Read)
+            .issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.")
+            .by("rita")
+            .branch(ours, &ours_files)
+    };
+    let onto_ours =
+        github().fork("mallory/app").pull_onto(ours, PULL, "Say more", "mallory:more", &files);
+    let world = TestWorld::new(onto_ours, vec![say("Says more.\n\nVerdict: fine")]);
+    world.run(&["review", "acme/app#8"]).expect(0);
+    assert_eq!(kept(&world), ["base\n"], "a review");
+    assert!(world.told().contains("README.md"), "the head is read: {}", world.told());
+    world.model.replace(fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(20);
+    assert_eq!(kept(&world), ["base\n"], "an answer");
+
+    let world = TestWorld::new(github(), look_and_fix());
+    let config = world.path("config.yml");
+    fs_err::write(&config, format!("publish:\n  base: {ours}\n")).unwrap();
+    let world = world.set("PATCHWRIGHT_CONFIG", config.display().to_string());
+    world.issue();
+    assert_eq!(kept(&world), ["base\n"], "an issue on top of ours");
+    assert!(!world.told().contains("OWNED"), "{}", world.told());
+}
+
 fn from_fork() -> GitHub {
     project()
         .fork("mallory/app")

@@ -12,6 +12,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use patchwright::sandbox::docker::DockerSandbox;
+use patchwright::sandbox::image::NamedBy;
 use patchwright::sandbox::{ImageSpec, Sandbox, SandboxError};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
@@ -32,6 +33,8 @@ struct Engine {
     is_endless: bool,
     /// Bytes of the image that is there, or after a pull.
     image: Option<i64>,
+    /// A label of the image.
+    label: Option<&'static str>,
     seen: Arc<Seen>,
 }
 
@@ -99,7 +102,9 @@ impl Engine {
             (&Method::GET, path) if path.starts_with("images/") && path.ends_with("/json") => {
                 if self.seen.has_image.load(Ordering::SeqCst) {
                     let id = format!("sha256:{}", "0".repeat(64));
-                    json(json!({ "Id": id, "Size": self.image, "Config": {} }))
+                    let labels = self.label.map(|label| json!({ label: "1" }));
+                    let config = json!({ "Labels": labels });
+                    json(json!({ "Id": id, "Size": self.image, "Config": config }))
                 } else {
                     let message = json!({ "message": format!("No such image: {NAME}") });
                     (StatusCode::NOT_FOUND, axum::Json(message)).into_response()
@@ -148,7 +153,12 @@ fn engine() -> Engine {
 }
 
 async fn prepared(sandbox: &DockerSandbox) -> Result<String, SandboxError> {
-    let spec = ImageSpec::plain("acme/app".to_owned(), Some(NAME), "r1");
+    prepared_for(sandbox, NamedBy::Operator).await
+}
+
+async fn prepared_for(sandbox: &DockerSandbox, named_by: NamedBy) -> Result<String, SandboxError> {
+    let plain = ImageSpec::plain("acme/app".to_owned(), Some(NAME), "r1");
+    let spec = ImageSpec { named_by, ..plain };
     Ok(sandbox.prepare(&spec).await?.reference)
 }
 
@@ -205,6 +215,46 @@ async fn an_image_that_unpacks_to_too_much_is_removed_again() {
     assert!(prepared(&sandbox).await.is_ok());
     for engine in [usual, there] {
         assert_eq!(engine.calls("DELETE"), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_was_pulled_for_one_repository_is_not_another_ones() {
+    let message = "pull access denied for registry.example/huge";
+    let denied = json!({ "errorDetail": { "message": message }, "error": message }).to_string();
+    let here = Engine { progress: vec![denied], image: Some(2 << 30), ..engine() };
+    here.seen.has_image.store(true, Ordering::SeqCst);
+    let (sandbox, _folder) = here.serve().await;
+    for named_by in [NamedBy::Operator, NamedBy::Repository] {
+        assert!(prepared_for(&sandbox, named_by).await.is_ok(), "{named_by:?}");
+    }
+    assert_eq!(here.calls("POST images/create"), 0);
+    let refused = prepared_for(&sandbox, NamedBy::OneOfMany).await;
+    assert!(matches!(&refused, Err(SandboxError::NoImage { .. })), "{refused:?}");
+
+    // What its registry gives to anybody is used, however large it is, and asked for once.
+    let progress = vec![downloading("a", GIB)];
+    let public = Engine { progress, image: Some(90 << 30), ..engine() };
+    public.seen.has_image.store(true, Ordering::SeqCst);
+    let (sandbox, _folder) = public.serve().await;
+    for _ in 0..3 {
+        assert!(prepared_for(&sandbox, NamedBy::OneOfMany).await.is_ok());
+    }
+    assert_eq!((public.calls("POST images/create"), public.calls("DELETE")), (1, 0));
+}
+
+#[tokio::test]
+async fn what_setup_left_is_no_image_to_name() {
+    let label = Some("patchwright.setup");
+    let cached = Engine { image: Some(2 << 30), label, ..engine() };
+    cached.seen.has_image.store(true, Ordering::SeqCst);
+    let (sandbox, _folder) = cached.serve().await;
+    for named_by in [NamedBy::Operator, NamedBy::Repository, NamedBy::OneOfMany] {
+        let Err(SandboxError::NoImage { message, .. }) = prepared_for(&sandbox, named_by).await
+        else {
+            panic!("{named_by:?}")
+        };
+        assert!(message.contains("what setup left"), "{message}");
     }
 }
 

@@ -68,6 +68,22 @@ fn with_a_token_pages_are_for_whoever_has_it() {
 }
 
 #[test]
+fn guesses_at_the_token_are_few() {
+    let world = world().set("PATCHWRIGHT_DASHBOARD_TOKEN", TOKEN);
+    let server = Serving::start(&world, &["--no-worker"]);
+    let ask = |token: &str| {
+        let value = format!("Bearer {token}");
+        http::get(server.address, "/", &[("Authorization", &value)]).status
+    };
+    assert_eq!(ask(TOKEN), 200);
+    let guesses: Vec<u16> = (0..12).map(|guess| ask(&format!("guess-{guess}"))).collect();
+    assert_eq!(guesses, [[401; 10].as_slice(), &[429; 2]].concat());
+    assert_eq!(ask(TOKEN), 429);
+    assert_eq!(server.get("/healthz").status, 200, "what takes no token goes on");
+    server.stop(15);
+}
+
+#[test]
 fn the_dashboard_shows_deliveries_and_nothing_of_theirs_is_markup() {
     let world = world();
     let server = Serving::start(&world, &["--no-worker"]);

@@ -318,6 +318,28 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
     for part in ["`PATCHWRIGHT_WEBHOOK_SECRET` is not set", "hint: choose a long random secret"] {
         assert!(output.stderr.contains(part), "{}", output.text());
     }
+    for (name, secret) in [
+        ("PATCHWRIGHT_WEBHOOK_SECRET", "fifteen-letters"),
+        ("PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS", "hunter2"),
+    ] {
+        let world = self::world().set(name, secret);
+        let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
+        let part = format!("`{name}` is shorter than 16 characters");
+        assert!(
+            output.stderr.contains(&part) && !output.stderr.contains(secret),
+            "{}",
+            output.text()
+        );
+    }
+    let nobodys = self::world().unset("PATCHWRIGHT_REPOSITORIES");
+    let output = nobodys.run(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
+    for part in
+        ["nobody has said whose repositories are served", "hint: name them", "`--repository all`"]
+    {
+        assert!(output.stderr.contains(part), "{}", output.text());
+    }
+    let output = nobodys.run(&["serve", "--repository", "all", "--retention", "1h"]).expect(2);
+    assert!(output.stderr.contains("`--retention` is too short"), "{}", output.text());
     let world = served(world).unset("GITHUB_TOKEN");
     let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(60);
     assert!(output.stderr.contains("PATCHWRIGHT_APP_ID"), "{}", output.text());

@@ -1,10 +1,10 @@
 //! Campaigns, targets, changes, events, deliveries, schedules.
 
-use patchwright::store::StoreError;
 use patchwright::store::model::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
     TargetEnd, TargetState,
 };
+use patchwright::store::{ReviewCaps, ReviewSlot, ReviewWish, StoreError};
 
 use super::{
     Db, campaign, changeset, claim, claimed, ended, new_target, publish_job, queued, target_job,
@@ -323,9 +323,10 @@ pub(super) async fn shards_come_together(db: &Db) {
         }
         other.close().await;
         let other = file.open().await;
-        let came = store.import(&other).await.unwrap();
-        assert!(came >= 1, "{shard}");
-        assert_eq!(store.import(&other).await.unwrap(), 0, "once");
+        let mine = campaign().id;
+        let came = store.import(&other, &mine, &|_| None).await.unwrap();
+        assert!(came.came >= 1 && came.refused.is_empty(), "{shard}: {came:?}");
+        assert_eq!(store.import(&other, &mine, &|_| None).await.unwrap().came, 0, "once");
     }
     let targets = store.view(&campaign().id).await.unwrap().targets;
     let states: Vec<_> = targets.iter().map(|target| target.state).collect();
@@ -338,4 +339,149 @@ pub(super) async fn shards_come_together(db: &Db) {
     let events = store.events(&campaign().id, 0, 100).await.unwrap();
     assert!(events.iter().any(|event| event.target == Some(targets[1].id) && event.kind == "held"));
     assert_eq!(store.publish_held(&campaign().id, &[], &publish_job).await.unwrap(), 1);
+}
+
+pub(super) async fn what_another_database_says_is_bounded(db: &Db) {
+    let store = db.open().await;
+    store.put_campaign(&campaign()).await.unwrap();
+    let file = Db::sqlite();
+    let other = file.open().await;
+    queued(&other, &campaign(), &["acme/1", "acme/2", "acme/3", "evil/4"]).await;
+    let mut foreign = campaign();
+    foreign.id = "other-000000000000".to_owned();
+    queued(&other, &foreign, &["acme/9"]).await;
+    other.close().await;
+    file.sql("UPDATE targets SET state = 'held', cost_usd = -5, wave = -3, attempts = -1").await;
+    file.sql("UPDATE targets SET state = 'open', pull_request = 1 WHERE repository = 'acme/2'")
+        .await;
+    file.sql(
+        "UPDATE targets SET state = 'unchanged', url = 'https://evil.example', pull_request = 7
+         WHERE repository = 'acme/3'",
+    )
+    .await;
+    let other = file.open().await;
+    let not_ours = |target: &patchwright::store::model::Target| {
+        target.repository.starts_with("evil/").then(|| "not selected".to_owned())
+    };
+    let came = store.import(&other, &campaign().id, &not_ours).await.unwrap();
+    assert_eq!(came.came, 2, "what is open is not believed, other campaigns do not come");
+    assert_eq!(came.refused, [("evil/4".to_owned(), "not selected".to_owned())]);
+    let view = store.view(&campaign().id).await.unwrap();
+    let seen: Vec<_> = view
+        .targets
+        .iter()
+        .map(|target| (target.repository.as_str(), target.state, target.class))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("acme/1", TargetState::Held, None),
+            ("acme/3", TargetState::Unchanged, None),
+            ("evil/4", TargetState::Failed, Some(ErrorClass::Policy)),
+        ]
+    );
+    assert!(view.campaign.spent_usd.abs() < 1e-9, "nobody is paid back");
+    let unchanged = &view.targets[1];
+    assert_eq!((unchanged.url.as_deref(), unchanged.pull_request), (None, None));
+    assert_eq!((unchanged.wave, unchanged.attempts), (0, 0));
+    assert_eq!(store.campaigns(None).await.unwrap().len(), 1);
+}
+
+pub(super) async fn a_worker_of_one_campaign_takes_no_job_of_another(db: &Db) {
+    let store = db.open().await;
+    let mut other = campaign();
+    other.id = "other-000000000000".to_owned();
+    queued(&store, &other, &["acme/9"]).await;
+    let of = async |id: &str| {
+        store.claim_of("w", JobKind::ALL, Some(id), 60_000).await.unwrap().map(|(job, _)| job)
+    };
+    assert_eq!(of(&campaign().id).await, None);
+    assert_eq!(of(&other.id).await.unwrap().campaign, Some(other.id.clone()));
+}
+
+pub(super) async fn what_has_ended_long_ago_is_removed(db: &Db) {
+    let store = db.open().await;
+    let job_of = |delivery: &Delivery| NewJob {
+        kind: JobKind::Delivery,
+        key: format!("delivery:{}", delivery.guid),
+        campaign: None,
+        subject: delivery.guid.clone(),
+        lane: None,
+        organization: None,
+        priority: 0,
+        max_attempts: 4,
+        reserve_usd: 0.0,
+        run_at: 0,
+    };
+    let all: Vec<Delivery> = (0..1_200)
+        .map(|number| Delivery {
+            guid: format!("g{number}"),
+            event: "issues".to_owned(),
+            action: None,
+            repository: Some("acme/app".to_owned()),
+            number: Some(7),
+            installation: None,
+            body: "{\"private\": true}".to_owned(),
+            received_at: 1,
+        })
+        .collect();
+    store.put_deliveries(&all, &job_of).await.unwrap();
+    db.sql("UPDATE jobs SET state = 'done', updated_at = 1 WHERE subject <> 'g7'").await;
+    let now = store.now().await.unwrap();
+    db.sql(&format!("UPDATE deliveries SET received_at = {now} WHERE guid = 'g8'")).await;
+    db.sql(&format!("UPDATE jobs SET updated_at = {now} WHERE subject = 'g8'")).await;
+    queued(&store, &campaign(), &["acme/1"]).await;
+    db.sql("UPDATE events SET at = 1").await;
+    store.prune(3_600_000).await.unwrap();
+    assert!(store.delivery("g1").await.is_err());
+    assert!(store.delivery("g7").await.unwrap().body.contains("private"), "it waits");
+    assert_eq!(store.delivery("g8").await.unwrap().body, "", "worked off just now");
+    let jobs = store.job_counts().await.unwrap();
+    assert_eq!(jobs[&(JobKind::Delivery, "done".to_owned())], 1);
+    assert_eq!(jobs[&(JobKind::Delivery, "queued".to_owned())], 1);
+    let events = async || store.events(&campaign().id, 0, 100).await.unwrap().len();
+    assert!(events().await > 0, "the campaign is running");
+    store.record(&campaign().id, None, "answer", Some("yes")).await.unwrap();
+    db.sql("UPDATE campaigns SET state = 'done'").await;
+    db.sql("UPDATE events SET at = 1").await;
+    store.prune(3_600_000).await.unwrap();
+    assert_eq!(events().await, 1, "answers stay");
+    assert_eq!(store.prune(3_600_000).await.unwrap(), 0);
+}
+
+pub(super) async fn reviews_that_nobody_asked_for_are_counted_before_they_are_paid(db: &Db) {
+    let store = db.open().await;
+    let caps = ReviewCaps { per_pull_request: 2, per_author: 3, per_day: 4 };
+    let ask = async |number, author, head: &str| {
+        let wish = ReviewWish { repository: "Acme/app", number, author, head };
+        match store.begin_review(&wish, &caps).await.unwrap() {
+            ReviewSlot::Free => "free".to_owned(),
+            ReviewSlot::Full { limit, is_first } => format!("{limit} {is_first}"),
+        }
+    };
+    for (number, author, head, wanted) in [
+        (1, "eve", "a", "free"),
+        (1, "eve", "a", "free"),
+        (1, "eve", "b", "free"),
+        (1, "eve", "c", "per-pull-request true"),
+        (1, "eve", "d", "per-pull-request false"),
+        (1, "eve", "b", "free"),
+        (2, "Eve", "e", "free"),
+        (2, "EVE", "f", "per-author true"),
+        (3, "bob", "g", "free"),
+        (3, "bob", "h", "per-day true"),
+    ] {
+        assert_eq!(ask(number, author, head).await, wanted, "{number} {author} {head}");
+    }
+    let other = ReviewWish { repository: "acme/two", number: 1, author: "eve", head: "a" };
+    assert_eq!(store.begin_review(&other, &caps).await.unwrap(), ReviewSlot::Free);
+    // A day later.
+    let old = store.now().await.unwrap() - 25 * 3_600_000;
+    let value = store.value("reviews:acme/app").await.unwrap().unwrap();
+    let mut book: serde_json::Value = serde_json::from_str(&value).unwrap();
+    for begun in book["begun"].as_array_mut().unwrap() {
+        begun["at"] = old.into();
+    }
+    store.set_value("reviews:acme/app", &book.to_string()).await.unwrap();
+    assert_eq!(ask(1, "eve", "z").await, "free");
 }

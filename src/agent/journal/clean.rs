@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Redact;
 
-pub(super) fn redact_strings(value: &mut Value, redact: &Redact) {
+/// Applies it to every string of a value.
+pub fn redact_strings(value: &mut Value, redact: &Redact) {
     match value {
         Value::String(text) => {
             let clean = redact(text);

@@ -6,12 +6,13 @@ use super::{Options, Watch, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, Planned};
-use crate::batch::{publish, refresh, target};
+use crate::batch::selection::{self, Selection};
+use crate::batch::{publish, refresh, select, target};
 use crate::error::{Failure, Result};
-use crate::store::StoreError;
 use crate::store::model::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
 };
+use crate::store::{Imported, Store, StoreError};
 
 /// One part of the repositories: those whose name says so, whoever looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +56,22 @@ pub(super) async fn begin(
             .hint("`patchwright review OWNER/REPO#N --dry-run` shows one"));
     }
     look_at_pulls(fleet, &campaign).await;
-    let planned = if options.publish_only {
-        None
+    let (planned, selection) = if options.publish_only {
+        let selection = match &options.selection {
+            Some(selection) => selection.clone(),
+            None => select::selection(fleet, &campaign).await?,
+        };
+        (None, selection)
     } else {
-        Some(chosen(plan::make(fleet, &campaign).await?.targets, options)?)
+        let planned = plan::make(fleet, &campaign).await?.targets;
+        let names = planned.iter().map(|planned| planned.target.repository.as_str());
+        let selection = Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
+        (Some(chosen(planned, options)?), selection)
     };
     let campaign = with_options(campaign, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
+    selection::keep(fleet, &campaign, &selection).await?;
     if row.state == CampaignState::Closed {
         return Err(Failure::nothing_to_do(format!(
             "campaign `{}` was closed by `patchwright batch close`",
@@ -90,6 +99,21 @@ pub(super) async fn begin(
     }
     heal(fleet, &campaign, &row.id).await?;
     Ok((campaign, row))
+}
+
+/// Takes over what another database has of this campaign, as far as it selects it.
+///
+/// # Errors
+/// When either database cannot be used.
+pub async fn import(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    selection: &Selection,
+    other: &Store,
+) -> Result<Imported> {
+    let row = fleet.store.put_campaign(&row_of(campaign)?).await?;
+    let refusal = |target: &Target| selection.refusal(campaign, &target.repository);
+    Ok(fleet.store.import(other, &row.id, &refusal).await?)
 }
 
 /// What became of the pull requests of an earlier run decides about gates and about what is finished.

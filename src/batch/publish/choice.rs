@@ -106,7 +106,7 @@ fn rejected_or_merged(earlier: &[Earlier]) -> Option<Choice> {
 
 impl Publisher<'_> {
     pub(super) async fn choose(&self, place: &Place) -> Tried<Choice> {
-        let branch = &self.changeset.branch;
+        let branch = &self.campaign.branch();
         if *branch == place.base_branch || *branch == place.repository.default_branch {
             let message =
                 format!("`{branch}` is the branch to merge into; choose another `branch`");
@@ -119,21 +119,20 @@ impl Publisher<'_> {
             repo: &place.repo,
             base: self.base,
             base_branch: &place.base_branch,
-            email: &place.email,
+            email: &place.vetted.email,
         };
         let standing = looked.standing(branch).await?;
-        let ours = (place.tree, self.base);
-        decide(&standing, &pulls, ours, self.commit, self.campaign.publish.conflict).map_err(
-            |why| Trouble::Final {
+        let ours = (place.vetted.tree, self.base);
+        decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict)
+            .map_err(|why| Trouble::Final {
                 class: ErrorClass::Conflict,
                 message: format!("`{branch}`: {why}"),
-            },
-        )
+            })
     }
 
     /// The pull requests from our branch, and what the store knows of them.
     async fn pulls(&self, place: &Place) -> Tried<Pulls> {
-        let branch = &self.changeset.branch;
+        let branch = &self.campaign.branch();
         let all = self.forge.pull_requests_from(&place.repository.id, branch).await?;
         if all.is_empty() {
             return Ok(Pulls::default());
@@ -153,7 +152,7 @@ impl Publisher<'_> {
                 (true, true) => pulls.ours = Some((pull.number, pull.html_url)),
                 (true, false) => pulls.foreign = Some(pull.html_url),
                 (false, true) => {
-                    let earlier = self.earlier(pull, &known).await?;
+                    let earlier = self.earlier(place, pull, &known).await?;
                     pulls.earlier.push(earlier);
                 }
                 (false, false) => {}
@@ -163,7 +162,12 @@ impl Publisher<'_> {
         Ok(pulls)
     }
 
-    async fn earlier(&self, pull: PullRequest, known: &HashMap<u64, &Target>) -> Tried<Earlier> {
+    async fn earlier(
+        &self,
+        place: &Place,
+        pull: PullRequest,
+        known: &HashMap<u64, &Target>,
+    ) -> Tried<Earlier> {
         let target = known.get(&pull.number);
         let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
         if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
@@ -171,7 +175,7 @@ impl Publisher<'_> {
             return Ok(Earlier { number, url, merged, same_task: false, same_change: false });
         }
         let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
-        let mut same_change = pull.head_sha == self.changeset.commit;
+        let mut same_change = pull.head_sha == place.vetted.commit.to_string();
         if let Some(target) = target.filter(|_| !same_change)
             && let Some(stored) = self.fleet.store.changeset(target.id).await?
         {

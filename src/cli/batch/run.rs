@@ -8,6 +8,8 @@ use serde_json::json;
 use crate::batch::campaign::{self, Campaign};
 use crate::batch::drive::{self, Ended, Options, Shard, Watch, Why};
 use crate::batch::fleet::Fleet;
+use crate::batch::select;
+use crate::batch::selection::Selection;
 use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
 use crate::cli::live::Live;
@@ -16,6 +18,7 @@ use crate::config::env::Env;
 use crate::error::{Failure, FailureKind, Result};
 use crate::report;
 use crate::report::campaign::Waiting;
+use crate::report::text;
 use crate::store::model::{CampaignView, Event, TargetState};
 use crate::store::{self, Store};
 use crate::task::folder::write_atomically;
@@ -96,9 +99,10 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let campaign = campaign::load(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
-    if let Some(folder) = &args.publish_from {
-        import(&fleet, folder).await?;
-    }
+    let selection = match &args.publish_from {
+        Some(folder) => Some(import(&fleet, &campaign, folder).await?),
+        None => None,
+    };
     let options = Options {
         hold: args.dry_run || args.hold,
         detach: args.detach,
@@ -107,6 +111,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         only: args.only,
         shard: args.shard,
         publish_only: args.publish_from.is_some(),
+        selection,
     };
     let worked = work_off(&fleet, campaign, &options).await;
     // The database may be carried away as one file, so nothing stays beside it.
@@ -128,8 +133,32 @@ pub(in crate::cli) async fn work_off(
     Ok(finish(fleet, &ended?))
 }
 
-/// Takes over the databases of other machines.
-async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
+/// Lines about what was not taken over.
+const REFUSED: usize = 20;
+
+/// Takes over the databases of other machines, as far as the campaign selects what is in them.
+async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<Selection> {
+    let files = databases(folder)?;
+    let selection = select::selection(fleet, campaign).await?;
+    for file in files {
+        let other = Store::open(&store::file_url(&file)).await?;
+        let imported = drive::import(fleet, campaign, &selection, &other).await?;
+        other.close().await;
+        for (repository, why) in imported.refused.iter().take(REFUSED) {
+            fleet.ui.failure(&format!("{}: not taken over: {why}", text::line(repository)));
+        }
+        let refused = match imported.refused.len() {
+            0 => String::new(),
+            count => format!(", {count} not taken over"),
+        };
+        let came = imported.came;
+        fleet.ui.say(&format!("{came} repositories from `{}`{refused}", file.display()));
+    }
+    Ok(selection)
+}
+
+/// The database files below a folder.
+fn databases(folder: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |err: std::io::Error| {
         Failure::usage(format!("cannot read the folder `{}`", folder.display())).caused_by(err)
     };
@@ -154,12 +183,7 @@ async fn import(fleet: &Fleet, folder: &Path) -> Result<()> {
         ))
         .hint("each part writes one with `patchwright batch run … --hold --database FILE`"));
     }
-    for file in files {
-        let other = Store::open(&store::file_url(&file)).await?;
-        let count = fleet.store.import(&other).await?;
-        fleet.ui.say(&format!("{count} repositories from `{}`", file.display()));
-    }
-    Ok(())
+    Ok(files)
 }
 
 /// A table that is redrawn, or a line for each result; every event as JSON when that is asked for.

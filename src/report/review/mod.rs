@@ -7,6 +7,7 @@
 pub mod body;
 pub mod check;
 pub mod inline;
+pub mod limit;
 pub mod state;
 pub mod sticky;
 

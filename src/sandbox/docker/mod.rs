@@ -16,6 +16,8 @@ mod seccomp;
 mod setup;
 mod takedown;
 
+use std::collections::HashSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +27,7 @@ use self::api::bounded;
 use self::configuration::{Shape, Task};
 use self::owner::Owner;
 pub use self::seccomp::Seccomp;
+use super::image::NamedBy;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image,
 };
@@ -56,6 +59,8 @@ pub struct DockerSandbox {
     /// Processors of the engine's machine; Docker refuses to promise more.
     processors: f64,
     seccomp: Seccomp,
+    /// Names of images that their registries give to anybody, as far as that was asked.
+    public: Mutex<HashSet<String>>,
 }
 
 /// What answers at the socket, for `doctor` and the report.
@@ -101,7 +106,8 @@ impl DockerSandbox {
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let owner = Owner::this_process()?;
-        Ok(DockerSandbox { docker, host, owner, processors, seccomp })
+        let public = Mutex::default();
+        Ok(DockerSandbox { docker, host, owner, processors, seccomp, public })
     }
 
     /// The address in use.
@@ -147,7 +153,16 @@ impl Sandbox for DockerSandbox {
 
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
         let name = image::choose(spec.image, spec.root_files)?;
-        let base = self.present_or_pulled(&name).await?;
+        let base = match spec.named_by {
+            NamedBy::Operator => self.present_or_pulled(&name).await?,
+            // By its whole name, which no id can be mistaken for.
+            NamedBy::Repository => self.present_or_pulled(&image::whole(&name)).await?,
+            NamedBy::OneOfMany => self.given_to_anybody(&image::whole(&name)).await?,
+        };
+        if base.is_setup_result() {
+            let message = "it is what setup left for one repository, and no image to choose";
+            return Err(SandboxError::NoImage { image: name, message: message.to_owned() });
+        }
         if spec.setup.is_empty() {
             return Ok(PreparedImage { reference: base.id, description: base.description });
         }

@@ -57,18 +57,42 @@ impl DockerSandbox {
         }
     }
 
+    /// The image of this name, when its registry gives it to somebody without credentials. That it is here
+    /// says nothing: it may have been pulled for another repository. Asked once in the life of a process.
+    pub(super) async fn given_to_anybody(&self, name: &str) -> Result<Image, SandboxError> {
+        let is_known = self.public.lock().is_ok_and(|known| known.contains(name));
+        if is_known && let Some(image) = self.find(name).await? {
+            return Ok(image);
+        }
+        let had = self.find(name).await?.is_some();
+        self.pull_again_and_again(name).await?;
+        // One that was here before is not ours to remove, however large.
+        let image = if had { self.image(name).await? } else { self.pulled(name).await? };
+        if let Ok(mut known) = self.public.lock() {
+            known.insert(name.to_owned());
+        }
+        Ok(image)
+    }
+
     /// The image of this name, pulled when it is not there.
     pub(super) async fn present_or_pulled(&self, name: &str) -> Result<Image, SandboxError> {
         if let Some(image) = self.find(name).await? {
             return Ok(image);
         }
+        self.pull_again_and_again(name).await?;
+        self.pulled(name).await
+    }
+
+    /// Pulls, also what is here already.
+    async fn pull_again_and_again(&self, name: &str) -> Result<(), SandboxError> {
+        image::check_name(name)?;
         if name.starts_with("sha256:") {
             return Err(no_image(name, "an image id cannot be pulled"));
         }
         let mut waits = RETRIES.iter();
         loop {
             match self.pull(name).await {
-                Ok(Pulled::Whole) => return self.pulled(name).await,
+                Ok(Pulled::Whole) => return Ok(()),
                 Ok(Pulled::TooLarge) => return Err(too_large(name)),
                 Err(err) => {
                     // There is no point in asking again for what does not exist or is forbidden.

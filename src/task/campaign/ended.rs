@@ -1,18 +1,22 @@
 //! What a finished run has to say about its repository, decided from recorded facts.
 
+use serde::{Deserialize, Serialize};
+
 use super::trouble::{self, Fate, Trouble};
-use crate::agent::StopKind;
+use crate::agent::{StopKind, journal};
 use crate::error::Failure;
 use crate::git::Oid;
 use crate::git::tree::Change;
-use crate::report::pr_body;
+use crate::report::{pr_body, text};
 use crate::store::model::ErrorClass;
 use crate::task::TaskKind;
 use crate::task::outcome::{Conclusion, Outcome};
-use crate::task::publish::template_of;
 use crate::task::run::{Made, Run};
 use crate::task::workspace::Workspace;
 use crate::verify;
+
+/// Bytes of a held-back patch that are stored: as much as a description shows of one.
+const PATCH: usize = 20_000;
 
 /// A good end.
 #[derive(Debug)]
@@ -25,16 +29,25 @@ pub enum Ended {
     Answer(String),
 }
 
+/// What a run has to say about its change. It is stored as it is, and becomes text where the change is
+/// published: whoever does that owes the store no trust.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    pub outcome: Outcome,
+    /// The patch of the files that were held back, or its beginning.
+    pub held_back_patch: Option<String>,
+}
+
 /// A change, and all that its pull request says.
 #[derive(Debug)]
 pub struct Stored {
     pub workspace: Workspace,
     pub commit: Oid,
     pub change: Change,
-    /// The model's title, or the campaign's where that does not read like one. Redacted, as the body is.
+    /// The model's title, or the campaign's where that does not read like one. Redacted, as `told` is.
     pub title: String,
-    /// The description without the campaign's own words.
-    pub body: String,
+    /// What the description is made of.
+    pub told: Told,
     pub marker: String,
     /// It should be opened as a draft, whatever the campaign says.
     pub draft: bool,
@@ -90,8 +103,16 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
         return Ok(Ended::Unchanged(run.world.redactor.redact(&words)));
     };
     let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
-    let stored = describe(run, workspace, &outcome, patch.as_deref(), commit, change);
+    let stored = describe(run, workspace, &outcome, patch.as_deref(), commit, change)?;
     Ok(Ended::Change(Box::new(stored)))
+}
+
+/// Without secrets of ours, in whichever of its texts.
+fn redacted(run: &Run<'_>, told: &Told) -> Result<Told, Failure> {
+    let failed = |err| Failure::internal("what the run said cannot be stored").caused_by(err);
+    let mut value = serde_json::to_value(told).map_err(failed)?;
+    journal::redact_strings(&mut value, &run.world.redaction());
+    serde_json::from_value(value).map_err(failed)
 }
 
 fn describe(
@@ -101,21 +122,15 @@ fn describe(
     held_back_patch: Option<&str>,
     commit: Oid,
     change: Change,
-) -> Stored {
-    let template = template_of(&workspace);
+) -> Result<Stored, Failure> {
     let marker = crate::report::marker("pull-request", &run.folder.id);
-    let body = pr_body::body(&pr_body::PullRequest {
-        outcome,
-        issue: None,
-        template: template.as_deref(),
-        held_back_patch,
-        marker: &marker,
-    });
+    let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
+    let told = Told { outcome: outcome.clone(), held_back_patch: patch };
     let title = pr_body::title(&outcome.final_message, run.issue_title.as_deref());
     let redact = |text: &str| run.world.redactor.redact(text);
-    Stored {
+    Ok(Stored {
         title: redact(&title),
-        body: redact(&body),
+        told: redacted(run, &told)?,
         marker,
         draft: run.config.publish.draft
             || outcome.evidence.any_failed()
@@ -126,5 +141,5 @@ fn describe(
         workspace,
         commit,
         change,
-    }
+    })
 }

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::forge::PullRequest;
 use crate::git::Oid;
 use crate::prompt::{self, CommentTask};
-use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::{self, Phase};
 use crate::task::brief::Brief;
 use crate::task::checks::Checks;
@@ -18,13 +17,13 @@ use crate::task::progress::Progress;
 use crate::task::run::{DEPTH, Run};
 use crate::task::salvage;
 use crate::task::settle::Settled;
-use crate::task::workspace::Workspace;
+use crate::task::workspace::{Rules, Workspace};
 
 /// What the work stands on.
 pub(super) struct Grounds {
-    /// Where configuration, instructions, skills and checks come from: the base branch. What a pull
-    /// request changes about them is not obeyed.
-    pub rules: Workspace,
+    /// Where configuration, instructions, skills, setup and checks come from: the base branch, unless it is
+    /// one of ours. What a pull request changes about them is not obeyed.
+    pub rules: Rules,
     /// What is worked on: the head of the pull request, or the base branch.
     pub workspace: Workspace,
 }
@@ -39,8 +38,9 @@ impl Grounds {
             let base = run.config.publish.base.as_deref();
             let base = base.unwrap_or(&admitted.repository.default_branch);
             let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
-            let rules = run.unless_interrupted(opening).await?;
-            Grounds { workspace: rules.clone(), rules }
+            let workspace = run.unless_interrupted(opening).await?;
+            let rules = Grounds::rules(run, admitted, &workspace);
+            Grounds { rules: run.unless_interrupted(rules).await?, workspace }
         };
         let workspace = run.pinned(opened.workspace);
         Ok(Grounds { workspace, ..opened })
@@ -48,12 +48,17 @@ impl Grounds {
 
     async fn of_pull(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> Result<Grounds> {
         let base = &pull.base_branch;
-        let rules = Workspace::open(run.world, &admitted.repository, base, DEPTH).await?;
+        let base = Workspace::open(run.world, &admitted.repository, base, DEPTH).await?;
         let head =
-            rules.fetch_head(run.world, &admitted.repository, pull.number, &pull.head_sha).await?;
-        let mut workspace = rules.at(head);
+            base.fetch_head(run.world, &admitted.repository, pull.number, &pull.head_sha).await?;
+        let rules = Grounds::rules(run, admitted, &base).await?;
+        let mut workspace = base.at(head);
         workspace.base_branch.clone_from(&pull.head_branch);
         Ok(Grounds { rules, workspace })
+    }
+
+    async fn rules(run: &Run<'_>, admitted: &Admitted, base: &Workspace) -> Result<Rules> {
+        base.rules(run.world, &run.config, Some(&admitted.repository)).await
     }
 }
 
@@ -96,7 +101,9 @@ pub(super) async fn work(
     let tree = run.pack(workspace).await?;
     let checks = Checks::find(&run.config, &grounds.rules).await?;
     progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(image(run, admitted, grounds)).await?;
+    // Setup runs in the base's tree whoever wrote the head: what a pull request changes about its
+    // dependencies is not installed, and nothing of it is there for later runs.
+    let image = run.unless_interrupted(run.prepare_image(&grounds.rules, None)).await?;
     run.opened(workspace, &image)?;
     let baseline = if run.config.mode == Mode::Execute {
         progress.phase("Running the repository's checks on the head");
@@ -105,7 +112,7 @@ pub(super) async fn work(
         Vec::new()
     };
     let (text, notes) = task_text(admitted, job, &checks.commands)?;
-    let brief = Brief::for_task(run, &text, notes, &grounds.rules, &checks).await?;
+    let brief = Brief::for_task(run, &text, notes, grounds.rules.workspace(), &checks).await?;
     let brief = brief.in_mode(job.mode);
     progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
@@ -135,13 +142,6 @@ pub(super) async fn work(
     salvage::write(run, workspace, &mut outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Done { outcome, settled })
-}
-
-/// The image, with setup done in the base's tree whoever wrote the head: what a pull request changes about
-/// its dependencies is not installed, and nothing of it is there for later runs.
-async fn image(run: &Run<'_>, admitted: &Admitted, grounds: &Grounds) -> Result<PreparedImage> {
-    let setup = grounds.rules.for_setup(run.world, &run.config, &admitted.repository).await?;
-    run.prepare_image(&setup, None).await
 }
 
 /// The task in words: what was asked, where, and the conversation around it.

@@ -31,7 +31,7 @@ use crate::task::outcome::Conclusion;
 use crate::task::progress::Progress;
 use crate::task::reach::{self, Reach};
 use crate::task::run::{Run, Surroundings, interrupted};
-use crate::task::workspace::Workspace;
+use crate::task::workspace::{Rules, Workspace};
 use crate::task::{Task, TaskKind, Trigger};
 use crate::tools::registry::ToolSet;
 use crate::tools::review::Desk;
@@ -110,7 +110,7 @@ async fn admitted(world: &World, config: &Config, mut task: Task) -> Result<(Adm
 
 async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ended> {
     let ready = prepare(run, admitted, progress).await?;
-    let Ready { base, opened, earlier, plan, checks, image } = &ready;
+    let Ready { base, opened, earlier, plan, checks, image, .. } = &ready;
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
@@ -160,14 +160,16 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
     finish(run, admitted, earlier, seen, reviewed, worked, progress).await
 }
 
-/// What is known before the model is asked. The rules are those of the base branch.
+/// What is known before the model is asked.
 async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ready> {
     progress.phase("Cloning the repository");
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
     let base = run.unless_interrupted(base).await?;
     let base = run.pinned(base);
-    run.tighten(&base).await?;
+    let rules = base.rules(run.world, &run.config, Some(&admitted.repository));
+    let rules = run.unless_interrupted(rules).await?;
+    run.tighten(&rules).await?;
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
     admit::labeled(run.world, &run.config, id, trigger(&run.task)).await?;
@@ -175,13 +177,11 @@ async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) ->
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
-    let checks = Checks::find(&run.config, &base).await?;
+    let checks = Checks::find(&run.config, &rules).await?;
     progress.phase("Preparing the sandbox");
-    let setup = base.for_setup(run.world, &run.config, &admitted.repository);
-    let setup = run.unless_interrupted(setup).await?;
-    let image = run.unless_interrupted(run.prepare_image(&setup, None)).await?;
+    let image = run.unless_interrupted(run.prepare_image(&rules, None)).await?;
     run.opened(&base, &image)?;
-    Ok(Ready { base, opened, earlier, plan, checks, image })
+    Ok(Ready { base, rules, opened, earlier, plan, checks, image })
 }
 
 /// Leaves the files, publishes, and writes the journal's last line.
@@ -228,6 +228,7 @@ fn page_bytes(output_tokens: u64) -> usize {
 struct Ready {
     /// The repository at the base branch.
     base: Workspace,
+    rules: Rules,
     opened: Opened,
     earlier: Earlier,
     plan: Plan,
@@ -280,7 +281,7 @@ impl Ready {
         })?;
         show(run, desk, &told)?;
         let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();
-        Brief::of(run, &self.base, &told.task, notes).await
+        Brief::of(run, self.rules.workspace(), &told.task, notes).await
     }
 }
 

@@ -1,0 +1,77 @@
+//! Which repositories a campaign may touch. Looked up anew by each command that begins or goes on with
+//! one, and asked wherever something is about to happen to a repository that the database names: what is
+//! in a database may come from another job, or from a cache.
+
+use std::collections::BTreeSet;
+
+use super::campaign::Campaign;
+use super::fleet::Fleet;
+use crate::store::{StoreError, StoreResult};
+
+/// Repositories by name, in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection(BTreeSet<String>);
+
+impl Selection {
+    /// Of these names.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
+        Selection(names.into_iter().map(str::to_lowercase).collect())
+    }
+
+    /// Whether a repository is among them.
+    pub fn has(&self, repository: &str) -> bool {
+        self.0.contains(&repository.to_lowercase())
+    }
+
+    /// Why a repository is not worked on or published to; `None` when it is selected.
+    pub fn refusal(&self, campaign: &Campaign, repository: &str) -> Option<String> {
+        (!self.has(repository)).then(|| refused(campaign, repository))
+    }
+}
+
+fn refused(campaign: &Campaign, repository: &str) -> String {
+    let name = &campaign.name;
+    format!("campaign `{name}` does not select `{repository}`, so nothing is done to it")
+}
+
+fn key(campaign: &Campaign) -> String {
+    format!("selection:{}", campaign.id())
+}
+
+/// Keeps what the campaign selects now, for everybody who works on it.
+pub async fn keep(fleet: &Fleet, campaign: &Campaign, selection: &Selection) -> StoreResult<()> {
+    let names = serde_json::Value::from_iter(selection.0.iter().cloned());
+    fleet.store.set_value(&key(campaign), &names.to_string()).await
+}
+
+/// Why a repository is not worked on or published to; `None` when it is selected. It may be known by
+/// several names: the one that was recorded, and the one that it has now.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn refusal(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    names: &[&str],
+) -> StoreResult<Option<String>> {
+    let recorded = names.first().copied().unwrap_or_default();
+    let allowed = match fleet.store.value(&key(campaign)).await? {
+        Some(text) => {
+            let kept: BTreeSet<String> = serde_json::from_str(&text).map_err(|err| {
+                StoreError::Unusable(format!("the selection of `{}`: {err}", campaign.name))
+            })?;
+            names.iter().any(|name| kept.contains(&name.to_lowercase()))
+        }
+        None => names.iter().any(|name| may_be_selected(campaign, name)),
+    };
+    Ok((!allowed).then(|| refused(campaign, recorded)))
+}
+
+/// As far as the file alone says: nobody has looked yet.
+fn may_be_selected(campaign: &Campaign, repository: &str) -> bool {
+    let select = &campaign.select;
+    let owner = repository.split('/').next().unwrap_or_default();
+    select.search.is_some()
+        || select.repositories.iter().any(|name| name.eq_ignore_ascii_case(repository))
+        || select.organizations.iter().any(|name| name.eq_ignore_ascii_case(owner))
+}

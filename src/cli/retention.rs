@@ -1,0 +1,31 @@
+//! `--retention`, which every command has that works off jobs for as long as it runs.
+
+use std::time::Duration;
+
+use crate::config::file::parse_duration;
+use crate::error::{Failure, Result};
+use crate::store::model::Millis;
+
+/// GitHub delivers again what is up to three days old: what is forgotten sooner could be done twice.
+const SHORTEST: Duration = Duration::from_hours(4 * 24);
+
+#[derive(Debug, clap::Args)]
+pub struct RetentionFlag {
+    /// How long webhook deliveries, their jobs and the events of ended campaigns are kept
+    #[arg(long, env = "PATCHWRIGHT_RETENTION", value_name = "DURATION", default_value = "720h", value_parser = parse_duration)]
+    pub retention: Duration,
+}
+
+impl RetentionFlag {
+    /// Its length.
+    ///
+    /// # Errors
+    /// When it is shorter than GitHub delivers again.
+    pub fn length(&self) -> Result<Millis> {
+        if self.retention < SHORTEST {
+            return Err(Failure::usage("`--retention` is too short")
+                .hint("give at least `96h`: GitHub delivers again what is up to three days old"));
+        }
+        Ok(Millis::try_from(self.retention.as_millis()).unwrap_or(Millis::MAX))
+    }
+}
