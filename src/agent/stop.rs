@@ -109,8 +109,13 @@ impl StopKind {
         match self {
             StopKind::Provider(err) => Failure::from(err).hints,
             StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
-            StopKind::Budget(_) => {
-                vec!["raise the limit, or split the work into smaller issues".to_owned()]
+            StopKind::Budget(which) => {
+                let limit = match which {
+                    Which::Tokens => "`limits.max-tokens`",
+                    Which::Dollars => "`limits.max-cost-usd`",
+                    Which::Turns | Which::Time => "the limit",
+                };
+                vec![format!("raise {limit}, or split the work into smaller issues")]
             }
             _ => Vec::new(),
         }
