@@ -31,6 +31,7 @@ mod clouds; // where models are asked: addresses, keys and bodies of public serv
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod costs; // what runs cost on every wire, long requests included, and the limits that count it
 mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
@@ -59,6 +60,7 @@ mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
+mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP

@@ -21,6 +21,7 @@ use super::gate::Gate;
 use super::limits::{self, Limit, Limiter, WriteTurn};
 use super::refusal;
 use super::token::{Scope, Token};
+use crate::egress::roots;
 use crate::forge::ForgeError;
 
 /// Attempts at a read, or at a write that may be repeated.
@@ -348,7 +349,7 @@ impl Api {
         call: &Call,
         path: &str,
         headers: HeaderMap,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, NoAnswer> {
         let url = self.address(path)?;
         let mut request = self
             .http
@@ -358,10 +359,18 @@ impl Api {
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(transport_words)?;
+        let response = request.send().await.map_err(|err| {
+            let is_refused = roots::is_refused(&err);
+            let message = transport_words(err);
+            if is_refused {
+                NoAnswer::NotSent(ForgeError::Untrusted { host: self.host(), message })
+            } else {
+                NoAnswer::Broken(message)
+            }
+        })?;
         // A shared client may follow redirects by itself; the answer still has to be the API's.
         if response.url().origin() != url.origin() {
-            return Err("it redirected to another host".to_owned());
+            return Err("it redirected to another host".to_owned().into());
         }
         let (status, headers) = (response.status(), response.headers().clone());
         let body = match call.tail {

@@ -114,7 +114,7 @@ impl Api {
             return Ok(reply);
         }
         let token = self.token.for_scope(&call.scope).await.map_err(NoAnswer::NotSent)?;
-        Ok(self.exchange_as(call, path, self.headers(&token)?).await?)
+        self.exchange_as(call, path, self.headers(&token)?).await
     }
 
     #[expect(clippy::unused_self, reason = "what a request of this API carries")]

@@ -140,7 +140,10 @@ impl Fields {
             Price::parse(name, price)?;
         }
         if !self.price_above.iter().flatten().all(PriceStep::is_sound) {
-            return wrong("price-above", "needs `tokens` above 0, and `input` and `output` of 1 or more");
+            return wrong(
+                "price-above",
+                "needs `tokens` above 0, and `input` and `output` of 1 or more",
+            );
         }
         Ok(())
     }
