@@ -67,7 +67,7 @@ fn the_lines_of_the_document_work() {
         let base = args.iter().position(|word| word == "--base-url").unwrap() + 1;
         assert!(args[base].ends_with("/v1"), "{line}");
         args[base] = world.model.url();
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).chain(["--out", "out"]).collect();
         if line.contains("--profile text") {
             world.model.replace([say("There is no failing test.")]);
         }
@@ -79,8 +79,10 @@ fn the_lines_of_the_document_work() {
                 ("/v1/chat/completions", &json!(name))
             );
         }
-        let is_priced = !output.stderr.contains("the price of");
-        assert_eq!(is_priced, line.contains("local.yml"), "{}", output.text());
+        let result = fs_err::read_to_string(world.path("out/result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        let is_estimate = &result["spending"]["cost_is_estimate"];
+        assert_eq!(*is_estimate, !line.contains("local.yml"), "{}", output.text());
     }
 }
 
@@ -118,7 +120,7 @@ fn a_server_that_is_out_of_order_is_still_asked_again() {
     assert_eq!(world.model.requests().len(), 2);
 }
 
-/// A server whose certificate is signed by nobody; stopped when dropped.
+/// A server whose certificate is signed by an authority of its own; stopped when dropped.
 struct Guarded(Child, u16);
 
 impl Drop for Guarded {
@@ -130,23 +132,22 @@ impl Drop for Guarded {
 
 fn guarded(world: &TestWorld) -> Guarded {
     let folder = world.path("");
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-        ])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
-        .args(["-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(&folder)
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(made.success());
+    let openssl = |args: &str| {
+        let made = Command::new("openssl")
+            .args(args.split(' '))
+            .current_dir(&folder)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.unwrap().success(), "openssl {args}");
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!("req -x509 {key} -days 2 -subj /CN=Home -keyout ca.key -out ca.pem"));
+    openssl(&format!("req -new {key} -subj /CN=localhost -keyout key.pem -out cert.csr"));
+    fs_err::write(folder.join("names"), "subjectAltName=DNS:localhost\n").unwrap();
+    openssl(
+        "x509 -req -in cert.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem",
+    );
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Command::new("openssl")
         .args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem"])
@@ -182,7 +183,7 @@ fn a_certificate_of_ones_own_authority_is_named_with_the_variable_that_trusts_it
     assert!(output.stderr.contains("`SSL_CERT_FILE`"), "{}", output.text());
     assert!(!output.stderr.contains("again later"), "{}", output.text());
     // Once it is named, what the server answers is all that is wrong.
-    let world = world.set("SSL_CERT_FILE", "cert.pem");
+    let world = world.set("SSL_CERT_FILE", "ca.pem");
     let output = world.run(&args);
     assert!(!output.stderr.contains("is not trusted"), "{}", output.text());
 }

@@ -48,6 +48,7 @@ mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
+mod fuzzed; // parsers of what others write: what must hold for any bytes, on seeds and damaged copies
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod github_world; // the GitHub of these tests against what is known of the real one

@@ -21,7 +21,6 @@ use super::gate::Gate;
 use super::limits::{self, Limit, Limiter, WriteTurn};
 use super::refusal;
 use super::token::{Scope, Token};
-use crate::egress::roots;
 use crate::forge::ForgeError;
 
 /// Attempts at a read, or at a write that may be repeated.
@@ -359,15 +358,7 @@ impl Api {
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(|err| {
-            let is_refused = roots::is_refused(&err);
-            let message = transport_words(err);
-            if is_refused {
-                NoAnswer::NotSent(ForgeError::Untrusted { host: self.host(), message })
-            } else {
-                NoAnswer::Broken(message)
-            }
-        })?;
+        let response = request.send().await.map_err(|err| self.unanswered(err))?;
         // A shared client may follow redirects by itself; the answer still has to be the API's.
         if response.url().origin() != url.origin() {
             return Err("it redirected to another host".to_owned().into());
@@ -452,7 +443,7 @@ async fn tail_of(response: reqwest::Response, most: usize) -> Result<Vec<u8>, St
 }
 
 /// The error without the address, with its deepest cause.
-fn transport_words(err: reqwest::Error) -> String {
+pub(super) fn transport_words(err: reqwest::Error) -> String {
     let word = if err.is_timeout() {
         "no answer in time"
     } else if err.is_connect() {
