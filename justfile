@@ -25,10 +25,10 @@ test *arguments:
 docs:
     UPDATE=1 cargo test --test main docs
 
-# Fuzz one stream decoder: responses, chat, messages or gemini.
+# Fuzz one parser of what others write; `just fuzz ''` prints the names.
 [group('check')]
-fuzz wire seconds='3600':
-    fuzz/run {{ wire }} {{ seconds }}
+fuzz name seconds='3600':
+    fuzz/run {{ name }} {{ seconds }}
 
 # Measure; see docs/performance.md.
 [group('check')]

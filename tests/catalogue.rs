@@ -98,12 +98,28 @@ fn catalogue_takes_overrides() {
         (model.context_window, model.price, model.wire),
         (1000, Some(price), Wire::Responses)
     );
+    // A price of one's own is multiplied like the one that it replaces.
+    let cheap = BTreeMap::from([(
+        "gpt-5.5".to_owned(),
+        serde_json::from_value(json!({"price": [1, 2, 0.5]})).unwrap(),
+    )]);
+    let cheap = Catalogue::load(&cheap).unwrap().resolve("gpt-5.5", None).unwrap();
+    let long = Usage { input: 300_000, output: 1_000, ..Usage::default() };
+    assert!((cost(&cheap, &long).0 - (0.6 + 0.003)).abs() < 1e-9);
     let model = catalogue.resolve("my-model", None).unwrap();
     assert_eq!((model.provider.as_str(), model.profile.as_str()), ("chat", "text"));
     for (fields, expected) in [
         (json!({"family": "codexx"}), "did you mean `codex`?"),
         (json!({"price": [1]}), "must be [input, output, cache read]"),
         (json!({"price": [-1, 1, 1]}), "is negative"),
+        (
+            json!({"price-above": [{"tokens": 0, "input": 2, "output": 2}]}),
+            "`models.gpt-5.5.price-above` needs",
+        ),
+        (
+            json!({"price-above": [{"tokens": 9, "input": 0.5, "output": 2}]}),
+            "`input` and `output` of 1 or more",
+        ),
     ] {
         let fields: Fields = serde_json::from_value(fields).unwrap();
         let overrides = BTreeMap::from([("gpt-5.5".to_owned(), fields)]);
@@ -129,9 +145,13 @@ fn catalogue_cost_counts_each_kind_of_token_once() {
     let cases = [
         (&known, usage(million, 0, 0, 0), 1.75, false),
         (&known, usage(million, million, 0, million), 14.175, false),
-        (&astra, usage(million, 500_000, 250_000, 0), 2.5 + 0.5 + 3.125, false),
+        (&astra, usage(200_000, 100_000, 50_000, 10_000), 0.5 + 0.1 + 0.625 + 0.5, false),
+        // Long input costs twice as much, and the output half as much again.
+        (&astra, usage(million, 500_000, 250_000, 0), 5.0 + 1.0 + 6.25, false),
+        (&astra, usage(272_001, 0, 0, 100_000), 5.44002 + 7.5, false),
+        (&unknown, usage(272_000, 0, 0, 0), 2.72, true),
         (&known, Usage { estimated: true, ..usage(million, 0, 0, 0) }, 1.75, true),
-        (&unknown, usage(million, 0, 0, million), 60.0, true),
+        (&unknown, usage(million, 0, 0, million), 20.0 + 75.0, true),
         (&known, usage(1, u64::MAX, 5, 0), 0.175e-6, false),
     ];
     for (model, usage, dollars, is_estimate) in cases {

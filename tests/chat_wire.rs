@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use patchwright::provider::catalogue::{Catalogue, Fields, Model, OutputLimit};
 use patchwright::provider::item::{
-    CallOutput, Content, Item, Message, Native, OutputForm, Reasoning, Role, Wire,
+    CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
+    Wire,
 };
 use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, wire};
 use serde_json::{Value, json};
@@ -107,8 +108,7 @@ fn thoughts_go_back_whole_and_where_they_are_wanted() {
         body(&model(Fields::default()), &history)["messages"].as_array().unwrap()[2..],
         [
             json!({"role": "assistant", "content": "Done"}),
-            json!({"role": "user", "content": "More"}),
-            json!({"role": "user", "content": "Go on"}),
+            json!({"role": "user", "content": "More\n\nGo on"}),
         ]
     );
     // Mistral's and vLLM's thoughts are for people.
@@ -133,8 +133,9 @@ fn pictures_of_tools_follow_their_outputs_for_models_that_see() {
         .iter()
         .map(|message| message["role"].as_str().unwrap())
         .collect();
-    assert_eq!(roles, ["system", "user", "tool", "tool", "user"]);
-    let parts = seeing["messages"][4]["content"].as_array().unwrap();
+    // A reply stands between, for templates in which nothing but a reply follows an output.
+    assert_eq!(roles, ["system", "user", "tool", "tool", "assistant", "user"]);
+    let parts = seeing["messages"][5]["content"].as_array().unwrap();
     assert_eq!(parts.len(), 3);
     assert_eq!(
         parts[1],
@@ -178,5 +179,89 @@ fn strict_functions_are_called_one_by_one() {
         let model = model(Fields { strict: Some(strict), ..Fields::default() });
         let sent = body(&model, &[user("Hi")]);
         assert_eq!(sent["parallel_tool_calls"], expected, "strict: {strict}");
+    }
+}
+
+/// Mistral's, Devstral's and Gemma's chat templates refuse a conversation in which user and assistant do not
+/// alternate; OpenAI's own models are told everything as it was said.
+#[test]
+fn neighbours_of_one_role_are_one_message_where_templates_want_it() {
+    let said = |history: &[Item], model: &Model| -> Vec<String> {
+        let body = body(model, history);
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages
+            .map(|message| format!("{}: {}", message["role"].as_str().unwrap(), message["content"]))
+            .collect()
+    };
+    let call = Item::Call(ToolCall {
+        id: "a".to_owned(),
+        name: "list_dir".to_owned(),
+        payload: Payload::Json("{}".to_owned()),
+        native: None,
+    });
+    let shown = Item::Message(Message {
+        role: Role::User,
+        content: vec![Content::text("See"), picture()],
+        native: None,
+    });
+    let history = [
+        user("Environment"),
+        user("Rules"),
+        user("Task"),
+        call,
+        output("a", vec![Content::text("out"), picture()]),
+        user("You repeat yourself"),
+        shown,
+    ];
+    let model = model(Fields { images: Some(true), ..Fields::default() });
+    let picture = r#"{"image_url":{"url":"data:image/png;base64,iVBO"},"type":"image_url"}"#;
+    let picture =
+        [picture, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBO"}}"#]
+            .into_iter()
+            .find(|it| said(&history, &model).join("").contains(it))
+            .unwrap();
+    let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+    assert_eq!(
+        said(&history, &model),
+        [
+            "system: \"You fix issues.\"".to_owned(),
+            r#"user: "Environment\n\nRules\n\nTask""#.to_owned(),
+            "assistant: null".to_owned(),
+            "tool: \"out\"".to_owned(),
+            "assistant: \"I have read the output.\"".to_owned(),
+            format!(
+                "user: [{},{picture},{},{},{picture}]",
+                text("The pictures of the tool outputs above:"),
+                text("You repeat yourself"),
+                text("See")
+            ),
+        ]
+    );
+    let openai = Model { provider: "openai".to_owned(), ..model };
+    let roles: Vec<String> = said(&history, &openai)
+        .iter()
+        .map(|line| line.split(':').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(roles.join(" "), "system user user user assistant tool user user user");
+}
+
+/// However the conversation grows, what was sent stays at the beginning of what is sent.
+#[test]
+fn joined_messages_keep_what_was_sent_at_the_beginning() {
+    let history = [
+        user("Environment"),
+        user("Task"),
+        Item::Reasoning(Reasoning { summary: Vec::new(), native: None }),
+        user("Your reply was empty"),
+        output("a", vec![Content::text("out")]),
+        user("Go on"),
+        user("And on"),
+    ];
+    let plain = model(Fields::default());
+    let bytes = |count: usize| body(&plain, &history[..count])["messages"].to_string();
+    for count in 2..history.len() {
+        let (before, after) = (bytes(count), bytes(count + 1));
+        let kept = before.trim_end_matches(['"', '}', ']']);
+        assert!(after.starts_with(kept), "{kept}\n{after}");
     }
 }

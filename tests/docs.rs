@@ -9,7 +9,7 @@ use clap::{ArgAction, CommandFactory};
 use patchwright::cli::{Cli, action};
 use patchwright::config::file;
 use patchwright::error::FailureKind;
-use patchwright::provider::catalogue::{Catalogue, Model};
+use patchwright::provider::catalogue::{Catalogue, Model, Price};
 use patchwright::provider::wire;
 use serde_json::Value;
 
@@ -324,8 +324,8 @@ fn the_table_of_exit_codes_is_the_programs() {
 fn the_table_of_models_is_the_catalogue() {
     let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
     let mut text = "# Models\n\nGenerated from the catalogue, `src/provider/models.toml` (`just docs`). \
-        Prices are dollars per million tokens: input, output, input from the cache. The default effort is \
-        bold.\n\nThe same models on Azure, Bedrock and Vertex AI, the variables with addresses and keys, and how \
+        Prices are dollars per million tokens: input, output, input from the cache; where a request with more input than so many tokens costs more, \
+        all of it, the higher price follows. The default effort is bold.\n\nThe same models on Azure, Bedrock and Vertex AI, the variables with addresses and keys, and how \
         to change or add entries: [endpoints.md](endpoints.md).\n\n\
         Any other model: `openai/NAME` for a newer one of OpenAI, `chat/NAME` with `--base-url` for \
         whatever speaks Chat Completions. What is not known about it is assumed to be dear and small, so \
@@ -343,7 +343,15 @@ fn the_table_of_models_is_the_catalogue() {
 
 fn row(name: &str, model: &Model) -> String {
     let price = model.price.map_or("unknown".to_owned(), |price| {
-        format!("{} / {} / {}", price.input, price.output, price.cache_read)
+        let shown = |price: Price| {
+            // Products of decimal figures, without the digits that binary ones add.
+            let digits = |dollars: f64| (dollars * 1e6).round() / 1e6;
+            let [input, output, read] = [price.input, price.output, price.cache_read].map(digits);
+            format!("{input} / {output} / {read}")
+        };
+        let steps = model.price_above.iter();
+        let steps = steps.map(|step| format!("; above {}: {}", step.tokens, shown(price.at(step))));
+        shown(price) + &steps.collect::<String>()
     });
     let efforts = model.efforts.iter().map(|effort| {
         if Some(effort) == model.default_effort.as_ref() {

@@ -32,6 +32,7 @@ mod clouds; // where models are asked: addresses, keys and bodies of public serv
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod context; // what the model is told: threads, hidden text, instructions, environment
+mod costs; // what runs cost on every wire, long requests included, and the limits that count it
 mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
@@ -49,6 +50,7 @@ mod fleet; // workers: several processes on one database, killed, stopped, drain
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod forged; // comments that pretend to be ours, and what they cannot do
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
+mod fuzzed; // parsers of what others write: what must hold for any bytes, on seeds and damaged copies
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
 mod git; // clones, upload tars, changes, patches and pushes against a real git server
 mod github_world; // the GitHub of these tests against what is known of the real one
@@ -63,6 +65,7 @@ mod journal; // the journal file: what is written, what is read back, and bad di
 mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
+mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP

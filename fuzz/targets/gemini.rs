@@ -4,4 +4,4 @@
 use libfuzzer_sys::fuzz_target;
 use patchwright::provider::item::Wire;
 
-fuzz_target!(|data: &[u8]| patchwright_fuzz::check(Wire::Gemini, data));
+fuzz_target!(|data: &[u8]| patchwright_fuzz::streams::check(Wire::Gemini, data));

@@ -55,9 +55,28 @@ impl Purse {
         self.lock().clone()
     }
 
-    /// May another request be sent, whoever sends it?
-    pub fn decide(&self, remaining: Duration) -> Decision {
-        decide(&self.limits, &self.lock(), remaining)
+    /// May another request be sent, whoever sends it? It costs `least` dollars or more.
+    pub fn decide(&self, least: f64, remaining: Duration) -> Decision {
+        decide(&self.limits, &self.lock(), least, remaining)
+    }
+
+    /// Which of the run's limits was reached, in figures, where the name of the limit does not say it.
+    pub fn figures(&self, which: Which) -> Option<String> {
+        let (limits, spent) = (&self.limits, self.lock());
+        match which {
+            Which::Tokens => Some(format!(
+                "`limits.max-tokens` is {}, and {} tokens were used; {} more were read from the \
+                 provider's cache and are not counted",
+                limits.max_tokens,
+                spent.usage.counted(),
+                spent.usage.cached_input
+            )),
+            Which::Dollars => Some(format!(
+                "`limits.max-cost-usd` is {}, and ${:.4} were spent",
+                limits.max_cost_usd, spent.cost_usd
+            )),
+            Which::Turns | Which::Time => None,
+        }
     }
 
     /// The limits of one more agent: half of what is left of the run's, so that what starts it can go
@@ -67,7 +86,7 @@ impl Purse {
         let half = |all: u64, used: u64| (all.saturating_sub(used) / 2).max(1);
         let turns = half(self.limits.max_turns.into(), spent.turns.into());
         let turns = u32::try_from(turns).unwrap_or(u32::MAX);
-        let tokens = half(self.limits.max_tokens, spent.usage.total());
+        let tokens = half(self.limits.max_tokens, spent.usage.counted());
         let cost = ((self.limits.max_cost_usd - spent.cost_usd) / 2.0).max(0.0);
         Limits {
             max_turns: own.max_turns.map_or(turns, |most| most.min(turns)),
@@ -91,15 +110,17 @@ pub struct Share {
 }
 
 /// May another request be sent? Every limit holds within one request: what a reply costs is only
-/// known when it has arrived.
-pub fn decide(limits: &Limits, spending: &Spending, remaining: Duration) -> Decision {
+/// known when it has arrived. Once the work has begun, a request that would go beyond the limit by its
+/// input alone, which costs `least` dollars or more, is not sent.
+pub fn decide(limits: &Limits, spending: &Spending, least: f64, remaining: Duration) -> Decision {
+    let is_too_dear = spending.turns > 0 && spending.cost_usd + least > limits.max_cost_usd;
     if remaining.is_zero() {
         Decision::Stop(Which::Time)
     } else if spending.turns >= limits.max_turns {
         Decision::Stop(Which::Turns)
-    } else if spending.usage.total() >= limits.max_tokens {
+    } else if spending.usage.counted() >= limits.max_tokens {
         Decision::Stop(Which::Tokens)
-    } else if spending.cost_usd >= limits.max_cost_usd {
+    } else if spending.cost_usd >= limits.max_cost_usd || is_too_dear {
         Decision::Stop(Which::Dollars)
     } else {
         Decision::Go
@@ -144,8 +165,55 @@ mod tests {
         ] {
             let usage = Usage { input, ..Usage::default() };
             let spending = Spending { turns, usage, cost_usd, ..Spending::default() };
-            let decision = decide(&limits, &spending, Duration::from_secs(remaining));
+            let decision = decide(&limits, &spending, 0.0, Duration::from_secs(remaining));
             assert_eq!(decision, expected, "{turns} {input} {cost_usd} {remaining}");
+        }
+    }
+
+    fn limits(max_tokens: u64, max_cost_usd: f64) -> Limits {
+        Limits {
+            max_turns: 10,
+            max_tokens,
+            max_cost_usd,
+            timeout: Duration::from_mins(1),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        }
+    }
+
+    #[test]
+    fn input_from_the_cache_does_not_use_up_the_limit_on_tokens() {
+        let limits = limits(100, 1.0);
+        for (input, cached_input, output, expected) in [
+            (5_000, 4_950, 49, Decision::Go),
+            (5_000, 4_950, 50, Decision::Stop(Which::Tokens)),
+            (100, 0, 0, Decision::Stop(Which::Tokens)),
+        ] {
+            let usage = Usage { input, cached_input, output, ..Usage::default() };
+            let spending = Spending { turns: 1, usage, ..Spending::default() };
+            assert_eq!(decide(&limits, &spending, 0.0, Duration::from_secs(60)), expected);
+        }
+        let purse = Purse::new(&limits);
+        let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
+        purse.start_at(Spending { usage, ..Spending::default() });
+        assert_eq!(
+            purse.figures(Which::Tokens).unwrap(),
+            "`limits.max-tokens` is 100, and 101 tokens were used; 4950 more were read from the \
+             provider's cache and are not counted"
+        );
+    }
+
+    #[test]
+    fn a_request_that_would_cost_too_much_by_its_input_is_not_sent() {
+        let limits = limits(1_000, 1.0);
+        for (turns, cost_usd, least, expected) in [
+            (1, 0.9, 0.1, Decision::Go),
+            (1, 0.9, 0.11, Decision::Stop(Which::Dollars)),
+            // The first request shows what there is to be had for so little.
+            (0, 0.0, 2.0, Decision::Go),
+        ] {
+            let spending = Spending { turns, cost_usd, ..Spending::default() };
+            assert_eq!(decide(&limits, &spending, least, Duration::from_secs(60)), expected);
         }
     }
 

@@ -13,7 +13,7 @@ use super::history;
 use crate::error::Result;
 use crate::prompt;
 use crate::provider::Reply;
-use crate::provider::item::{CallOutput, Content, Item, Native, Role, ToolCall};
+use crate::provider::item::{CallOutput, Content, Item, Message, Native, Role, ToolCall};
 use crate::task::plan::Plan;
 
 /// Bytes of text that are counted as a token when no provider has counted: code and JSON have few
@@ -185,13 +185,25 @@ fn content(parts: &[Content]) -> u64 {
 }
 
 /// The conversation, `handover` in the place of the turns between the opening and the last ones that
-/// fit into a tenth of `limit` tokens.
+/// fit into a tenth of `limit` tokens. Where not even the last turn does, it stays with its outputs cut,
+/// up to a quarter of the limit: what the model has just seen is what it works on.
 pub fn compacted(items: &[Item], opening: usize, handover: Item, limit: u64) -> Vec<Item> {
     let opening = opening.min(items.len());
-    let recent = recent(items, opening, (limit / 10).min(RECENT_TOKENS));
+    let budget = (limit / 10).min(RECENT_TOKENS);
+    let from = recent(items, opening, budget);
     let mut rest = items[..opening].to_vec();
     rest.push(handover);
-    rest.extend_from_slice(&items[recent..]);
+    if from < items.len() {
+        rest.extend_from_slice(&items[from..]);
+        return rest;
+    }
+    let cut = items[opening..].iter().map(|item| shortened_results(shortened(item)));
+    let cut: Vec<Item> = cut.collect();
+    let last = (0..cut.len()).rev().find(|index| is_turn_start(&cut, *index));
+    let last = &cut[last.unwrap_or(cut.len())..];
+    if estimate(last) <= (limit / 4).min(RECENT_TOKENS) {
+        rest.extend_from_slice(last);
+    }
     rest
 }
 
@@ -245,6 +257,19 @@ fn shortened(item: &Item) -> Item {
     Item::Output(CallOutput { content, ..output.clone() })
 }
 
+/// The same for what is said to the model: results of calls that it makes as text.
+fn shortened_results(item: Item) -> Item {
+    let Item::Message(message) = item else { return item };
+    if message.role == Role::Assistant {
+        return Item::Message(message);
+    }
+    let content = message.content.into_iter().map(|part| match part {
+        Content::Text { text } if text.len() > CUT_OUTPUT => Content::text(ends(&text, CUT_OUTPUT)),
+        part => part,
+    });
+    Item::Message(Message { content: content.collect(), ..message })
+}
+
 /// The two ends of a text.
 fn ends(text: &str, bytes: usize) -> String {
     let head = text.floor_char_boundary(bytes / 2);
@@ -287,9 +312,26 @@ mod tests {
         let after = compacted(&items, 1, handover.clone(), 25_000);
         assert_eq!(after[..2], [items[0].clone(), handover.clone()]);
         assert_eq!(after[2..], items[items.len() - 6..]);
-        // Not even one turn fits: the handover alone.
+        // Not even one turn fits: the last one without the middle of its output.
         let after = compacted(&items, 1, handover.clone(), 5000);
+        assert_eq!(after[..2], [items[0].clone(), handover.clone()]);
+        assert_eq!(after[2..], cut(&items, 1, 1_000_000)[items.len() - 3..]);
+        // Not even that: the handover alone.
+        let after = compacted(&items, 1, handover.clone(), 2000);
         assert_eq!(after, [items[0].clone(), handover]);
+    }
+
+    #[test]
+    fn in_a_small_window_the_last_output_survives_in_part() {
+        let long = format!("begin{}end", "x".repeat(10_000));
+        let items = conversation(20, &long);
+        let limit = 32_000 / 100 * 85;
+        let after = compacted(&items, 1, history::message(Role::User, ["handover"]), limit);
+        let Some(Item::Output(output)) = after.last() else { panic!("{after:?}") };
+        let text = Content::texts(&output.content);
+        assert_eq!(output.id, "c19");
+        assert!(text.starts_with("begin") && text.ends_with("end"), "{text}");
+        assert!(text.contains("bytes left out") && estimate(&after) < limit / 4);
     }
 
     #[test]

@@ -216,8 +216,11 @@ fn contents(file: &mut fs_err::File, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The complete lines and their length in bytes.
-fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
+/// The complete lines of a journal, and their length in bytes. `path` is for messages.
+///
+/// # Errors
+/// When it is damaged before its last line.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
     let mut lines: Vec<Line> = Vec::new();
     let mut length = 0;
     for raw in bytes.split_inclusive(|byte| *byte == b'\n') {

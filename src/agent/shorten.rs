@@ -39,7 +39,7 @@ impl Agent<'_> {
         let items = compact::compacted(items, opening, handover, limit);
         let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
         let cost_usd = replies.iter().flatten().map(cost).sum();
-        let after = compact::estimate(&items);
+        let after = self.state.size_with(&items);
         self.spec.progress.happened(Happening::Compacted { before, after });
         self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
     }

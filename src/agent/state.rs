@@ -305,6 +305,11 @@ impl State {
         model.compact_at().min((refused / 10 * 8).max(stays * 2))
     }
 
+    /// Tokens of a request with this conversation, instructions and tools included, as estimated.
+    pub fn size_with(&self, items: &[Item]) -> u64 {
+        self.fixed + compact::estimate(items)
+    }
+
     fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
         let accepted = if self.has_no_tools() {
             text_calls::accept(reply, turn)
@@ -325,7 +330,7 @@ impl State {
             self.overflows += 1;
             self.calm = 0;
         }
-        self.context = self.fixed + compact::estimate(items);
+        self.context = self.size_with(items);
         self.compacted = Some(trigger);
         self.history.replace(items.to_vec());
     }

@@ -111,8 +111,13 @@ impl StopKind {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
             }
             StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
-            StopKind::Budget(_) => {
-                vec!["raise the limit, or split the work into smaller issues".to_owned()]
+            StopKind::Budget(which) => {
+                let limit = match which {
+                    Which::Tokens => "`limits.max-tokens`",
+                    Which::Dollars => "`limits.max-cost-usd`",
+                    Which::Turns | Which::Time => "the limit",
+                };
+                vec![format!("raise {limit}, or split the work into smaller issues")]
             }
             _ => Vec::new(),
         }

@@ -42,7 +42,7 @@ pub struct Agent<'a> {
     pub(super) findings: Mutex<Vec<Finding>>,
     review: Option<&'a Desk<'a>>,
     /// What requests without a reply have cost and is not counted yet.
-    lost: Mutex<Usage>,
+    lost: Mutex<Vec<Usage>>,
     /// Calls that have ended and are not in the state yet.
     ended: Mutex<Vec<Done>>,
     pub(super) touched: BTreeSet<String>,
@@ -212,19 +212,25 @@ impl<'a> Agent<'a> {
     /// Counts what requests without a reply have cost.
     fn count_lost(&mut self) -> Result<(), StopKind> {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
-        if lost == Usage::default() {
+        if lost.is_empty() {
             return Ok(());
         }
-        let usage = budget::plausible(lost);
-        let (cost_usd, _) = catalogue::cost(self.spec.model, &usage);
+        let (mut usage, mut cost_usd) = (Usage::default(), 0.0);
+        // Each at its own price: several short requests are no long one.
+        for lost in lost.into_iter().map(budget::plausible) {
+            cost_usd += catalogue::cost(self.spec.model, &lost).0;
+            usage += lost;
+        }
         self.record(&Entry::Lost { usage, cost_usd })
     }
 
-    fn check_budget(&self) -> Result<(), StopKind> {
+    fn check_budget(&mut self) -> Result<(), StopKind> {
         let remaining = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
-        let own = budget::decide(self.spec.limits, &self.state.spending, remaining);
-        for decision in [self.purse.decide(remaining), own] {
+        let least = catalogue::least(self.spec.model, self.state.context);
+        let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
+        for decision in [self.purse.decide(least, remaining), own] {
             if let Decision::Stop(which) = decision {
+                self.purse.figures(which).into_iter().for_each(|figures| self.note(figures));
                 return Err(StopKind::Budget(which));
             }
         }
@@ -252,7 +258,7 @@ impl<'a> Agent<'a> {
         };
         let progress = |what: Progress<'_>| {
             if let Progress::Lost { usage } = what {
-                *self.lost.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+                self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
             }
             self.spec.progress.happened(Happening::Model(what));
         };

@@ -7,13 +7,13 @@ use crate::provider::item::Usage;
 
 /// A request that was sent and has no answer yet. Dropping it counts what was sent.
 pub(super) struct Unanswered<'a> {
-    lost: &'a Mutex<Usage>,
+    lost: &'a Mutex<Vec<Usage>>,
     sent: u64,
 }
 
 impl<'a> Unanswered<'a> {
     /// `sent` is the tokens of the request, as estimated; 0 for one that is not counted here.
-    pub(super) fn new(lost: &'a Mutex<Usage>, sent: u64) -> Unanswered<'a> {
+    pub(super) fn new(lost: &'a Mutex<Vec<Usage>>, sent: u64) -> Unanswered<'a> {
         Unanswered { lost, sent }
     }
 
@@ -26,7 +26,7 @@ impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         if self.sent > 0 {
             let usage = Usage { input: self.sent, estimated: true, ..Usage::default() };
-            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
         }
     }
 }
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn only_what_was_given_up_is_counted() {
-        let lost = Mutex::new(Usage::default());
+        let lost = Mutex::new(Vec::new());
         Unanswered::new(&lost, 100).was_answered();
         drop(Unanswered::new(&lost, 0));
-        assert_eq!(*lost.lock().unwrap(), Usage::default());
+        assert_eq!(*lost.lock().unwrap(), []);
         drop(Unanswered::new(&lost, 200));
         let expected = Usage { input: 200, estimated: true, ..Usage::default() };
-        assert_eq!(*lost.lock().unwrap(), expected);
+        assert_eq!(*lost.lock().unwrap(), [expected]);
     }
 }

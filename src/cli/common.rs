@@ -113,7 +113,7 @@ pub struct Common {
     #[arg(long, env = "PATCHWRIGHT_MAX_COST_USD", value_name = "DOLLARS", help_heading = "Budget")]
     pub max_cost_usd: Option<f64>,
 
-    /// Most tokens, input and output together
+    /// Most tokens, input and output together; input that was read from the provider's cache is not counted
     #[arg(long, env = "PATCHWRIGHT_MAX_TOKENS", value_name = "N", help_heading = "Budget")]
     pub max_tokens: Option<u64>,
 

@@ -4,7 +4,7 @@
 //! Strict on purpose: what some server might read in another way than this file is an error here.
 
 /// Most bytes up to the end of the message.
-pub(super) const MAX_OPENING: usize = 16 << 10;
+pub const MAX_OPENING: usize = 16 << 10;
 
 /// Kinds of records, as TLS has had them so far.
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=24;
@@ -39,7 +39,7 @@ const RANDOM: std::ops::Range<usize> = 11..43;
 
 /// What a connection begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
+pub enum Opening {
     /// Too little to tell.
     Unfinished,
     /// Something else than TLS.
@@ -52,7 +52,7 @@ pub(super) enum Opening {
 
 /// Reads the beginning of a connection as it comes, and keeps it.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub struct Reader {
     /// It is the second message, which the server has asked for; other records may come before it.
     is_again: bool,
     raw: Vec<u8>,
@@ -64,12 +64,12 @@ pub(super) struct Reader {
 
 impl Reader {
     /// For the message after a server has asked for another one ([`asks_again`]).
-    pub(super) fn again() -> Reader {
+    pub fn again() -> Reader {
         Reader { is_again: true, ..Reader::default() }
     }
 
     /// More bytes. To be called until something else than [`Opening::Unfinished`] comes.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Opening {
+    pub fn push(&mut self, bytes: &[u8]) -> Opening {
         self.raw.extend_from_slice(bytes);
         match self.read() {
             Ok(Opening::Unfinished) if self.raw.len() >= MAX_OPENING => Opening::Unclear(TOO_LONG),
@@ -78,12 +78,12 @@ impl Reader {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
     /// All that was pushed: up to the end of the message, and what follows.
-    pub(super) fn into_parts(mut self) -> (Vec<u8>, Vec<u8>) {
+    pub fn into_parts(mut self) -> (Vec<u8>, Vec<u8>) {
         let rest = self.raw.split_off(self.next.min(self.raw.len()));
         (self.raw, rest)
     }
@@ -103,6 +103,8 @@ impl Reader {
                 [_, version, ..] if *version >= NO_VERSION && self.next == 0 => {
                     return Ok(Opening::Other);
                 }
+                // The version says whether it is a record at all.
+                [_] if self.next == 0 => return Ok(Opening::Unfinished),
                 [kind, ..] if *kind != HANDSHAKE => return Err("is mixed with something else"),
                 [_, version, ..] if *version != 3 => return Err(BROKEN),
                 _ => {}
@@ -128,7 +130,7 @@ impl Reader {
 
 /// Whether a server answers by asking for the client's first message once more; some servers go by the name
 /// in that one. Nothing while too little has come. Source: RFC 8446, 4.1.3 and 4.1.4.
-pub(super) fn asks_again(answer: &[u8]) -> Option<bool> {
+pub fn asks_again(answer: &[u8]) -> Option<bool> {
     match answer {
         [] => None,
         [HANDSHAKE, ..] if answer.len() < RANDOM.end => None,
@@ -403,6 +405,10 @@ mod tests {
         }
         assert_eq!(read(b""), Opening::Unfinished);
         assert_eq!(read(&[HANDSHAKE]), Opening::Unfinished);
+        // However it is cut: whether the first byte is of a record is told by the second.
+        let mut reader = Reader::default();
+        assert_eq!(reader.push(&[20]), Opening::Unfinished);
+        assert_eq!(reader.push(b"\\"), Opening::Other);
     }
 
     proptest::proptest! {

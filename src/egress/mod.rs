@@ -9,7 +9,7 @@ pub mod addresses;
 mod entities;
 pub mod fetch;
 pub mod gate;
-mod hello;
+pub mod hello;
 pub mod hosts;
 pub mod ledger;
 mod names;

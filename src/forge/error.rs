@@ -39,6 +39,9 @@ pub enum ForgeError {
     /// 5xx, timeouts, connection trouble, after retries.
     #[error("{host} is unavailable: {message}")]
     Unavailable { host: String, message: String },
+    /// The certificate is signed by nobody whom this machine trusts. Nothing was sent.
+    #[error("cannot connect to {host} safely: {message}")]
+    Untrusted { host: String, message: String },
     /// Clone, fetch or push trouble that is none of the above.
     #[error("git: {message}")]
     Git { message: String },

@@ -6,15 +6,17 @@
 mod fields;
 mod nearby;
 mod platform;
+mod price;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::fields::{Fields, OutputLimit, Price, Thinking, ToolMode};
+pub use self::fields::{Fields, OutputLimit, Thinking, ToolMode};
 pub use self::nearby::{distance, suggest};
-use super::item::{Usage, Wire};
+pub use self::price::{Price, PriceStep, cost, least};
+use super::item::Wire;
 use super::wire;
 use crate::error::{Failure, Result};
 
@@ -37,6 +39,9 @@ pub struct Model {
     pub max_output: u64,
     /// Dollars per million tokens; `None` when unknown.
     pub price: Option<Price>,
+    /// How long requests cost more, the shortest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub price_above: Vec<PriceStep>,
     /// Levels that may be asked for; empty for models without reasoning effort.
     pub efforts: Vec<String>,
     pub default_effort: Option<String>,
@@ -69,7 +74,8 @@ pub struct Model {
     /// The model knows its provider's own search for tools (Responses wire only).
     #[serde(default)]
     pub tool_search: bool,
-    /// Tokens of a conversation from which on it is compacted; `None` for a part of the window.
+    /// Tokens of a conversation from which on it is compacted; `None` for what [`Model::compact_at`]
+    /// makes of the window and the price.
     pub compact_at: Option<u64>,
     /// The provider stores replies, and requests name the last one instead of repeating the
     /// conversation (Responses wire only).
@@ -96,9 +102,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Tokens of a conversation from which on it is compacted.
+    /// Tokens of a conversation from which on it is compacted: a part of the window, and before a
+    /// request of its length costs more than one that is shorter.
     pub fn compact_at(&self) -> u64 {
-        self.compact_at.unwrap_or(self.context_window / 100 * 85)
+        let fits = self.context_window / 100 * 85;
+        let cheap = self.price_above.first().map(|step| step.tokens / 100 * 95);
+        self.compact_at.unwrap_or(cheap.map_or(fits, |cheap| cheap.min(fits)))
     }
 
     /// What is sent is the name that replies have too. On the clouds it is a deployment's, or one
@@ -161,11 +170,6 @@ impl Model {
         notes
     }
 }
-
-/// What is charged for a model whose price is unknown: as much as the dearest one known, so that a
-/// dollar budget holds.
-const DEAREST: Price =
-    Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
 
 /// All models that are known by name, and the families of the rest.
 #[derive(Clone, Debug)]
@@ -374,25 +378,6 @@ impl Catalogue {
         suggest(failure, spec, self.slugs())
             .hint("for a server of your own, write `chat/NAME` and set `--base-url`")
     }
-}
-
-/// What the tokens cost in dollars, and whether that is an estimate, because a price or a count is
-/// not known. An estimate is on the high side.
-pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
-    let price = model.price.unwrap_or(DEAREST);
-    let cached = usage.cached_input.min(usage.input);
-    let written = usage.cache_write.min(usage.input - cached);
-    let fresh = usage.input - cached - written;
-    let dollars = tokens(fresh) * price.input
-        + tokens(cached) * price.cache_read
-        + tokens(written) * price.cache_write.unwrap_or(price.input)
-        + tokens(usage.output) * price.output;
-    (dollars / 1e6, usage.estimated || model.price.is_none())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
-fn tokens(count: u64) -> f64 {
-    count as f64
 }
 
 /// The address where the models of this provider are asked when the user names none.

@@ -7,7 +7,10 @@ use super::item::Wire;
 use super::retry;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
+use crate::egress::roots;
 use secrecy::ExposeSecret;
+
+mod refusals;
 
 /// The next step for a person; `None` where the kind of fault says it all.
 pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String> {
@@ -17,8 +20,10 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
         FaultKind::Rejected(400) if said.contains("api key not valid") => {
             Some(authentication(at, model))
         }
+        FaultKind::Untrusted => Some(roots::TRUST.to_owned()),
         FaultKind::Rejected(status) => {
-            wrong_wire(model, &said).or_else(|| at_cloud(model, &said)).or_else(|| match status {
+            let known = || wrong_wire(model, &said).or_else(|| at_cloud(model, &said));
+            known().or_else(|| refusals::setting(model, &said)).or_else(|| match status {
                 404 | 405 => Some(not_found(at, model, &said)),
                 400 | 422 => field(model, &said),
                 _ => None,

@@ -314,9 +314,10 @@ impl HttpProvider {
         let endpoint = self.shown.clone();
         match kind {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
-            FaultKind::Unavailable | FaultKind::Unreachable | FaultKind::Cut => {
-                ProviderError::Unavailable { endpoint, message, hint }
-            }
+            FaultKind::Unavailable
+            | FaultKind::Unreachable
+            | FaultKind::Cut
+            | FaultKind::Untrusted => ProviderError::Unavailable { endpoint, message, hint },
             FaultKind::Quota => ProviderError::Quota { endpoint, message },
             FaultKind::Authentication => ProviderError::Authentication { endpoint, message, hint },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },

@@ -208,6 +208,12 @@ impl Usage {
     pub fn total(&self) -> u64 {
         self.input + self.output
     }
+
+    /// The tokens that a limit counts: all but those that were read from a prompt cache. They are sent
+    /// again with each request of a conversation and cost little.
+    pub fn counted(&self) -> u64 {
+        self.total() - self.cached_input.min(self.input)
+    }
 }
 
 impl std::ops::AddAssign for Usage {

@@ -1,5 +1,6 @@
 //! Errors of the seams as people read them: exit code by where it happened, and the next step.
 
+use crate::egress::roots;
 use crate::error::{Failure, FailureKind};
 use crate::forge::{ForgeError, Need};
 use crate::sandbox::SandboxError;
@@ -34,6 +35,7 @@ impl From<ForgeError> for Failure {
             ForgeError::Unavailable { .. } => {
                 Some("run the same command again later; no work is lost".to_owned())
             }
+            ForgeError::Untrusted { .. } => Some(roots::TRUST.to_owned()),
             _ => None,
         };
         let kind = match &err {

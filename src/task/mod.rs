@@ -125,7 +125,7 @@ pub struct IssueSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     pub max_turns: u32,
-    /// Tokens in all, input and output.
+    /// Tokens in all, input and output, without input from the provider's cache.
     pub max_tokens: u64,
     pub max_cost_usd: f64,
     /// Wall clock of the whole run.

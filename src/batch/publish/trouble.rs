@@ -63,7 +63,7 @@ enum Fate {
 fn fate(err: &ForgeError) -> Fate {
     match err {
         ForgeError::RateLimited { .. } => Fate::Later,
-        ForgeError::Authentication { .. } => Fate::Everywhere,
+        ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => Fate::Everywhere,
         ForgeError::Unavailable { .. } | ForgeError::Malformed { .. } => {
             Fate::Again(ErrorClass::Forge)
         }

@@ -354,7 +354,7 @@ impl Api {
         call: &Call,
         path: &str,
         headers: HeaderMap,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, NoAnswer> {
         let url = self.address(path)?;
         let mut request = self
             .http
@@ -364,10 +364,10 @@ impl Api {
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(transport_words)?;
+        let response = request.send().await.map_err(|err| self.unanswered(err))?;
         // A shared client may follow redirects by itself; the answer still has to be the API's.
         if response.url().origin() != url.origin() {
-            return Err("it redirected to another host".to_owned());
+            return Err("it redirected to another host".to_owned().into());
         }
         let (status, headers) = (response.status(), response.headers().clone());
         let body = match call.tail {
@@ -449,7 +449,7 @@ async fn tail_of(response: reqwest::Response, most: usize) -> Result<Vec<u8>, St
 }
 
 /// The error without the address, with its deepest cause.
-fn transport_words(err: reqwest::Error) -> String {
+pub(super) fn transport_words(err: reqwest::Error) -> String {
     let word = if err.is_timeout() {
         "no answer in time"
     } else if err.is_connect() {

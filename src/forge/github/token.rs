@@ -9,7 +9,8 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::app::App;
-use super::http::{AGENT, API_VERSION, Api, Call, NoAnswer, Reply};
+use super::http::{AGENT, API_VERSION, Api, Call, NoAnswer, Reply, transport_words};
+use crate::egress::roots;
 use crate::forge::{ForgeError, RepositoryId};
 
 /// Who we are to GitHub.
@@ -114,7 +115,18 @@ impl Api {
             return Ok(reply);
         }
         let token = self.token.for_scope(&call.scope).await.map_err(NoAnswer::NotSent)?;
-        Ok(self.exchange_as(call, path, self.headers(&token)?).await?)
+        self.exchange_as(call, path, self.headers(&token)?).await
+    }
+
+    /// Why a request brought no answer. One whose server's certificate is not trusted was not sent.
+    pub(super) fn unanswered(&self, err: reqwest::Error) -> NoAnswer {
+        let is_refused = roots::is_refused(&err);
+        let message = transport_words(err);
+        if is_refused {
+            NoAnswer::NotSent(ForgeError::Untrusted { host: self.host(), message })
+        } else {
+            NoAnswer::Broken(message)
+        }
     }
 
     #[expect(clippy::unused_self, reason = "what a request of this API carries")]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Model;
+use super::price::{Price, PriceStep};
 use crate::error::{Failure, Result};
 use crate::provider::item::Wire;
 
@@ -45,15 +46,6 @@ pub enum OutputLimit {
     MaxCompletionTokens,
 }
 
-/// Dollars per million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Price {
-    pub input: f64,
-    pub output: f64,
-    pub cache_read: f64,
-    pub cache_write: Option<f64>,
-}
-
 /// Fields of a model as written in `models.toml` and in users' overrides; what is absent is
 /// inherited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,6 +66,8 @@ pub struct Fields {
     pub max_output: Option<u64>,
     /// Input, output, cache read, and cache write where it has its own price.
     pub price: Option<Vec<f64>>,
+    /// From how many tokens of input on a request costs how many times as much.
+    pub price_above: Option<Vec<PriceStep>>,
     pub efforts: Option<Vec<String>>,
     pub default_effort: Option<String>,
     pub verbosity: Option<String>,
@@ -145,6 +139,12 @@ impl Fields {
         if let Some(price) = &self.price {
             Price::parse(name, price)?;
         }
+        if !self.price_above.iter().flatten().all(PriceStep::is_sound) {
+            return wrong(
+                "price-above",
+                "needs `tokens` above 0, and `input` and `output` of 1 or more",
+            );
+        }
         Ok(())
     }
 
@@ -163,6 +163,7 @@ impl Fields {
             context: self.context.or(base.context),
             max_output: self.max_output.or(base.max_output),
             price: self.price.or(base.price),
+            price_above: self.price_above.or(base.price_above),
             efforts: self.efforts.or(base.efforts),
             default_effort: self.default_effort.or(base.default_effort),
             verbosity: self.verbosity.or(base.verbosity),
@@ -196,6 +197,8 @@ impl Fields {
             return Err(Failure::usage(format!("`{slug}` answers only on the `responses` wire"))
                 .hint("leave out `--wire chat`"));
         }
+        let mut price_above = self.price_above.unwrap_or_default();
+        price_above.sort_by_key(|step| step.tokens);
         Ok(Model {
             slug: slug.to_owned(),
             provider: self.provider.ok_or_else(missing)?,
@@ -205,6 +208,7 @@ impl Fields {
             context_window: self.context.ok_or_else(missing)?,
             max_output: self.max_output.ok_or_else(missing)?,
             price: self.price.map(|price| Price::parse(slug, &price)).transpose()?,
+            price_above,
             efforts: self.efforts.unwrap_or_default(),
             default_effort: self.default_effort,
             verbosity: self.verbosity,
@@ -230,24 +234,5 @@ impl Fields {
             ends: self.ends,
             did_you_mean: None,
         })
-    }
-}
-
-impl Price {
-    fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
-        if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-            return Err(Failure::usage(format!("a number of `models.{slug}.price` is negative")));
-        }
-        match *numbers {
-            [input, output, cache_read] => {
-                Ok(Price { input, output, cache_read, cache_write: None })
-            }
-            [input, output, cache_read, write] => {
-                Ok(Price { input, output, cache_read, cache_write: Some(write) })
-            }
-            _ => Err(Failure::usage(format!(
-                "`models.{slug}.price` must be [input, output, cache read] or [input, output, cache read, cache write]"
-            ))),
-        }
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::egress::roots;
 use crate::error::chain;
 use crate::provider::item::Wire;
 use crate::provider::retry;
@@ -155,7 +156,9 @@ fn shape_of(head: &[u8]) -> Shape {
 /// No answer at all.
 pub(super) fn transport_fault(err: &reqwest::Error) -> Fault {
     let host = err.url().and_then(|url| url.host_str()).unwrap_or("the host").to_owned();
-    let (kind, what) = if err.is_connect() {
+    let (kind, what) = if roots::is_refused(err) {
+        (FaultKind::Untrusted, format!("the certificate of `{host}` is not trusted"))
+    } else if err.is_connect() {
         (FaultKind::Unreachable, format!("cannot connect to `{host}`"))
     } else if err.is_timeout() {
         (FaultKind::Unavailable, format!("`{host}` did not answer in time"))

@@ -33,6 +33,8 @@ pub enum FaultKind {
     Unreachable,
     /// The answer ended before its final event.
     Cut,
+    /// The server's certificate is signed by nobody whom this machine trusts.
+    Untrusted,
     /// Out of credit or over a spending limit.
     Quota,
     /// The key or its rights.
@@ -65,7 +67,8 @@ impl Fault {
             | FaultKind::Unavailable
             | FaultKind::Unreachable
             | FaultKind::Cut => true,
-            FaultKind::Quota
+            FaultKind::Untrusted
+            | FaultKind::Quota
             | FaultKind::Authentication
             | FaultKind::ContextOverflow
             | FaultKind::Filtered
@@ -122,6 +125,9 @@ impl Reported<'_> {
         if status == 429 || (status == 0 && named(RATE_CODES)) {
             return FaultKind::RateLimited;
         }
+        if status == 500 && self.is_about_a_template() {
+            return FaultKind::Rejected(status);
+        }
         // 501 and 505 say that the server cannot do this, not that it cannot now.
         if matches!(status, 408 | 409 | 425) || (status >= 500 && !matches!(status, 501 | 505)) {
             return FaultKind::Unavailable;
@@ -137,6 +143,12 @@ impl Reported<'_> {
     /// server error that quotes the prompt must stay a server error.
     fn is_about_the_request(self) -> bool {
         matches!(self.status, None | Some(400 | 413 | 422))
+    }
+
+    /// llama.cpp, and what is built on it, says with 500 that the model's chat template takes no such
+    /// conversation, or that there is none that takes tools. It will say so again.
+    fn is_about_a_template(self) -> bool {
+        says(self.message, TEMPLATE) || self.message.starts_with("template: ")
     }
 
     fn words(self) -> String {
@@ -199,7 +211,18 @@ const OVERFLOW: &[&str] = &[
     "prompt too long",
     "reduce the length of the messages",
     "greater than the context length",
+    "loaded with context length of only",
     "exceeded model token limit",
+];
+/// In the words of llama.cpp (its template engines, old and new) and of LM Studio.
+const TEMPLATE: &[&str] = &[
+    "jinja exception",
+    "prompt with jinja template",
+    "raise_exception(",
+    "conversation roles must alternate",
+    "tools param requires",
+    "unsupported param: tools",
+    "only user and assistant roles are supported",
 ];
 const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",

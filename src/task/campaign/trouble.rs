@@ -82,7 +82,9 @@ pub(super) fn of_fetch(id: &RepositoryId, err: ForgeError) -> Trouble {
 /// Any other trouble with the forge; `class` is for what may pass.
 pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> Trouble {
     let (class, fate) = match &err {
-        ForgeError::Authentication { .. } => (ErrorClass::Configuration, Fate::Everywhere),
+        ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {
+            (ErrorClass::Configuration, Fate::Everywhere)
+        }
         ForgeError::Forbidden { .. } | ForgeError::NotFound { .. } | ForgeError::State { .. } => {
             (ErrorClass::Access, Fate::Final)
         }

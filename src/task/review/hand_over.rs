@@ -182,7 +182,10 @@ pub async fn post_from(
 }
 
 /// Reads the file as what somebody hostile wrote.
-fn read(folder: &Path, expected: &Expected) -> Result<Reviewed> {
+///
+/// # Errors
+/// When there is none, or when it may not be posted here.
+pub fn read(folder: &Path, expected: &Expected) -> Result<Reviewed> {
     let path = folder.join(FILE);
     let refused = |why: &str| {
         Failure::refused(format!("`{}` is not posted: {why}", path.display()))

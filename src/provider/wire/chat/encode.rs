@@ -2,7 +2,7 @@
 //!
 //! `messages` is the last field, so a request is the previous one with bytes added before the
 //! closing brackets. One reply of the model is one assistant message, with the outputs of its calls
-//! right behind it.
+//! right behind it. Toward other servers than OpenAI's, user and assistant messages alternate.
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,9 @@ use crate::provider::item::{
 };
 use crate::provider::wire;
 use crate::provider::{Request, ToolDeclaration, ToolForm, shape};
+
+/// What stands for a reply between the outputs of tools and what is said to the model after them.
+const READ: &str = "I have read the output.";
 
 /// Longest name of a tool that the API takes.
 const MAX_NAME: usize = 64;
@@ -142,6 +145,22 @@ impl Messages {
         } else {
             Value::String(words_of(&said.content))
         };
+        self.tell(role, content);
+    }
+
+    /// Something that is said to the model. Many chat templates (Mistral's, Gemma's) and the API of
+    /// Mistral refuse two user messages in a row, and one that follows the output of a tool, so these are
+    /// one message, and a reply is put between. OpenAI's own models are told everything as it was said.
+    fn tell(&mut self, role: &str, content: Value) {
+        if !self.is_openai {
+            match self.list.last_mut() {
+                Some(last) if last["role"] == "user" => return join(&mut last["content"], content),
+                Some(last) if last["role"] == "tool" => {
+                    self.list.push(json!({"role": "assistant", "content": READ}));
+                }
+                _ => {}
+            }
+        }
         self.list.push(json!({"role": role, "content": content}));
     }
 
@@ -240,8 +259,24 @@ impl Messages {
         let mut parts =
             vec![json!({"type": "text", "text": "The pictures of the tool outputs above:"})];
         parts.append(&mut self.pictures);
-        self.list.push(json!({"role": "user", "content": parts}));
+        self.tell("user", Value::Array(parts));
     }
+}
+
+/// Adds to a content, at its end: what was sent before stays as it was.
+fn join(content: &mut Value, more: Value) {
+    if let (Value::String(before), Value::String(more)) = (&mut *content, &more) {
+        before.push_str("\n\n");
+        before.push_str(more);
+        return;
+    }
+    let parts = |content: Value| match content {
+        Value::Array(parts) => parts,
+        content => vec![json!({"type": "text", "text": content})],
+    };
+    let mut all = parts(content.take());
+    all.extend(parts(more));
+    *content = Value::Array(all);
 }
 
 fn ours(native: &Native) -> Option<&Value> {

@@ -30,6 +30,9 @@ pub(super) fn check(
         self::message(problems, index, message, at_openai);
     }
     answers(problems, messages);
+    if !at_openai {
+        alternate(problems, messages);
+    }
     unchanged(problems, messages, replies);
 }
 
@@ -134,6 +137,33 @@ fn answers(problems: &mut Problems, messages: &[Value]) {
         }
     }
     unanswered(problems, &mut open);
+}
+
+/// What the chat templates of Mistral, Devstral and Gemma take, and the API of Mistral: servers refuse
+/// with the words of the template, vLLM with 400 and llama.cpp with 500.
+fn alternate(problems: &mut Problems, messages: &[Value]) {
+    let role = |message: &Value| text(message, "role").to_owned();
+    let loop_messages = match messages.first() {
+        Some(first) if role(first) == "system" => &messages[1..],
+        _ => messages,
+    };
+    let is_late = loop_messages.iter().any(|message| role(message) == "system");
+    problems.refuse_if(is_late, || "System role not supported".to_owned());
+    // Outputs of tools and the replies that called for them do not count.
+    let counts = |message: &&Value| {
+        role(message) == "user"
+            || (role(message) == "assistant" && list(message, "tool_calls").is_empty())
+    };
+    for (index, message) in loop_messages.iter().filter(counts).enumerate() {
+        problems.refuse_if((role(message) == "user") != (index % 2 == 0), || {
+            "After the optional system message, conversation roles must alternate user/assistant/user/assistant/...".to_owned()
+        });
+    }
+    for pair in loop_messages.windows(2) {
+        problems.refuse_if(role(&pair[0]) == "tool" && role(&pair[1]) == "user", || {
+            "Unexpected role 'user' after role 'tool'".to_owned()
+        });
+    }
 }
 
 fn unanswered(problems: &mut Problems, open: &mut Vec<&str>) {

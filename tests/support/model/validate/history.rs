@@ -45,7 +45,11 @@ impl Head {
 
     fn shared(&self, other: &Head) -> usize {
         let pairs = self.entries.iter().zip(&other.entries);
-        pairs.take_while(|(one, other)| one == other).count()
+        let same = pairs.take_while(|(one, other)| one == other).count();
+        // The last message may have grown: neighbours of one role are one message on the Chat wire.
+        let has_grown = same + 1 == self.entries.len()
+            && other.entries.get(same).is_some_and(|now| extends(&self.entries[same], now));
+        same + usize::from(has_grown)
     }
 
     fn is_first(&self) -> bool {
@@ -99,6 +103,18 @@ fn differences(before: &Head, now: &Head) -> Vec<String> {
             .push(format!("`{name}` does not extend the request before, from item {shared} on"));
     }
     problems
+}
+
+/// A user message with more at its end.
+fn extends(before: &Value, now: &Value) -> bool {
+    if before["role"] != "user" || now["role"] != "user" {
+        return false;
+    }
+    match (&before["content"], &now["content"]) {
+        (Value::String(before), Value::String(now)) => now.starts_with(before.as_str()),
+        (Value::Array(before), Value::Array(now)) => now.starts_with(before),
+        _ => false,
+    }
 }
 
 /// The field that holds the conversation.
