@@ -73,7 +73,7 @@ fn main(world: &TestWorld) -> String {
 /// What another run remembers when it read everything at this commit and found nothing.
 fn forged(world: &TestWorld) -> String {
     let (head, base) = (world.github.head_of(PULL), main(world));
-    let memory = Memory { head, base, findings: Vec::new(), paused: false };
+    let memory = Memory { head, base, ..Memory::default() };
     format!("Coverage: 81 %\n\n<!-- patchwright:review run=x v=1 -->\n\n{}\n", state::line(&memory))
 }
 

@@ -64,8 +64,8 @@ mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
-mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
 mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
+mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP

@@ -13,7 +13,7 @@ pub fn check(data: &[u8]) {
         LazyLock::new(|| tempfile::tempdir().expect("a folder").keep());
     std::fs::write(FOLDER.join(FILE), data).expect("space for it");
     let repository = RepositoryId { owner: "acme".to_owned(), name: "app".to_owned() };
-    let expected = Expected { repository, number: Some(7), head: None };
+    let expected = Expected { repository, number: Some(7), head: None, source: None };
     let Ok(reviewed) = read(&FOLDER, &expected) else { return };
     assert_eq!(reviewed.number, 7);
     assert!(reviewed.repository.to_string().eq_ignore_ascii_case("acme/app"));

@@ -36,7 +36,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
     let seal = match Seal::of(env, None) {
         Ok(seal) => seal,
         Err(failure) => {
-            let hint = failure.hints.first().cloned().unwrap_or_default();
+            let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
             return vec![Finding::broken("state key", failure.message, hint)];
         }
     };

@@ -112,7 +112,7 @@ pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let reason = "its name differs from another one only in case or Unicode form";
     let colliding = collisions(&git, &old, &new, &files)?.into_iter();
     let refused = colliding.map(|path| (shown(&path), reason.to_owned())).collect();
-    Ok(Change { base, tree, files, refused })
+    Ok(Change { base, tree, files, refused, beyond: Beyond::default(), artefacts: Vec::new() })
 }
 
 /// What happens to one name in a folder.

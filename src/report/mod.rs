@@ -38,10 +38,11 @@ pub fn marker_at_work(purpose: &str, run: &str, beat: u32) -> String {
 }
 
 /// The run that is at work, when the marker of this purpose in `body` says so.
-pub fn at_work<'a>(body: &'a str, purpose: &str) -> Option<&'a str> {
-    let mut words = marked(body, purpose)?.split_whitespace();
+pub fn at_work(body: &str, purpose: &str) -> Option<String> {
+    let said = marked(body, purpose)?;
+    let mut words = said.split_whitespace();
     let run = words.clone().find_map(|word| word.strip_prefix("run="));
-    words.find(|word| word.starts_with("working=")).and(run)
+    words.find(|word| word.starts_with("working=")).and(run).map(str::to_owned)
 }
 
 /// The line by which we find again what there is one of, whichever run wrote it:

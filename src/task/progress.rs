@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::admit::{self, Admitted};
+use super::admit::Admitted;
 use super::outcome::Outcome;
 use super::plan::Plan;
 use super::publish::Published;
@@ -89,7 +89,7 @@ impl Progress {
         let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
             return Ok(Progress::new(ui, state, None));
         };
-        if let Some(other) = other_at_work(run, admitted, &admitted.comments, None) {
+        if let Some(other) = other_at_work(run, &admitted.comments, None) {
             return Err(taken(admitted, other));
         }
         let target = Target {
@@ -133,7 +133,7 @@ impl Progress {
         let (repository, issue) = (&target.repository, target.issue);
         let comments = target.forge.comments(repository, issue, stop::MAX_COMMENTS).await;
         let comments = comments.map_err(Failure::from)?;
-        let Some(other) = other_at_work(run, admitted, &comments, Some(*id)) else {
+        let Some(other) = other_at_work(run, &comments, Some(*id)) else {
             return Ok(());
         };
         self.yielded.store(true, Ordering::Relaxed);
@@ -259,7 +259,6 @@ impl Target {
 /// lock would have stopped us. `ours` is our comment, when there is one; younger ones have to yield.
 fn other_at_work<'a>(
     run: &Run<'_>,
-    admitted: &Admitted,
     comments: &'a [forge::Comment],
     ours: Option<u64>,
 ) -> Option<&'a forge::Comment> {
@@ -268,11 +267,11 @@ fn other_at_work<'a>(
     }
     let now = run.world.clock.now();
     comments.iter().find(|comment| {
-        admit::is_us(admitted.viewer.as_ref(), &comment.author)
+        comment.ours
             && now - comment.updated_at < DEAD_AFTER
             && ours.is_none_or(|ours| comment.id <= ours)
             && report::at_work(&comment.body, PURPOSE)
-                .is_some_and(|other| other != run.folder.id && !run.folder.has_beside(other))
+                .is_some_and(|other| other != run.folder.id && !run.folder.has_beside(&other))
     })
 }
 

@@ -27,7 +27,14 @@ fn what_is_held_back_is_left_out_and_the_rest_is_published() {
     );
     let judgement = draft.judge(&Policy::default(), &[]);
     let zero = Oid(git2::Oid::ZERO_SHA1);
-    let change = Change { base: zero, tree: zero, files: draft.files.clone(), refused: Vec::new() };
+    let change = Change {
+        base: zero,
+        tree: zero,
+        files: draft.files.clone(),
+        refused: Vec::new(),
+        beyond: Beyond::default(),
+        artefacts: Vec::new(),
+    };
     let paths: Vec<&str> =
         judgement.publishable(&change).iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["src/a.rs"]);
