@@ -11,6 +11,7 @@ use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
     let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
     let output = world.run(&["action"]).expect(0);
@@ -43,7 +44,7 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         comment by patchwright-bot:
         **Patchwright: done** · [run](GITHUB/acme/app/actions/runs/42)
 
-        Pull request: #9
+        Pull request: #9 (1 check passes)
 
         - [x] Find the bug
         - [x] Fix it
@@ -51,6 +52,8 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
         <!-- patchwright:progress run=RUN v=1 -->
+
+        <!-- patchwright:seal SEAL -->
         reaction eyes by patchwright-bot
         branch main
         branch patchwright/issue-7
@@ -58,6 +61,7 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
     .assert_eq(&state(&world));
     expect![[r#"
         conclusion = done
+        checks = passed
         final-message = Add instead of subtracting⏎⏎The sign in `calc.sh` was wrong.
         pull-request-number = 9
         pull-request-url = GITHUB/acme/app/pull/9

@@ -220,6 +220,7 @@ fn a_hand_over_is_posted_on_the_pull_request_of_its_event_only() {
     assert_eq!((world.github.reviews(PULL).len(), world.github.reviews(9).len()), (1, 0));
     // An ancestor of what is there now is not what is there now.
     world.github.push_to_pull(PULL, &[("more.sh", "exit 0\n")]);
+    let world = told(world, &of_bob);
     act(&world, 0);
     assert_eq!(output(&world, "conclusion"), "nothing_to_do");
     assert_eq!(world.github.reviews(PULL).len(), 1);

@@ -146,6 +146,7 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
 
             user: Make check.sh pass.
             developer: A call of `run?[31m?x?` was not run: that is not the name of a tool.
+            developer: The tools are: `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`, `view_image`.
             call fetch_page: {"path":"a"}
             output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
             call read_file: {"file_path": "calc.sh"

@@ -252,13 +252,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, images, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
+          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, images, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());

@@ -12,7 +12,9 @@ use crate::support::model::say;
 use crate::support::world::{KEY, TestWorld};
 
 /// A model, its wire, input of which a part was cached, output, and the dollars.
-const ROWS: &[(&str, Option<&str>, u64, u64, u64, f64)] = &[
+type Row = (&'static str, Option<&'static str>, u64, u64, u64, f64);
+
+const ROWS: &[Row] = &[
     // Up to the step and beyond it: 0.1 and 0.01 or five times as much a million of input, 0.5 of output.
     ("claude-haiku-5-5", None, 100_000, 60_000, 1_000, 0.004 + 0.0006 + 0.0005),
     ("claude-haiku-5-5", None, 100_001, 60_000, 1_000, 0.020_000_5 + 0.003 + 0.0025),

@@ -308,7 +308,7 @@ fn endpoints_bad_models_of_the_repository_are_refused() {
     world.issue().expect(0);
     let body = world.github.pulls()[0].body.clone();
     for key in ["models", "wire"] {
-        assert!(body.contains(&format!("\\`{key}\\` in ")), "{body}");
+        assert!(body.contains(&format!("`{key}` in ")), "{body}");
     }
     assert!(world.model.requests().iter().all(|request| request.path == "/v1/responses"));
 }

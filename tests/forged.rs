@@ -232,7 +232,7 @@ fn stop_and_going_on_work_with_every_kind_of_token() {
 #[test]
 fn a_stop_that_we_only_quote_is_none() {
     let world =
-        TestWorld::new(github().actions_token(), vec![say(&format!("They wrote:\n\n{MARKS}"))]);
+        TestWorld::new(github().actions_token(), vec![say(format!("They wrote:\n\n{MARKS}"))]);
     ask(&world, "@patchwright what does it say?").expect(0);
     let quoting = "> <!-- patchwright:stopped v=1 -->\n> <!-- patchwright:stop v=1 -->\n";
     world.github.post_comment(PULL, "github-actions[bot]", quoting);

@@ -66,7 +66,9 @@ fn holds(name: &str) {
         .filter(|seed| seed.len() < 64 << 10)
         .collect();
     assert!(seeds.len() > 1, "{folder} has no seeds");
-    seeds.iter().for_each(|seed| checked(check, seed));
+    for seed in &seeds {
+        checked(check, seed);
+    }
     let (mut dice, began) = (Dice(0x9e37_79b9_7f4a_7c15), Instant::now());
     while began.elapsed() < PATIENCE {
         let seed = &seeds[dice.below(seeds.len())];

@@ -44,22 +44,24 @@ fn an_issue_becomes_one_pull_request_with_diff_plan_and_evidence() {
     check(
         &state(&world),
         &expect![[r#"
-        pull request #8: Add instead of subtracting (patchwright/issue-7 → main) by patchwright-bot
-        comment by patchwright-bot:
-        **Patchwright: done**
+            pull request #8: Add instead of subtracting (patchwright/issue-7 → main) by patchwright-bot
+            comment by patchwright-bot:
+            **Patchwright: done**
 
-        Pull request: #8
+            Pull request: #8 (1 check passes)
 
-        - [x] Find the bug
-        - [x] Fix it
+            - [x] Find the bug
+            - [x] Fix it
 
-        $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+            $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-        branch patchwright/issue-7
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+            branch patchwright/issue-7
+        "#]],
     );
     assert_eq!(world.model.requests().len(), 5);
 }
@@ -282,20 +284,22 @@ fn an_operator_who_asks_for_plans_gets_a_comment_and_no_pull_request() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: done**
+            comment by patchwright-bot:
+            **Patchwright: done**
 
-        *The model says:*
+            *The model says:*
 
-        Add instead of subtracting
+            Add instead of subtracting
 
-        1. Change the sign in `calc.sh`.
+            1. Change the sign in `calc.sh`.
 
-        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
 }

@@ -184,7 +184,7 @@ fn a_certificate_of_ones_own_authority_is_named_with_the_variable_that_trusts_it
     assert!(!output.stderr.contains("again later"), "{}", output.text());
     // Once it is named, what the server answers is all that is wrong.
     let world = world.set("SSL_CERT_FILE", "ca.pem");
-    let output = world.run(&args);
+    let output = world.run(&[&args[..], &["--timeout", "5s"]].concat());
     assert!(!output.stderr.contains("is not trusted"), "{}", output.text());
 }
 

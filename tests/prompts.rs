@@ -90,8 +90,8 @@ fn failed_checks_come_with_their_output() {
         FailedCheck { run: &test, before: Before::Passed },
         FailedCheck { run: &lint, before: Before::Unknown },
     ];
-    expect![[r"
-        Your change was checked outside your container, and 2 checks fail that have to pass. Find out whether the change or something it relies on is wrong, and fix it in the working tree. Do not weaken the checks. If a failure cannot come from your change, say why. End with the final message again, for the whole change.
+    expect![[r#"
+        Your change was checked outside your container, and 2 checks fail that have to pass. Find out whether the change or something it relies on is wrong, and fix it in the working tree. Do not weaken the checks. If a failure cannot come from your change and is not what you were asked to repair, leave it, and say why. End with the final message again, for the whole change.
 
         `make test`: exit code 2; it passed before your change.
 
@@ -103,7 +103,7 @@ fn failed_checks_come_with_their_output() {
 
         <output-0f>
         assertion failed
-        </output-0f>"]]
+        </output-0f>"#]]
     .assert_eq(&prompt::check_failed(&failed, "0f").unwrap());
     let one = prompt::check_failed(&failed[..1], "0f").unwrap();
     assert!(one.contains("and a check fails that has to pass"), "{one}");

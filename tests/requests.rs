@@ -385,6 +385,7 @@ fn requests_chat_keeps_to_what_imitations_understand() {
             ]},
             {"role": "tool", "tool_call_id": "a", "content": "out\n[a picture, image/png, about 3 bytes: this model cannot be shown pictures]"},
             {"role": "tool", "tool_call_id": "b", "content": "done"},
+            {"role": "assistant", "content": "I have read the output."},
             {"role": "user", "content": "The checks fail."},
             {"role": "assistant", "content": "Done."},
         ])

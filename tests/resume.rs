@@ -166,14 +166,14 @@ fn two_machines_that_begin_at_once_pay_once_and_leave_one_comment() {
 #[test]
 fn the_work_of_a_machine_that_is_gone_is_taken_over() {
     let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_NOW", GITHUBS_TIME);
-    let body = "**Patchwright is working on this**\n\n<!-- patchwright:progress \
-                run=20261120-115900-00c0ffee v=1 working=3 -->\n";
-    world.github.post_comment(7, "patchwright-bot", body);
-    let early = world.issue().expect(10);
+    kill_when(&world, |journal| journal.contains("\"is\":\"call_ended\""));
+    let asked = world.model.requests().len();
+    let early = world.wait(elsewhere(&world)).expect(10);
     assert!(early.stderr.contains("10 minutes after its last sign"), "{}", early.text());
-    assert_eq!(world.model.requests().len(), 0);
+    assert_eq!(world.model.requests().len(), asked);
+    world.model.replace(fix());
     let world = world.set("PATCHWRIGHT_NOW", "2026-01-01T00:30:00Z");
-    world.issue().expect(0);
+    world.wait(elsewhere(&world)).expect(0);
     assert_eq!((world.github.pulls().len(), world.github.comments(7).len()), (1, 1));
 }
 

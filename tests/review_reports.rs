@@ -710,7 +710,8 @@ fn findings_json_has_the_shape_that_people_feed_on() {
               }
             ]
           },
-          "below_thresholds": 0
+          "below_thresholds": 0,
+          "beyond_the_most": 0
         }
     "#]]
     .assert_eq(&text);
@@ -759,11 +760,12 @@ fn sarif_validates_whatever_is_in_it() {
         assert!(wrong.is_empty(), "{wrong:#?}");
         let results = log["runs"][0]["results"].as_array().unwrap();
         let levels: Vec<&str> = results.iter().map(|r| r["level"].as_str().unwrap()).collect();
-        assert_eq!(levels, ["error", "error", "warning", "note"]);
+        // GitHub refuses a whole file for one result without a location, so that one is left out.
+        assert_eq!(levels, ["error", "error", "note"]);
         let uri =
             |at: usize| &results[at]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
         assert_eq!(uri(0), "a%20b/%C3%BC%23%3F.rs");
-        assert_eq!(results[2]["locations"].as_array().unwrap().len(), 0, "a path that leads out");
+        assert!(results.iter().all(|it| !it["locations"].as_array().unwrap().is_empty()));
         assert_eq!(
             results[1]["locations"][0]["physicalLocation"].get("region"),
             None,

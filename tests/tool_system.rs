@@ -85,6 +85,8 @@ fn a_tool_of_the_configuration_is_called_with_its_arguments() {
             call("peek", json!({"file-path": 5})),
             call("peek", json!({"path": "x"})),
             say("Done."),
+            // The check still fails, and is given back once.
+            say("Done."),
         ],
     );
     let first = &world.model.requests()[0].body;
@@ -172,6 +174,8 @@ fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
             call("grep_files", json!({"pattern": "add"})),
             call("view_image", json!({"path": "none.png"})),
             say("Done."),
+            // The check still fails, and is given back once.
+            say("Done."),
         ],
     );
     let text = answer(&world, 0);
@@ -223,7 +227,8 @@ fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
 fn a_run_that_was_killed_goes_on_with_the_arguments_that_ran() {
     let turns = || {
         let last = say("Wrote it.\n\nThe greeting is in `out.txt`.");
-        [swap(), call("shell_command", json!({"command": "true"})), last]
+        // The check still fails, and is given back once.
+        [swap(), call("shell_command", json!({"command": "true"})), last.clone(), last]
     };
     let world = TestWorld::new(github(), turns());
     fs_err::write(world.path("config.yml"), HOOKS).unwrap();
@@ -404,6 +409,8 @@ fn who_waits_for_a_command_holds_up_nobody() {
         vec![
             call("exec_command", begin),
             call("write_stdin", look).and(call("exec_command", json!({"cmd": "touch go"}))),
+            say("Done."),
+            // The check still fails, and is given back once.
             say("Done."),
         ],
     );

@@ -65,14 +65,11 @@ pub fn is_taken(data: &[u8]) -> bool {
     let (path, base, next) = &*HERE;
     let here = Repo::open(path).expect("a repository");
     let before = packs(path);
-    match unpack(&here, data, *next) {
-        Ok(parent) => {
-            assert_eq!(parent, *base, "a change on another base");
-            true
-        }
-        Err(_) => {
-            assert_eq!(packs(path), before, "something was kept of what was refused");
-            false
-        }
+    if let Ok(parent) = unpack(&here, data, *next) {
+        assert_eq!(parent, *base, "a change on another base");
+        true
+    } else {
+        assert_eq!(packs(path), before, "something was kept of what was refused");
+        false
     }
 }

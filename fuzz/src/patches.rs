@@ -31,9 +31,9 @@ pub fn check(data: &[u8]) {
     assert_eq!(plan(&patch, &files), planned, "the same patch twice");
     let Ok(planned) = planned else { return };
     for op in &planned.ops {
-        let path = op.path();
-        assert_eq!(textual(path).as_deref(), Some(path), "a path that is not clean");
-        assert!(!is_in_git_dir(path), "{path:?} is of git");
+        let file = op.path();
+        assert_eq!(textual(file).as_deref(), Some(file), "a path that is not clean");
+        assert!(!is_in_git_dir(file), "{file:?} is of git");
     }
     // What one section alone says about a file is what is written there.
     for section in &patch.sections {

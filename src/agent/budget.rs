@@ -191,7 +191,7 @@ mod tests {
         ] {
             let usage = Usage { input, cached_input, output, ..Usage::default() };
             let spending = Spending { turns: 1, usage, ..Spending::default() };
-            assert_eq!(decide(&limits, &spending, 0.0, Duration::from_secs(60)), expected);
+            assert_eq!(decide(&limits, &spending, 0.0, Duration::from_mins(1)), expected);
         }
         let purse = Purse::new(&limits);
         let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
@@ -213,7 +213,7 @@ mod tests {
             (0, 0.0, 2.0, Decision::Go),
         ] {
             let spending = Spending { turns, cost_usd, ..Spending::default() };
-            assert_eq!(decide(&limits, &spending, least, Duration::from_secs(60)), expected);
+            assert_eq!(decide(&limits, &spending, least, Duration::from_mins(1)), expected);
         }
     }
 

@@ -40,7 +40,7 @@ fn key(campaign: &Campaign) -> String {
 
 /// Keeps what the campaign selects now, for everybody who works on it.
 pub async fn keep(fleet: &Fleet, campaign: &Campaign, selection: &Selection) -> StoreResult<()> {
-    let names = serde_json::Value::from_iter(selection.0.iter().cloned());
+    let names: serde_json::Value = selection.0.iter().cloned().collect();
     fleet.store.set_value(&key(campaign), &names.to_string()).await
 }
 

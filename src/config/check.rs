@@ -46,9 +46,9 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             ));
         }
     }
-    let images = Some(file.images.as_slice());
-    entries("images", images)?;
-    for glob in images.unwrap_or_default() {
+    let images = file.images.as_slice();
+    entries("images", Some(images))?;
+    for glob in images {
         globset::Glob::new(glob)
             .map_err(|err| format!("`{glob}` in `images` is not a valid pattern: {err}"))?;
     }

@@ -27,7 +27,8 @@ pub(super) fn strip(text: &str) -> Cleaned {
     };
     while walk.at < text.len() {
         let starts_line = walk.at == 0 || text.as_bytes()[walk.at - 1] == b'\n';
-        if !(starts_line && walk.block()) && !walk.surplus_cells() {
+        let is_done = starts_line && walk.block() || walk.surplus_cells();
+        if !is_done {
             walk.inline();
         }
     }
@@ -194,9 +195,9 @@ impl<'a> Walk<'a> {
         }
         let prefix = self.rest().find('[').unwrap_or(0);
         let from = self.at + prefix + label.len() + 3;
-        let (uses, seen) = self.ahead.uses(label);
+        let (times, seen) = self.ahead.uses(label);
         // Where it stands behind a text in brackets only, the label itself is not shown.
-        let used = uses > 1 && (seen > 1 || tags::is_label(label));
+        let used = times > 1 && (seen > 1 || tags::is_label(label));
         if label.starts_with('^') {
             if used {
                 return false;

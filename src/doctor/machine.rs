@@ -38,7 +38,7 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
 }
 
 fn fix(hints: &[Hint]) -> String {
-    hints.first().map(Hint::to_string).unwrap_or_else(|| "see the message".to_owned())
+    hints.first().map_or_else(|| "see the message".to_owned(), Hint::to_string)
 }
 
 async fn docker(config: &Config, env: &Env) -> Vec<Finding> {

@@ -205,16 +205,7 @@ impl Forge for LocalForge {
         issue: u64,
         label: &str,
     ) -> Result<bool, ForgeError> {
-        let _guard = self.store.lock();
-        self.writable(repository, "remove a label")?;
-        let mut found = self.store.issue(issue)?;
-        let before = found.labels.len();
-        found.labels.retain(|other| !other.eq_ignore_ascii_case(label));
-        let removed = found.labels.len() < before;
-        if removed {
-            self.store.write_issue(&found)?;
-        }
-        Ok(removed)
+        self.take_label(repository, issue, label)
     }
 
     async fn upsert_comment(
@@ -243,11 +234,7 @@ impl Forge for LocalForge {
         repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        self.about(repository)?;
-        let mut pulls = self.store.pulls()?;
-        pulls.retain(|pull| pull.head_branch == head_branch);
-        pulls.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
-        Ok(pulls)
+        self.pulls_from(repository, head_branch)
     }
 
     async fn open_or_update(

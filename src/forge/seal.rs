@@ -417,10 +417,10 @@ mod tests {
         let again = Seal::of(&env, Some(state.path())).unwrap();
         assert_eq!(again.revision(&made, &here, 1), Some(1));
         let path = state.path().join("state.key");
-        let mode = std::os::unix::fs::PermissionsExt::mode(
+        let rights = std::os::unix::fs::PermissionsExt::mode(
             &fs_err::metadata(&path).unwrap().permissions(),
         );
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(rights & 0o777, 0o600);
         fs_err::remove_file(path).unwrap();
         let other = Seal::of(&env, Some(state.path())).unwrap();
         assert_eq!(other.revision(&made, &here, 1), None);

@@ -87,8 +87,12 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
         let (gone, kept): (Vec<Fit>, Vec<Fit>) =
             fit.into_iter().partition(|fit| in_the_way(fit.pair.path()));
         fit = kept;
-        gone.iter().for_each(|gone| patch.leave_out(gone.pair.path(), gone.size));
-        fit.iter().for_each(|fit| _ = options.pathspec(fit.pair.path()));
+        for gone in &gone {
+            patch.leave_out(gone.pair.path(), gone.size);
+        }
+        for fit in &fit {
+            options.pathspec(fit.pair.path());
+        }
         if fit.is_empty() {
             return Ok(patch);
         }
@@ -99,16 +103,11 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
 }
 
 /// Writes the files one after the other, as many as there is room for.
-fn print(
-    diff: &git2::Diff<'_>,
-    fit: &[Fit],
-    most: usize,
-    patch: &mut Patch,
-) -> Result<(), GitError> {
+fn print(diff: &git2::Diff<'_>, fit: &[Fit], most: usize, out: &mut Patch) -> Result<(), GitError> {
     // Where each file begins, in the order in which they are written.
     let mut starts: Vec<(Vec<u8>, usize)> = Vec::new();
     let mut with_lines: HashSet<Vec<u8>> = HashSet::new();
-    let bytes = &mut patch.bytes;
+    let bytes = &mut out.bytes;
     let printed = diff.print(DiffFormat::Patch, |delta, _, line| {
         let path = delta.new_file().path_bytes().unwrap_or_default();
         if line.origin() == 'F' {
@@ -136,7 +135,7 @@ fn print(
             if !is_full {
                 return Err(unprinted(path));
             }
-            patch.leave_out(path, fit.size);
+            out.leave_out(path, fit.size);
         } else if fit.has_lines && !with_lines.contains(path) {
             return Err(unprinted(path));
         }
@@ -177,13 +176,13 @@ impl Fit {
     /// The file and its size when it is too large.
     fn of(odb: &Odb<'_>, pair: Pair) -> Result<Result<Fit, (Pair, u64)>, GitError> {
         let mut sizes = [0, 0];
-        let sides = [&pair.old, &pair.new];
-        let is_same = match sides {
+        let versions = [&pair.old, &pair.new];
+        let is_same = match versions {
             [Some(old), Some(new)] => old.id == new.id,
             _ => false,
         };
         let mut is_too_long = false;
-        for (version, size) in sides.into_iter().zip(&mut sizes) {
+        for (version, size) in versions.into_iter().zip(&mut sizes) {
             let Some(version) = version.as_ref().filter(|version| version.mode != GITLINK) else {
                 continue;
             };

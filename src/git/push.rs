@@ -65,7 +65,7 @@ pub fn push_when(
         // Until the branch was looked up nobody knows whether the push happened.
         match lease.look_up(remote, error) {
             Err(error) if error.is_worth_retrying() && attempt < remote.limits.tries => {
-                pause(attempt)
+                pause(attempt);
             }
             result => return result,
         }

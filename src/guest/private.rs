@@ -110,7 +110,7 @@ impl Closed {
         let make = || -> std::io::Result<()> {
             fs_err::create_dir_all(&closed.folder)?;
             fs_err::File::create(&closed.file)?;
-            let nobody = || Permissions::from_mode(0);
+            let nobody = || Permissions::from_mode(0o000);
             fs_err::set_permissions(&closed.file, nobody())?;
             fs_err::set_permissions(&closed.folder, nobody())
         };

@@ -91,15 +91,12 @@ fn unescape(text: &str) -> PathBuf {
     while let Some((first, after)) = rest.split_first() {
         let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         let value = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match (first, value) {
-            (b'\\', Some(value)) => {
-                bytes.push(value);
-                rest = after.get(3..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let (b'\\', Some(value)) = (first, value) {
+            bytes.push(value);
+            rest = after.get(3..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     PathBuf::from(OsString::from_vec(bytes))

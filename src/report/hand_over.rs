@@ -1,5 +1,7 @@
 //! A patch as a person gets it: in front of it stands what it does not have. Git passes over such lines.
 
+use std::fmt::Write as _;
+
 use crate::git::diff::LeftOut;
 use crate::report::text;
 
@@ -13,10 +15,10 @@ pub fn patch(left_out: &[LeftOut], patch: &[u8]) -> Vec<u8> {
     }
     let mut whole = String::from("Not in this patch, because it would be too large:\n");
     for left in left_out.iter().take(MAX_NAMED) {
-        whole.push_str(&format!("  {} ({} bytes)\n", text::line(&left.path), left.size));
+        let _ = writeln!(whole, "  {} ({} bytes)", text::line(&left.path), left.size);
     }
     if let more @ 1.. = left_out.len().saturating_sub(MAX_NAMED) {
-        whole.push_str(&format!("  and {more} more\n"));
+        let _ = writeln!(whole, "  and {more} more");
     }
     whole.push('\n');
     let mut whole = whole.into_bytes();

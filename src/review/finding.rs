@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Findings of one review that are published, but for those that must not be lost.
+pub const MOST_FINDINGS: usize = 200;
+
 /// One thing that is wrong, and the code that shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {

@@ -445,7 +445,7 @@ fn known_from(one: &Anchored, now: &Now<'_>) -> Known {
         Anchor::Lines { side: Side::Left, .. } => known.code = Code::Deleted,
         // Perhaps it stands in a part of the file that has not changed.
         Anchor::File { .. } | Anchor::Nowhere { .. } => {
-            if !(now.times)(&known).is_some_and(|times| times > 0) {
+            if (now.times)(&known).is_none_or(|times| times == 0) {
                 known.code = Code::Nowhere;
                 if (now.times)(&known) == Some(0) {
                     known.code = Code::NoFile;

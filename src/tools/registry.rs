@@ -332,14 +332,14 @@ impl ToolSet {
         let given = name.to_ascii_lowercase();
         names.extend(self.deferred.iter().map(|it| it.name.as_str()));
         names.sort_by_key(|name| distance(&given, name));
-        let named = self.named(names);
+        let nearest = self.named(names);
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
             Mode::Review => " in this run, which reviews and changes nothing",
         };
         ToolError::tell(format!(
-            "there is no tool `{shown}`{why}; the tools are, the nearest first: {named}"
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {nearest}"
         ))
     }
 

@@ -31,7 +31,9 @@ fn standing(
     found: Vec<Anchored>,
     times: &dyn Fn(&Known) -> Option<usize>,
 ) -> Settled {
-    let now = Now { head: "2222", reread: &|_| true, times, renamed: &BTreeMap::new() };
+    // A finding is new at the commit that it was found at, and only there.
+    let head = if memory.findings.is_empty() { "2222" } else { "3333" };
+    let now = Now { head, reread: &|_| true, times, renamed: &BTreeMap::new() };
     incremental::settle(memory, &all_posted(memory), found, &now)
 }
 

@@ -256,7 +256,8 @@ async fn repositories_that_cannot_be_written_are_told_apart() {
 async fn more_pull_requests_than_may_be_open_wait() {
     let github = world().repository("acme/two", &[("README.md", "teh\n")]);
     let bench = Bench::new(github).await;
-    let limited = campaign("limits:\n  max-open-pull-requests: 1\n");
+    let mut limited = campaign("limits:\n  max-open-pull-requests: 1\n");
+    limited.select.repositories.push("acme/two".to_owned());
     let first = bench.ready(&limited, "the\n").await;
     let first = bench.publish(&first).await;
     assert_eq!(first.state, TargetState::Open);

@@ -96,7 +96,10 @@ fn responses(input: &[Value]) -> Vec<Answer> {
 }
 
 fn chat(messages: &[Value]) -> Vec<Answer> {
-    let (before, after) = split(messages, |message| message["role"] == "assistant");
+    // A few words of ours may stand between an output and the picture behind it.
+    let calls =
+        |message: &Value| message["role"] == "assistant" && message["tool_calls"].is_array();
+    let (before, after) = split(messages, calls);
     let call = &before.last().unwrap()["tool_calls"][0];
     let results = after.iter().filter(|message| message["role"] == "tool");
     // Pictures cannot be in a tool message; they come behind it.

@@ -119,7 +119,7 @@ async fn forge_says_why_a_push_was_refused() {
         }),
         ("empty", GitHub::new().repository("acme/app", &[]), |_| ()),
         ("down", github(), |github| {
-            for _ in 0..9 {
+            for _ in 0..1000 {
                 github.git().fault(Step::Advertise, git_http::Fault::Status(503));
             }
         }),
@@ -164,6 +164,6 @@ async fn forge_stops_at_a_transferred_issue() {
         repository.issues.get_mut(&1).unwrap().transferred_to = Some((other, 5));
     });
     let result = connect(&github).issue(&app(), 1).await;
-    expect!["State: issue `acme/app#1` was transferred to `acme/other`"]
+    expect!["State: issue `acme/app#1` was transferred to `acme/other#5`"]
         .assert_eq(&said(&github, &result));
 }

@@ -1,5 +1,7 @@
 //! From collected files to trees and patches.
 
+use std::fmt::Write as _;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +186,10 @@ async fn a_large_text_file_is_left_out_of_the_patch_and_named_and_costs_little()
     let repo = world.fetched().await;
     let base = repo.resolve("main").unwrap();
     let lines = "\n".repeat(95_000_000);
-    let numbers: String = (0..1_100_000).map(|number| format!("{number}\n")).collect();
+    let mut numbers = String::new();
+    for number in 0..1_100_000 {
+        writeln!(numbers, "{number}").unwrap();
+    }
     let files = [added("a", "2\n"), added("lines", &lines), added("numbers", &numbers)];
     drop((lines, numbers));
     let files = collected(&files, &[]);

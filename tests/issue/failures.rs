@@ -38,20 +38,22 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: stopped by a limit; the work so far is kept**
+            comment by patchwright-bot:
+            **Patchwright: stopped by a limit; the work so far is kept**
 
-        the limit on turns was reached
+            the limit on turns was reached
 
-        - [ ] Find the bug *(in progress)*
-        - [ ] Fix it
+            - [ ] Find the bug *(in progress)*
+            - [ ] Fix it
 
-        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     assert!(world.result("plan.md").contains("Find the bug"));
@@ -155,22 +157,23 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by github-actions[bot]:
-        **Patchwright could not do this**
+            comment by github-actions[bot]:
+            **Patchwright could not do this**
 
-        ```
-        error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+            ```
+            not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+            ```
 
-        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
-        hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
-        ```
+            - turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+            - the branch is pushed; open it by hand: [GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1](GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1)
 
+            <!-- patchwright:progress run=RUN v=1 -->
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by github-actions[bot]
-        branch main
-        branch patchwright/issue-7
-    "#]],
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by github-actions[bot]
+            branch main
+            branch patchwright/issue-7
+        "#]],
     );
     world.github.change(|repository| repository.actions_may_open_pulls = true);
     world.issue().expect(0);

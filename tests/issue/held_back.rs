@@ -48,46 +48,54 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
 
 #[test]
 fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
-    let world = TestWorld::new(github(), write(".github/workflows/ci.yml", "on: push", "CI"));
+    let world = TestWorld::new(
+        github(),
+        // The check that failed before still does, and is given back once.
+        [write(".github/workflows/ci.yml", "on: push", "CI"), vec![say("CI")]].concat(),
+    );
     let output = world.issue().expect(30);
     check(
         &output.text(),
         &expect![[r#"
-        exit 30
-        --- stdout
-        CI
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
-        check on loop: `sh ./test.sh` failed with exit code 1
-        error: `.github/workflows/ci.yml` may not be published (path.workflow)
+            exit 30
+            --- stdout
+            CI
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
+            check on loop: `sh ./test.sh` failed with exit code 1
+            giving the failing checks back to the model
+            check on loop: `sh ./test.sh` failed with exit code 1
+            error: `.github/workflows/ci.yml` may not be published (path.workflow)
 
-        hint: what there is so far is in DIR/state/runs/RUN
-    "#]],
+            hint: what there is so far is in DIR/state/runs/RUN
+        "#]],
     );
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: refused by policy**
+            comment by patchwright-bot:
+            **Patchwright: refused by policy**
 
-        \`.github/workflows/ci.yml\` may not be published (path.workflow)
+            `.github/workflows/ci.yml` may not be published (path.workflow)
 
-        *The model says:*
+            *The model says:*
 
-        CI
+            CI
 
-        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
     assert!(world.result("held-back.patch").contains("+on: push"));
 }
@@ -109,7 +117,7 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
     let command = format!("a={front}; printf '%s%s\\n' $a {back} > notes.txt");
     let world = TestWorld::new(
         github(),
-        [call("shell_command", json!({"command": command})), say("Noted.")],
+        [call("shell_command", json!({"command": command})), say("Noted."), say("Noted.")],
     );
     let output = world.issue().expect(30);
     check(
@@ -127,6 +135,8 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
             working on it
             · shell_command {"command":"a=test-model; printf '%s%s\\n' $a *** > notes.txt"}
             check on loop: `sh ./test.sh` failed with exit code 1
+            giving the failing checks back to the model
+            check on loop: `sh ./test.sh` failed with exit code 1
             error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
 
             hint: what there is so far is in DIR/state/runs/RUN
@@ -135,22 +145,23 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: refused by policy**
+            comment by patchwright-bot:
+            **Patchwright: refused by policy**
 
-        \`notes.txt\`: line 1 contains \`OPENAI\_API\_KEY\` (plain) (secret.own)
+            - `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (`secret.own`)
 
-        - `notes.txt`: line 1 contains \`OPENAI\_API\_KEY\` (plain) (`secret.own`)
-        *The model says:*
+            *The model says:*
 
-        Noted.
+            Noted.
 
-        $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
     assert_eq!(world.holds(KEY), Vec::<std::path::PathBuf>::new());
 }
@@ -179,21 +190,23 @@ fn no_change_is_no_pull_request() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: nothing to change**
+            comment by patchwright-bot:
+            **Patchwright: nothing to change**
 
-        the model made no change
+            the model made no change
 
-        *The model says:*
+            *The model says:*
 
-        Nothing is wrong here.
+            Nothing is wrong here.
 
-        $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
+            $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
 }
 
@@ -204,22 +217,24 @@ fn a_question_ends_up_in_the_comment() {
     check(
         &state(&world),
         &expect![[r#"
-        comment by patchwright-bot:
-        **Patchwright: needs an answer**
+            comment by patchwright-bot:
+            **Patchwright: needs an answer**
 
-        the model needs an answer: which base, 8 or 10?
+            the model needs an answer: which base, 8 or 10?
 
-        *The model asks:*
+            *The model asks:*
 
-        Looked.
+            Looked.
 
-        NEEDS INPUT: which base, 8 or 10?
+            NEEDS INPUT: which base, 8 or 10?
 
-        $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
+            $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
 
-        <!-- patchwright:progress run=RUN v=1 -->
-        reaction eyes by patchwright-bot
-        branch main
-    "#]],
+            <!-- patchwright:progress run=RUN v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+            reaction eyes by patchwright-bot
+            branch main
+        "#]],
     );
 }

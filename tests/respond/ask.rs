@@ -84,20 +84,22 @@ fn help_lists_the_commands_without_a_model() {
     check(
         &answers(&world, PULL)[0],
         &expect![[r#"
-        What can be asked for, by people with write access here:
+            What can be asked for, by people with write access here:
 
-        - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
-        - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
-        - `@patchwright review`: reviews what is new; `review full` reviews everything
-        - `@patchwright plan …`: posts a plan with a hash
-        - `@patchwright approve HASH`: carries out exactly that plan
-        - `@patchwright stop`: does nothing more here until somebody asks again
-        - `@patchwright help`: this list
+            - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
+            - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
+            - `@patchwright review`: reviews what is new; `review full` reviews everything
+            - `@patchwright plan …`: posts a plan with a hash
+            - `@patchwright approve HASH`: carries out exactly that plan
+            - `@patchwright stop`: does nothing more here until somebody asks again
+            - `@patchwright help`: this list
 
-        Anything else is taken as a question and answered here.
+            Anything else is taken as a question and answered here.
 
-        <!-- patchwright:answer-comment-1009 v=1 -->
-    "#]],
+            <!-- patchwright:answer-comment-1009 v=1 -->
+
+            <!-- patchwright:seal SEAL -->
+        "#]],
     );
     assert_eq!(world.model.requests().len(), 0);
 }

@@ -62,7 +62,9 @@ fn after_the_last_round_it_becomes_a_draft_and_people_are_told_once() {
     let world = TestWorld::new(failing(), Vec::new());
     for round in 1..=3 {
         let file = format!("try{round}.txt");
-        world.model.add(write(&file, "x", &format!("Try {round}")));
+        // What failed before still does, and is given back once.
+        let told = format!("Try {round}");
+        world.model.add([write(&file, "x", &told), vec![say(&told)]].concat());
         world.run(&["respond", "acme/app#8", "fix-ci"]).expect(0);
         world.github.job(PULL, "test", "failure", LOG);
     }
@@ -71,7 +73,7 @@ fn after_the_last_round_it_becomes_a_draft_and_people_are_told_once() {
     assert!(said.stdout.contains("after 3 rounds"), "{}", said.text());
     assert!(world.github.is_draft(PULL));
     assert_eq!(subjects(&world).len(), 4);
-    assert_eq!(world.model.requests().len(), 6);
+    assert_eq!(world.model.requests().len(), 9);
     // A person's commit starts the count anew.
     world.github.push_to_pull(PULL, &[("theirs.txt", "x\n")]);
     world.github.job(PULL, "test", "failure", LOG);
@@ -133,7 +135,7 @@ fn a_commit_status_that_fails_is_a_failing_check() {
             { "context": "Patchwright review", "state": "pending", "description": null },
         ],
     });
-    world.github.fault(Fault::once("GET", "/status?", Kind::Answer(200, combined)));
+    world.github.fault(Fault::once("GET", "/status", Kind::Answer(200, combined)));
     world.run(&["respond", "acme/app#8", "fix-ci"]).expect(0);
     let opening = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
     for text in ["ci/jenkins", "UNIQUE-STATUS"] {

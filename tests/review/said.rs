@@ -26,15 +26,14 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
     let world = TestWorld::new(pull(), turns);
     review(&world, &["--dry-run"]).expect(0);
     expect![[r#"
-        not reported yet: this file is not changed by the pull request; the nearest that are: `calc.sh`
-        Correct it and report it again. When it is right as it is, report it unchanged: it is then kept without a place on the diff
+        Finding 1: `calc.sh`, line 6
         ---
         not reported yet: the quoted code is not among the lines that are shown of this file. The nearest lines of its difference are:
           2|  echo $(($1 + $2))
           6|  echo $(($1 / $2))
         Correct it and report it again. When it is right as it is, report it unchanged: it is then kept without a place on the diff
         ---
-        Finding 1: kept without a place on the diff
+        Finding 2: kept without a place on the diff
         ---
         not reported: `title` is empty; say in one line what is wrong
         ---
@@ -46,9 +45,9 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
         - unknown value in `category`: it must be one of ["security","performance","documentation","maintainability","other","bug","data","tests","api"]
         expected: {"path": string, "quote": string, "line"?: integer, "title": string, "body": string, "priority": integer, "confidence": number, "category": "security" | "performance" | "documentation" | "maintainability" | "other" | "bug" | "data" | "tests" | "api", "replacement"?: string}
         ---
-        Finding 2: `calc.sh`, line 6
+        Reported before as finding 1
         ---
-        Reported before as finding 2"#]].assert_eq(&outputs(&world).join("\n---\n"));
+        Reported before as finding 1"#]].assert_eq(&outputs(&world).join("\n---\n"));
     let result = result(&world);
     let findings = result["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 2, "{findings:?}");

@@ -306,6 +306,41 @@ pub(crate) async fn serve(state: Arc<GitState>) -> String {
     format!("http://{address}")
 }
 
+impl GitState {
+    /// Lets a fault happen; what it answers in the place of git.
+    async fn answer_of(&self, fault: &Fault, repository: &str, step: Step) -> Option<Response> {
+        match fault {
+            Fault::Status(status) => {
+                return Some(StatusCode::from_u16(*status).unwrap().into_response());
+            }
+            Fault::DownFor(status, time) => {
+                self.put_fault(repository, step, Fault::DownUntil(*status, Instant::now() + *time));
+                return Some(StatusCode::from_u16(*status).unwrap().into_response());
+            }
+            Fault::DownUntil(status, until) if Instant::now() < *until => {
+                self.put_fault(repository, step, Fault::DownUntil(*status, *until));
+                return Some(StatusCode::from_u16(*status).unwrap().into_response());
+            }
+            Fault::Answer(status, headers, body) => {
+                let status = StatusCode::from_u16(*status).unwrap();
+                let mut answer = (status, body.clone()).into_response();
+                for (name, value) in headers {
+                    answer.headers_mut().insert(*name, value.parse().unwrap());
+                }
+                return Some(answer);
+            }
+            Fault::RedirectTo(url) => return Some(moved(url)),
+            Fault::Slow(wait) => tokio::time::sleep(*wait).await,
+            Fault::MoveFirst(repository, branch, commit) => {
+                let reference = format!("refs/heads/{branch}");
+                git(&self.path(repository), &["update-ref", &reference, commit]);
+            }
+            Fault::CutAfter(_) | Fault::Late(_) | Fault::DownUntil(..) => {}
+        }
+        None
+    }
+}
+
 async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
@@ -330,32 +365,10 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     };
 
     let fault = state.take_fault(&repository, step);
-    match &fault {
-        Some(Fault::Status(status)) => {
-            return StatusCode::from_u16(*status).unwrap().into_response();
-        }
-        Some(Fault::DownFor(status, time)) => {
-            state.put_fault(&repository, step, Fault::DownUntil(*status, Instant::now() + *time));
-            return StatusCode::from_u16(*status).unwrap().into_response();
-        }
-        Some(Fault::DownUntil(status, until)) if Instant::now() < *until => {
-            state.put_fault(&repository, step, Fault::DownUntil(*status, *until));
-            return StatusCode::from_u16(*status).unwrap().into_response();
-        }
-        Some(Fault::Answer(status, headers, body)) => {
-            let mut answer = (StatusCode::from_u16(*status).unwrap(), body.clone()).into_response();
-            for (name, value) in headers {
-                answer.headers_mut().insert(*name, value.parse().unwrap());
-            }
-            return answer;
-        }
-        Some(Fault::RedirectTo(url)) => return moved(url),
-        Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
-        Some(Fault::MoveFirst(repository, branch, commit)) => {
-            let reference = format!("refs/heads/{branch}");
-            git(&state.path(repository), &["update-ref", &reference, commit]);
-        }
-        Some(Fault::CutAfter(_) | Fault::Late(_) | Fault::DownUntil(..)) | None => {}
+    if let Some(fault) = &fault
+        && let Some(answer) = state.answer_of(fault, &repository, step).await
+    {
+        return answer;
     }
     let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
     if let Some(new) = renamed {

@@ -71,12 +71,13 @@ fn fate(err: &ForgeError) -> Fate {
         ForgeError::Git { .. } => Fate::Again(ErrorClass::Publish),
         // Never reaches a store: whoever has the lease says how it ended.
         ForgeError::Fenced { .. } => Fate::Again(ErrorClass::Lost),
-        ForgeError::NotFound { .. } => Fate::Final(ErrorClass::Access),
+        ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
+            Fate::Final(ErrorClass::Access)
+        }
         ForgeError::Forbidden { need, .. } => {
             let is_workflows = *need == Some(Need::Workflows);
             Fate::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
         }
-        ForgeError::State { what: StateProblem::Archived, .. } => Fate::Final(ErrorClass::Access),
         ForgeError::Conflict { .. } | ForgeError::Moved { .. } => Fate::Final(ErrorClass::Conflict),
         ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
             Fate::Final(ErrorClass::Publish)

@@ -81,11 +81,12 @@ impl Stored {
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
-        let body = self.body(repo, told, change, judgement, &marker).map_err(configuration)?;
+        let body =
+            self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
         Ok(Vetted {
             commit,
             tree: facts.tree,
-            title: self.redactor.redact(&self.title().map_err(configuration)?),
+            title: self.redactor.redact(&self.title().map_err(|err| configuration(&err))?),
             body: self.redactor.redact(&body),
             marker,
             draft,
@@ -101,7 +102,8 @@ impl Stored {
             return Ok(());
         };
         let text = String::from_utf8_lossy(&text);
-        let wishes = file::parse(file::REPOSITORY_FILE, &text).map_err(configuration)?;
+        let wishes =
+            file::parse(file::REPOSITORY_FILE, &text).map_err(|err| configuration(&err))?;
         merge::tighten(&mut self.config, wishes);
         Ok(())
     }
@@ -193,12 +195,11 @@ impl Stored {
             Some(body) => markdown::passage(&body, WORDS),
             None => format!("Part of the campaign `{}`.", self.campaign.name),
         };
-        let below = match told {
-            Some(told) => self.description(repo, told, change, judgement, marker),
-            None => {
-                let words = markdown::passage(&self.changeset.body, WORDS);
-                format!("{}\n\n{marker}\n", words.trim_end())
-            }
+        let below = if let Some(told) = told {
+            self.description(repo, told, change, judgement, marker)
+        } else {
+            let words = markdown::passage(&self.changeset.body, WORDS);
+            format!("{}\n\n{marker}\n", words.trim_end())
         };
         let body = format!("{}\n\n{below}", above.trim_end());
         Ok(if body.len() <= MAX_BODY { body } else { below })
@@ -232,7 +233,7 @@ impl Stored {
     }
 }
 
-fn configuration(failure: Failure) -> Trouble {
+fn configuration(failure: &Failure) -> Trouble {
     refused(ErrorClass::Configuration, failure.to_string())
 }
 

@@ -122,8 +122,8 @@ impl GitHubForge {
         marker: &str,
     ) -> Result<Option<Comment>, ForgeError> {
         let comments = self.list_comments(repository, issue, SEARCHED).await?;
-        let marked = comments.iter().filter(|comment| carries(&comment.body, marker));
-        Ok(Comment::newest(marked).cloned())
+        let carrying = comments.iter().filter(|comment| carries(&comment.body, marker));
+        Ok(Comment::newest(carrying).cloned())
     }
 
     /// Creates the comment. When the answer is lost, looks for it before writing it again.

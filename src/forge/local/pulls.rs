@@ -5,6 +5,38 @@ use super::{LocalForge, OURSELVES, ourselves, store};
 use crate::forge::{Comment, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId};
 
 impl LocalForge {
+    /// Takes a label off an issue; whether it was there.
+    pub(super) fn take_label(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        label: &str,
+    ) -> Result<bool, ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "remove a label")?;
+        let mut found = self.store.issue(issue)?;
+        let before = found.labels.len();
+        found.labels.retain(|other| !other.eq_ignore_ascii_case(label));
+        let removed = found.labels.len() < before;
+        if removed {
+            self.store.write_issue(&found)?;
+        }
+        Ok(removed)
+    }
+
+    /// The pull requests from a branch: open ones first, then the newest.
+    pub(super) fn pulls_from(
+        &self,
+        repository: &RepositoryId,
+        head_branch: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        self.about(repository)?;
+        let mut pulls = self.store.pulls()?;
+        pulls.retain(|pull| pull.head_branch == head_branch);
+        pulls.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
+        Ok(pulls)
+    }
+
     pub(super) fn publish_pull(
         &self,
         repository: &RepositoryId,

@@ -103,7 +103,9 @@ impl Store {
     pub(super) fn comments(&self, issue: u64) -> Result<Vec<Comment>, ForgeError> {
         let mut comments: Vec<Comment> =
             self.read(&format!("comments/{issue}.json"))?.unwrap_or_default();
-        comments.iter_mut().for_each(|comment| comment.ours = is_ours(&comment.author));
+        for comment in &mut comments {
+            comment.ours = is_ours(&comment.author);
+        }
         Ok(comments)
     }
 
@@ -212,7 +214,9 @@ impl Store {
     pub(super) fn reviews(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
         let mut reviews: Vec<Review> =
             self.read(&format!("reviews/{number}.json"))?.unwrap_or_default();
-        reviews.iter_mut().for_each(|review| review.ours = is_ours(&review.author));
+        for review in &mut reviews {
+            review.ours = is_ours(&review.author);
+        }
         Ok(reviews)
     }
 

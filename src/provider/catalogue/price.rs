@@ -54,6 +54,7 @@ impl Price {
     }
 
     /// The price of a request that is beyond a step.
+    #[must_use]
     pub fn at(self, step: &PriceStep) -> Price {
         Price {
             input: self.input * step.input,

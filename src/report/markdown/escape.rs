@@ -53,15 +53,14 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '`' | '*' | '[' | '~' | '$' => escaped(c, out),
+            '\\' if next.is_some_and(|c| c.is_alphanumeric() || c == ' ') => out.push(c),
+            '\\' | '`' | '*' | '[' | '~' | '$' => escaped(c, out),
             ']' | '^' if within != Within::Prose => escaped(c, out),
             ']' if matches!(next, Some('(' | '[' | ':')) => escaped(c, out),
             '|' if starts || place == Place::Cell => escaped(c, out),
             '_' if !before.is_alphanumeric() || !next.is_some_and(char::is_alphanumeric) => {
                 escaped(c, out);
             }
-            '\\' if next.is_some_and(|c| c.is_alphanumeric() || c == ' ') => out.push(c),
-            '\\' => escaped(c, out),
             '@' if next.is_some_and(char::is_alphanumeric) => out.extend(["@", APART]),
             '#' => {
                 out.push_str(if starts { "\\#" } else { "#" });
@@ -70,8 +69,7 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
                 }
             }
             '-' if is_before_digit && ends_with_word(out, "gh") => out.extend([APART, "-"]),
-            '+' | '-' | '=' if starts => escaped(c, out),
-            ':' if starts => escaped(c, out),
+            '+' | '-' | '=' | ':' if starts => escaped(c, out),
             ':' if next == Some('/') && within != Within::Address => {
                 out.extend([APART, ":"]);
             }
@@ -188,15 +186,13 @@ fn decoded(target: &str) -> String {
     let mut rest = target.as_bytes();
     while let Some((first, others)) = rest.split_first() {
         let hex = others.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &others[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
+        let byte = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        if let Some(byte) = byte {
+            bytes.push(byte);
+            rest = &others[2..];
+        } else {
+            bytes.push(*first);
+            rest = others;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -214,9 +210,9 @@ pub(super) fn target(url: &str) -> String {
         match byte {
             b'-' if ends_with_word(&out, "gh") => out.push_str("%2D"),
             b'&' => out.push_str("&amp;"),
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(char::from(byte)),
-            b'-' | b'.' | b'_' | b'/' | b'?' | b'=' | b'%' | b'+' | b':' | b',' | b';' | b'#'
-            | b'!' | b'\'' => out.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() || b"-._/?=%+:,;#!'".contains(&byte) => {
+                out.push(char::from(byte));
+            }
             other => {
                 let _ = write!(out, "%{other:02X}");
             }

@@ -72,7 +72,9 @@ impl Writer {
         match &node.data().value {
             NodeValue::Text(words) => self.words(words, around),
             NodeValue::HtmlInline(html) => self.words(html, around),
-            NodeValue::FootnoteReference(note) => self.words(&format!("[^{}]", note.name), around),
+            NodeValue::FootnoteReference(footnote) => {
+                self.words(&format!("[^{}]", footnote.name), around);
+            }
             NodeValue::Code(code) => self.code(&code.literal),
             NodeValue::Math(math) => {
                 let mark = if math.display_math { "$$" } else { "$" };

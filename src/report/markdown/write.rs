@@ -122,9 +122,10 @@ fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<Strin
         }
         NodeValue::List(list) => return listed(node, list, depth, lists),
         NodeValue::Table(table) => (Shape::Other, tabled(node, table)),
-        NodeValue::FootnoteDefinition(note) => {
+        NodeValue::FootnoteDefinition(footnote) => {
             let mut first = String::new();
-            escape::words(&format!("[^{}]:", note.name), Place::Block, Within::Prose, &mut first);
+            let label = format!("[^{}]:", footnote.name);
+            escape::words(&label, Place::Block, Within::Prose, &mut first);
             let mut lines = vec![first, String::new()];
             lines.extend(blocks(node, Spacing::Loose, depth + 1));
             (Shape::Words, lines)

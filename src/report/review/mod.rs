@@ -15,9 +15,8 @@ use std::fmt::Write as _;
 
 use super::{MAX_BODY, markdown, sections, text};
 use crate::review::anchor::{Anchor, Anchored};
-use crate::review::finding::Priority;
+use crate::review::finding::{MOST_FINDINGS, Priority};
 use crate::review::incremental::{Fate, Known};
-use crate::task::review::decide::MOST_FINDINGS;
 use crate::task::review::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// Characters that our texts stay below, so that a marker always fits.

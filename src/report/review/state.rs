@@ -64,8 +64,7 @@ pub fn line(memory: &Memory) -> String {
 fn encoded(memory: &Memory, findings: &[&Known]) -> String {
     let mut commits: Vec<String> = Vec::new();
     let mut rows = Vec::new();
-    let rest = |known: &&Known| (known.code, known.nth);
-    let rest: Vec<_> = findings.iter().map(|known| rest(known)).enumerate().collect();
+    let rest: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
     for known in findings {
         let since = commits.iter().position(|other| *other == known.since).unwrap_or_else(|| {
             commits.push(known.since.clone());

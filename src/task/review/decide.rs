@@ -10,7 +10,7 @@ use crate::config::review::Review;
 use crate::report::text;
 use crate::review::anchor::{Anchor, Anchored, Index};
 use crate::review::distinct::distinct;
-use crate::review::finding::{Finding, Priority};
+use crate::review::finding::{Finding, MOST_FINDINGS, Priority};
 use crate::review::incremental::{Known, is_same_title};
 use crate::sandbox::PreparedImage;
 use crate::task::agent_phase::Worked;
@@ -44,9 +44,6 @@ pub struct Ending<'a> {
     /// What earlier reviews found.
     pub earlier: &'a [Known],
 }
-
-/// Findings of one review that are published, but for those that must not be lost.
-pub const MOST_FINDINGS: usize = 200;
 
 /// Places what was found and says how the review ended.
 pub fn reviewed(ending: Ending<'_>) -> Reviewed {
