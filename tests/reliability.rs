@@ -23,7 +23,9 @@ fn sources(folder: &Path) -> String {
 /// them exist.
 fn check(name: &str, least: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let (tests, streams) = (sources(&folder), folder.join("fixtures/streams"));
+    let product = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let tests = sources(&folder) + &sources(&product);
+    let streams = folder.join("fixtures/streams");
     let document = document(name);
     let is_heading = |line: &str| line.starts_with("| Fault |") || line.starts_with("| Attack |");
     let is_row = |line: &&str| line.starts_with("| ") && !is_heading(line);
