@@ -209,7 +209,7 @@ mod tests {
         for (turns, cost_usd, least, expected) in [
             (1, 0.9, 0.1, Decision::Go),
             (1, 0.9, 0.11, Decision::Stop(Which::Dollars)),
-            // The first request shows what there is to be had for so little.
+            // A first request is always sent: its answer shows what a request of this run costs.
             (0, 0.0, 2.0, Decision::Go),
         ] {
             let spending = Spending { turns, cost_usd, ..Spending::default() };

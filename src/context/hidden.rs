@@ -140,7 +140,7 @@ pub(super) fn without_closing(text: &str, tag: &str) -> String {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         let inner = from.trim_start_matches('<');
-        // What follows a run of them is looked at once, not once for each.
+        // One look ahead serves a whole run of `<`: one for each would make this quadratic.
         let run = from.len() - inner.len();
         let inner = inner.trim_start();
         let name = inner.strip_prefix('/').map(str::trim_start).unwrap_or_default();

@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub(super) base_branch: String,
     /// What is published.
     pub(super) vetted: Vetted,
-    /// What there is to say about the base.
+    /// A remark about the base for the description.
     pub(super) said: Option<String>,
 }
 

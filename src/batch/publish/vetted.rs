@@ -108,7 +108,7 @@ impl Stored {
         Ok(())
     }
 
-    /// The first thing that stands in the way of publishing is an error. Nothing is held back here: a
+    /// Fails with the first reason against publishing. Nothing is held back here: a
     /// run has taken out of the tree what may not be published.
     fn judge(
         &self,
