@@ -189,7 +189,7 @@ fn table_of(world: &TestWorld) -> Vec<String> {
 #[test]
 fn a_commit_that_was_looked_at_is_not_looked_at_again_complete_or_not() {
     let mut big = String::new();
-    for at in 0..19_000 {
+    for at in 0..40_000 {
         writeln!(big, "value_{at} = {at}").unwrap();
     }
     let github = GitHub::new().repository("acme/app", &[("README.md", "# app\n")]).pull(

@@ -57,6 +57,8 @@ impl Scope {
             let is_known = since.is_some_and(|since| !since.paths.contains(&file.path));
             let why = match (is_filtered, file.opaque, is_known) {
                 (true, _, _) => SkippedBecause::Filtered,
+                // Text with too many lines to be shown: nobody has read it, and nobody may think so.
+                (false, true, false) if file.added + file.deleted > 0 => SkippedBecause::NotRead,
                 (false, true, _) => SkippedBecause::NotText,
                 (false, false, true) => SkippedBecause::Earlier,
                 (false, false, false) => {
