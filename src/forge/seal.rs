@@ -258,7 +258,7 @@ fn private_key(env: &Env) -> Option<SecretString> {
     (!text.is_empty()).then(|| SecretString::from(text))
 }
 
-/// The key in the state folder, made when there is none. `None` when it can be neither read nor made.
+/// The key in the state folder, created when missing. `None` when it can be neither read nor created.
 fn kept(state: &Path) -> Option<SecretString> {
     let path = state.join(FILE);
     let read = || {
