@@ -432,17 +432,20 @@ impl Draft {
         self.files.push(file);
     }
 
-    fn judge(&self, policy: &Policy, outbound: &[(&str, &str)]) -> Judgement {
+    fn change(&self) -> Change {
         let zero = Oid(git2::Oid::ZERO_SHA1);
-        let change = Change {
+        Change {
             base: zero,
             tree: zero,
             files: self.files.clone(),
             refused: Vec::new(),
             beyond: self.beyond,
             artefacts: Vec::new(),
-        };
-        policy::check(policy, &change, self, &redactor(), outbound)
+        }
+    }
+
+    fn judge(&self, policy: &Policy, outbound: &[(&str, &str)]) -> Judgement {
+        policy::check(policy, &self.change(), self, &redactor(), outbound)
     }
 
     /// The rules that are violated, with what has no path as `-`.

@@ -372,6 +372,50 @@ fn a_memory_that_is_damaged_foreign_or_hostile_is_no_memory() {
         1
     );
     assert_eq!(state::read(&line(&rows)), Ok(Some(Memory::default())));
+    // A fingerprint and a sketch have their lengths, and no list is longer than we write it.
+    let row = |print: &str, sketch: &str| format!(r#"["{print}","p","t",1,"new",0,"{sketch}"]"#);
+    let rows = |rows: &[String]| {
+        line(&format!(r#"{{"h":"","b":"","s":["{HEAD}"],"f":[{}]}}"#, rows.join(",")))
+    };
+    let print = "0123456789abcdef";
+    for (print, sketch, counts) in [
+        (print, "a".repeat(48), true),
+        (print, "a".repeat(49), false),
+        (&print[1..], String::new(), false),
+        ("0123456789abcdeg", String::new(), false),
+    ] {
+        let memory = state::read(&rows(&[row(print, &sketch)])).unwrap().unwrap();
+        assert_eq!(memory.findings.len(), usize::from(counts), "{print} {sketch}");
+    }
+    let many = |count: usize| state::read(&rows(&vec![row("0123456789abcdef", ""); count]));
+    assert_eq!(many(400).unwrap().unwrap().findings.len(), 400);
+    assert_eq!(many(401), Err("it is damaged".to_owned()));
+}
+
+/// Whether a finding is fixed depends on where its code is looked for, and which of several places it is.
+#[test]
+fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for() {
+    let rows = [
+        (HEAD, Code::InHead, 0),
+        (BASE, Code::Deleted, 2),
+        (HEAD, Code::Nowhere, 1),
+        (BASE, Code::InHead, 3),
+        (HEAD, Code::NoFile, 0),
+    ];
+    let known = |(at, (since, code, nth)): (u32, &(&str, Code, usize))| Known {
+        since: (*since).to_owned(),
+        code: *code,
+        nth: *nth,
+        ..known(&found(at, Priority::P2, "A title"), Fate::Still)
+    };
+    let memory = Memory {
+        head: HEAD.to_owned(),
+        base: BASE.to_owned(),
+        findings: (1..).zip(&rows).map(known).collect(),
+        paused: true,
+        looked_at: BASE.to_owned(),
+    };
+    assert_eq!(state::read(&state::line(&memory)), Ok(Some(memory)));
 }
 
 #[test]

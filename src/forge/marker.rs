@@ -251,8 +251,8 @@ pub(super) fn says_something(body: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        as_reference, carries, carries_exactly, closed, marked, marked_twice, says_something,
-        standing,
+        as_reference, carries, carries_exactly, closed, described, has_purpose, marked,
+        marked_twice, says_something, standing, stands, stands_exactly, words,
     };
 
     const MARKER: &str = "<!-- patchwright:progress run=b v=1 -->";
@@ -317,6 +317,8 @@ mod tests {
             ("a paragraph", format!("x\n{reference}"), false),
             ("a table row", format!("| a |\n|---|\n{reference}"), false),
             ("a lone CR", format!("```\r\r{MARKER}\nx"), false),
+            ("a lone CR in it", format!("x\n\n{}", MARKER.replace(" v=1", "\rv=1")), false),
+            ("a footnote", "x[^1]\n\n[^1]: # (patchwright:progress run=b v=1)".to_owned(), false),
         ] {
             assert_eq!(carries(&body, MARKER), counts, "{about}: {body}");
             assert_eq!(
@@ -349,6 +351,7 @@ mod tests {
             assert!(carries(&marked_twice(open, MARKER), MARKER), "{open}");
         }
         assert_eq!(closed("```\nx", "no marker"), "```\nx");
+        assert_eq!(closed("```\ncut", MARKER), "```\ncut\n```", "no more than it takes");
     }
 
     #[test]
@@ -360,5 +363,53 @@ mod tests {
         assert_eq!(marked_twice(&whole, MARKER), whole);
         assert_eq!(as_reference(&as_reference(MARKER)), as_reference(MARKER));
         assert!(says_something(&whole) && !says_something(&marked_twice("", MARKER)));
+    }
+
+    #[test]
+    fn a_review_body_gets_the_form_that_it_lacks() {
+        for (there, missing) in
+            [(MARKER.to_owned(), as_reference(MARKER)), (as_reference(MARKER), MARKER.to_owned())]
+        {
+            let body = format!("Fine.\n\n{there}");
+            assert_eq!(marked_twice(&body, MARKER), format!("{body}\n\n{missing}"));
+        }
+    }
+
+    #[test]
+    fn a_description_has_its_marker_anywhere_and_gets_it_once() {
+        let other = MARKER.replace("run=b", "run=a");
+        for (body, found, exactly) in [
+            (format!("x\n\n{MARKER}\n\ny"), true, true),
+            (format!("x\n\n{other}\n\ny"), true, false),
+            (format!("{other}\n\n{MARKER}"), true, true),
+            ("<!-- patchwright:pull-request run=b v=1 -->".to_owned(), false, false),
+            (format!("```\n{MARKER}\n```\n\ny"), false, false),
+            ("x".to_owned(), false, false),
+            (String::new(), false, false),
+        ] {
+            assert_eq!(stands(&body, MARKER), found, "{body}");
+            assert_eq!(stands_exactly(&body, MARKER), exactly, "{body}");
+            assert_eq!(has_purpose(&body, "progress"), found, "{body}");
+            let marked = described(&body, MARKER);
+            let expected = if found { body.clone() } else { format!("{body}\n\n{MARKER}") };
+            assert_eq!(marked, expected);
+        }
+        // What is no marker stands nowhere, whatever else does.
+        assert!(!stands_exactly("x", "x") && !stands_exactly("", ""));
+        assert!(!stands_exactly(MARKER, "no marker") && !has_purpose(MARKER, "pull-request"));
+    }
+
+    #[test]
+    fn words_are_those_of_a_whole_comment_or_of_a_whole_reference() {
+        assert_eq!(words(MARKER), ["progress", "run=b", "v=1"]);
+        assert_eq!(words(&as_reference(MARKER)), words(MARKER));
+        for line in [
+            "[a]b]: # (patchwright:progress run=b v=1)",
+            "[//]: # (patchwright:progress run=b v=1\"",
+            "[//]: # patchwright:progress run=b v=1",
+            "<!-- progress run=b v=1 -->",
+        ] {
+            assert_eq!(words(line), Vec::<&str>::new(), "{line}");
+        }
     }
 }

@@ -343,6 +343,32 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_is_set_twice_is_one_key_and_none_is_printed() {
+        let app = repository("app");
+        let here = Place { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
+        let secret = || SecretString::from(LONG);
+        let twice = Seal::from_secrets(&[secret(), secret()]);
+        for id in [None, Some(7)] {
+            let made = twice.sealed(BODY, &here, id, 1);
+            assert_eq!(twice.revision(&made, &here, 7), Some(1), "{id:?}");
+            assert_eq!(seal(LONG).revision(&made, &here, 7), Some(1), "{id:?}");
+        }
+        assert_eq!(format!("{twice:?}"), "Seal { keys: 2, .. }");
+    }
+
+    #[test]
+    fn a_text_that_speaks_of_seals_is_not_sealed() {
+        for text in [
+            "See patchwright:seal above.",
+            "```\n<!-- patchwright:seal n=1 mac=00 v=1 -->\n```",
+            "<!-- patchwright:seal n=1 mac=00 v=1 -->\n\nmore",
+        ] {
+            assert!(!is_sealed(text), "{text}");
+            assert_eq!(without(text), text);
+        }
+    }
+
+    #[test]
     fn a_reviews_seal_outlives_its_html_comments() {
         let app = repository("app");
         let here = Place { kind: Kind::Review, host: "github.com", repository: &app, number: 3 };
@@ -401,6 +427,13 @@ mod tests {
         ] {
             assert_eq!(believes(&writer, &reader), is_believed, "{about}");
         }
+        let of_length = |length: usize| {
+            Seal::of(
+                &Env::from_pairs([("PATCHWRIGHT_STATE_KEY", "k".repeat(length).as_str())]),
+                None,
+            )
+        };
+        assert!(of_length(31).is_err() && of_length(32).is_ok());
         let short = Env::from_pairs([("PATCHWRIGHT_STATE_KEY", "short")]);
         let failure = Seal::of(&short, None).unwrap_err();
         assert!(failure.message.contains("PATCHWRIGHT_STATE_KEY"), "{}", failure.message);

@@ -75,3 +75,48 @@ fn plain(word: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     word.replace("--", "-").chars().filter(allowed).take(80).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{at_work, is_described, is_marked, marked, marker, marker_at_work, marker_once};
+
+    #[test]
+    fn a_marker_says_its_purpose_and_its_run_and_nothing_that_ends_it() {
+        assert_eq!(marker("progress", "b"), "<!-- patchwright:progress run=b v=1 -->");
+        assert_eq!(marker_once("stop"), "<!-- patchwright:stop v=1 -->");
+        assert_eq!(
+            marker_at_work("progress", "b", 3),
+            "<!-- patchwright:progress run=b v=1 working=3 -->"
+        );
+        // A run's name is ours; should it ever be somebody else's, it still is one word.
+        let hostile = "a--> <b>\nrun=c_d.e-f";
+        assert_eq!(marker("x", hostile), "<!-- patchwright:x run=a-brunc_d.e-f v=1 -->");
+        assert_eq!(marker_once(&"x".repeat(100)), marker_once(&"x".repeat(80)));
+    }
+
+    #[test]
+    fn a_run_is_at_work_while_the_marker_at_the_end_says_so() {
+        let working = format!("x\n\n{}", marker_at_work("progress", "b", 3));
+        assert_eq!(at_work(&working, "progress"), Some("b".to_owned()));
+        assert_eq!(at_work(&working, "review"), None);
+        assert_eq!(at_work(&format!("{working}\n\nmore"), "progress"), None);
+        assert_eq!(at_work(&format!("x\n\n{}", marker("progress", "b")), "progress"), None);
+        assert_eq!(at_work("", "progress"), None);
+    }
+
+    #[test]
+    fn a_comment_is_marked_by_its_end_and_a_description_anywhere() {
+        let (answer, plan) = (marker_once("answer-7"), marker("plan", "b"));
+        let ended = format!("x\n\n{answer}\n\n{plan}");
+        assert_eq!(marked(&ended, "plan"), Some("run=b v=1".to_owned()));
+        assert_eq!(marked(&ended, "answer-7"), Some("v=1".to_owned()));
+        assert_eq!(marked(&ended, "answer-"), None, "the whole purpose");
+        assert!(is_marked(&ended, "answer-") && is_marked(&ended, "") && !is_marked(&ended, "x"));
+        let amid = format!("x\n\n{answer}\n\ny");
+        assert_eq!(marked(&amid, "answer-7"), None);
+        assert!(!is_marked(&amid, "") && !is_marked("x", ""));
+        assert!(is_described(&amid, "answer-") && is_described(&amid, ""));
+        assert!(!is_described(&amid, "plan") && !is_described("x", ""));
+        assert!(!is_described(&format!("> {answer}"), "answer-"));
+    }
+}

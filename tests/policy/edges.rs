@@ -26,15 +26,7 @@ fn what_is_held_back_is_left_out_and_the_rest_is_published() {
         Some("fn a() {}\n"),
     );
     let judgement = draft.judge(&Policy::default(), &[]);
-    let zero = Oid(git2::Oid::ZERO_SHA1);
-    let change = Change {
-        base: zero,
-        tree: zero,
-        files: draft.files.clone(),
-        refused: Vec::new(),
-        beyond: Beyond::default(),
-        artefacts: Vec::new(),
-    };
+    let change = draft.change();
     let paths: Vec<&str> =
         judgement.publishable(&change).iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["src/a.rs"]);
@@ -114,6 +106,28 @@ fn only_a_test_that_is_gone_is_said_to_be_deleted() {
         Draft::default().file("tests/a.txt", None, text),
     ] {
         assert_eq!(rules(&draft), Vec::<String>::new());
+    }
+    // A submodule has no text that could have been a test.
+    let mut submodule = Draft::default();
+    let link = submodule.blob(Mode::Gitlink, b"commit");
+    submodule.entry("tests/vendor", Some(link), None);
+    assert_eq!(rules(&submodule), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_left_out_as_a_cache_is_named_and_the_rest_of_a_long_list_is_counted() {
+    let draft = Draft::default().file("src/a.rs", None, Some("fn a() {}\n"));
+    let flags = |count: usize| {
+        let artefacts = (0..count).map(|at| format!("cache{at}")).collect();
+        let change = Change { artefacts, ..draft.change() };
+        policy::check(&Policy::default(), &change, &draft, &redactor(), &[]).flags
+    };
+    assert_eq!(flags(0), []);
+    for (count, ends) in [(1, "caches: `cache0`"), (10, "`cache9`"), (12, "`cache9` and 2 more")] {
+        let flags = flags(count);
+        assert_eq!(flags.len(), 1, "{flags:?}");
+        assert_eq!(flags[0].rule, "artefacts");
+        assert!(flags[0].message.ends_with(ends), "{}", flags[0].message);
     }
 }
 
