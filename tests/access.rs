@@ -10,9 +10,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use patchwright::config::merge;
+use patchwright::error::FailureKind;
 use patchwright::event::access::{self, AccessConfig};
 use patchwright::forge::github::GitHubForge;
 use patchwright::forge::{Account, RepositoryId, Role};
+use patchwright::task::Trigger;
+use patchwright::task::admit::{check_actor, is_us};
 use serde_json::json;
 
 use crate::support::github::{Fault, GitHub, Kind, Server};
@@ -215,4 +219,67 @@ async fn access_is_denied_to_our_own_bot_even_by_name() {
     "#]],
     )
     .await;
+}
+
+/// Who acted, and who started the same workflow run again.
+fn trigger(actor: &str, rerun_by: Option<&str>) -> Trigger {
+    Trigger {
+        actor: actor.to_owned(),
+        rerun_by: rerun_by.map(str::to_owned),
+        label: None,
+        at: None,
+        snapshot: None,
+    }
+}
+
+#[tokio::test]
+async fn access_is_asked_for_everybody_behind_a_task() {
+    let github = github().start();
+    let forge = crate::forge::connect(&github);
+    let repository = RepositoryId { owner: "acme".to_owned(), name: "app".to_owned() };
+    let mut config = merge::defaults().unwrap();
+    config.access.allow_bots = vec!["renovate[bot]".to_owned()];
+    for (actor, rerun_by, refused) in [
+        ("will", None, None),
+        ("will", Some("ada"), None),
+        ("renovate[bot]", None, None),
+        ("tria", None, Some("tria")),
+        ("tria", Some("ada"), Some("tria")),
+        ("will", Some("tria"), Some("tria")),
+        ("will", Some("evil[bot]"), Some("evil[bot]")),
+        ("evil[bot]", None, Some("evil[bot]")),
+    ] {
+        let trigger = trigger(actor, rerun_by);
+        let verdict = check_actor(&forge, &config, &repository, Some(&trigger)).await;
+        let said = verdict.map_err(|failure| {
+            assert_eq!(failure.kind, FailureKind::Refused);
+            failure.message.split('`').nth(1).unwrap_or_default().to_owned()
+        });
+        assert_eq!(said.err().as_deref(), refused, "{actor} {rerun_by:?}");
+    }
+    // The operator's list is one more condition.
+    config.access.allow_users = vec!["ada".to_owned()];
+    for (actor, may) in [("ada", true), ("will", false)] {
+        let verdict = check_actor(&forge, &config, &repository, Some(&trigger(actor, None))).await;
+        assert_eq!(verdict.is_ok(), may, "{actor}");
+    }
+    // At the command line it is the operator, about whom nobody is asked.
+    let asked = github.requests().len();
+    assert!(check_actor(&forge, &config, &repository, None).await.is_ok());
+    assert_eq!(github.requests().len(), asked);
+}
+
+#[test]
+fn an_account_is_ours_when_the_forge_says_who_we_are() {
+    let account = |login: &str, is_bot| Account { login: login.to_owned(), is_bot };
+    let us = account("helper[bot]", true);
+    for (viewer, author, is_ours) in [
+        (Some(&us), account("helper[bot]", true), true),
+        (Some(&us), account("helper", true), true),
+        (Some(&us), account("helper", false), false),
+        (Some(&us), account("other[bot]", true), false),
+        (None, us.clone(), false),
+    ] {
+        assert_eq!(is_us(viewer, &author), is_ours, "{viewer:?} {author:?}");
+    }
 }

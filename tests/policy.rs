@@ -688,6 +688,11 @@ fn too_much_is_too_much() {
             draft: false
         "#]],
     );
+    // As much as the limits say is not too much.
+    many.files.truncate(100);
+    assert_eq!(many.violated(&Policy::default()), Vec::<String>::new());
+    let most = Policy { max_bytes: 4_194_312, ..Policy::default() };
+    assert_eq!(big.violated(&most), Vec::<String>::new());
 }
 
 #[test]
@@ -865,6 +870,7 @@ fn files_that_were_too_many_to_be_looked_at_count() {
     draft.beyond = Beyond { files: 12_000, bytes: 24_000 };
     let found = draft.judge(&Policy::default(), &[]).violations;
     assert_eq!(found[0].message, "the change has 12001 files; the limit is 100");
+    assert_eq!(found.len(), 1, "it is said once: {found:?}");
     let generous = Policy { max_files: 50_000, ..Policy::default() };
     assert_eq!(draft.violated(&generous), ["size.files -"], "they are not in the change");
 }

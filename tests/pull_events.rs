@@ -7,8 +7,14 @@
 #![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 use expect_test::{Expect, expect};
+use patchwright::cli::common::Common;
+use patchwright::config::merge;
 use patchwright::event::payload::{self, ActionEnv};
-use patchwright::event::{Decision, Event, TriggerConfig, decide};
+use patchwright::event::{
+    Decision, Event, HeadBranch, TriggerConfig, decide, is_own_branch, own_branch_beside,
+};
+use patchwright::forge::{Account, PullRequest, RepositoryId};
+use patchwright::task::TaskKind;
 use serde_json::{Value, json};
 
 fn env() -> ActionEnv {
@@ -629,4 +635,94 @@ fn payloads_that_cannot_be_are_failures() {
         let said = failure(name, payload);
         assert!(said.contains(expected), "{expected}: {said}");
     }
+}
+
+/// Anybody can have a branch of that name, or one with that commit.
+#[test]
+fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
+    let repository = |owner: &str| RepositoryId { owner: owner.to_owned(), name: "app".to_owned() };
+    let sha = "abcdef0123456789abcdef0123456789abcdef01";
+    let pull = PullRequest {
+        number: 8,
+        title: "Fix typo".to_owned(),
+        body: String::new(),
+        html_url: "https://github.com/acme/app/pull/8".to_owned(),
+        open: true,
+        merged: false,
+        draft: false,
+        head_branch: "fix".to_owned(),
+        head_sha: sha.to_owned(),
+        base_branch: "main".to_owned(),
+        base_sha: "1".repeat(40),
+        author: Account { login: "mallory".to_owned(), is_bot: false },
+        head_repository: Some(repository("Mallory")),
+        is_fork: true,
+        head_pushed_at: None,
+        maintainer_can_modify: false,
+        locked: false,
+        labels: Vec::new(),
+        created_at: chrono::DateTime::UNIX_EPOCH,
+        updated_at: chrono::DateTime::UNIX_EPOCH,
+    };
+    let source = HeadBranch { repository: repository("mallory"), branch: "fix".to_owned() };
+    assert!(source.has(&pull, sha) && source.has(&pull, &sha.to_uppercase()));
+    for (about, other) in [
+        ("not a fork", PullRequest { is_fork: false, ..pull.clone() }),
+        ("another branch", PullRequest { head_branch: "Fix".to_owned(), ..pull.clone() }),
+        ("another commit", PullRequest { head_sha: "2".repeat(40), ..pull.clone() }),
+        ("a deleted fork", PullRequest { head_repository: None, ..pull.clone() }),
+        (
+            "another fork",
+            PullRequest { head_repository: Some(repository("alice")), ..pull.clone() },
+        ),
+    ] {
+        assert!(!source.has(&other, sha), "{about}");
+    }
+}
+
+#[test]
+fn an_issue_that_is_named_for_a_review_is_answered_and_not_reviewed() {
+    let event = changed("workflow_dispatch.pull_request", &[]);
+    assert!(matches!(decide(&event, &config()), Decision::Run(TaskKind::Review { .. })));
+    let Event::Dispatch(mut dispatch) = event else { panic!("{event:?}") };
+    dispatch.is_pull_request = false;
+    let decision = decide(&Event::Dispatch(dispatch), &config());
+    assert!(matches!(decision, Decision::Run(TaskKind::Respond { .. })), "{decision:?}");
+}
+
+#[test]
+fn a_branch_beside_is_one_of_ours_too() {
+    assert_eq!(own_branch_beside(7), "patchwright-issue-7");
+    for (branch, is_ours) in [
+        (own_branch_beside(7).as_str(), true),
+        ("patchwright/issue-7", true),
+        ("patchwright", false),
+        ("patchwright-other", false),
+        ("fix/patchwright/issue-7", false),
+    ] {
+        assert_eq!(is_own_branch(branch), is_ours, "{branch}");
+    }
+}
+
+#[test]
+fn what_sets_off_is_what_the_operator_says_and_what_he_leaves_open_is_the_repositorys() {
+    let of = |text: &str| {
+        let config = merge::resolve(Some(("operator.yml", text)), &Common::default()).unwrap();
+        TriggerConfig::of(&config)
+    };
+    let said = of("access: {label: fix-it, allow-bots: [\"renovate[bot]\"]}\n\
+                   respond: {mention: helper}\npublish: {branch: bot/work}\n\
+                   review: {drafts: false, labels: [ready], skip-labels: [wip], skip-authors: [bob]}\n");
+    let expected = TriggerConfig {
+        label: "fix-it".to_owned(),
+        mention: "helper".to_owned(),
+        allow_bots: vec!["renovate[bot]".to_owned()],
+        branch: Some("bot/work".to_owned()),
+        drafts: Some(false),
+        review_labels: Some(vec!["ready".to_owned()]),
+        skip_labels: vec!["wip".to_owned()],
+        skip_authors: vec!["bob".to_owned()],
+    };
+    assert_eq!(said, expected);
+    assert_eq!(of("{}\n"), config());
 }

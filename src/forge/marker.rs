@@ -372,6 +372,9 @@ mod tests {
         {
             let body = format!("Fine.\n\n{there}");
             assert_eq!(marked_twice(&body, MARKER), format!("{body}\n\n{missing}"));
+            let with_another = format!("Fine.\n\n<!-- patchwright:state v=1 -->\n\n{there}");
+            let expected = format!("{with_another}\n\n{missing}");
+            assert_eq!(marked_twice(&with_another, MARKER), expected);
         }
     }
 

@@ -435,3 +435,119 @@ fn what_must_not_be_merged_is_never_forgotten() {
     let is_there = |print: &str| settled.findings.iter().any(|one| one.fingerprint == print);
     assert!(is_there("0000000000000001") && !is_there("0000000000000000"));
 }
+
+#[test]
+fn a_finding_keeps_what_it_was_reported_for_unless_the_new_code_is_really_there() {
+    let memory = after_first();
+    let before = &memory.findings[0];
+    let again = || {
+        let mut again = found(&[ONE]);
+        (again[0].sketch, again[0].nth) = ("0123".repeat(3), 1);
+        again
+    };
+    for (times, is_there) in [(Some(2), true), (Some(1), true), (Some(0), false), (None, false)] {
+        let settled = standing(&memory, again(), &|_| times);
+        let now = settled.findings.iter().find(|one| one.title == ONE.1).unwrap();
+        let expected = if is_there { ("012301230123", 1) } else { (before.sketch.as_str(), 0) };
+        assert_eq!((now.sketch.as_str(), now.nth), expected, "{times:?}");
+    }
+}
+
+#[test]
+fn a_review_of_the_same_commit_again_leaves_what_is_new_new() {
+    let memory = after_first();
+    let seen = all_posted(&memory);
+    let settled = settle(&memory, &seen, found(&[ONE, TWO]), HEAD, &|_| true);
+    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::New)]);
+    assert!(settled.to_post.is_empty());
+}
+
+#[test]
+fn a_finding_that_comes_back_in_other_words_is_not_posted_beside_its_open_comment() {
+    let memory = after_first();
+    let seen = all_posted(&memory);
+    let fixed = next(settle(&memory, &seen, found(&[TWO]), "2222", &|_| true));
+    let mut again = found(&[(ONE.0, "Underflows when the input is empty")]);
+    again[0].fingerprint = "another".to_owned();
+    let settled = settle(&fixed, &seen, again.clone(), "3333", &|_| true);
+    assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
+    // The comment with its own words is open, and the first one is gone.
+    let own = Seen { posted: vec!["another".to_owned()], dismissed: Vec::new() };
+    let settled = settle(&fixed, &own, again.clone(), "3333", &|_| true);
+    assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
+    let settled = settle(&fixed, &Seen::default(), again, "3333", &|_| true);
+    assert_eq!(posted(&settled), ["Underflows when the input is empty"]);
+}
+
+#[test]
+fn what_was_fixed_last_stands_before_what_was_fixed_earlier() {
+    let memory = after_first();
+    let fixed = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
+    assert_eq!(fixed.findings[1].title, ONE.1);
+    let settled = settle(&fixed, &Seen::default(), Vec::new(), "3333", &|_| true);
+    assert_eq!(fates(&settled), [(TWO.1, Fate::Fixed), (ONE.1, Fate::Fixed)]);
+}
+
+#[test]
+fn in_a_renamed_file_other_code_is_another_finding() {
+    let memory = after_first();
+    let mut other = found(&[("third(call);", "Wraps around")]);
+    if let Anchor::Lines { path, .. } = &mut other[0].anchor {
+        *path = "b.rs".to_owned();
+    }
+    let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
+    let now = Now { head: "2222", reread: &|_| true, times: &|_| Some(1), renamed: &renamed };
+    let settled = incremental::settle(&memory, &all_posted(&memory), other, &now);
+    assert_eq!(posted(&settled), ["Wraps around"]);
+    assert_eq!(settled.findings.len(), 3);
+}
+
+#[test]
+fn titles_are_alike_by_the_words_that_say_something() {
+    for (one, other, are_alike) in [
+        ("The file is not synced", "Syncing of the file is missing", true),
+        ("Should not have locks", "Should not have keys", false),
+        ("It is in locks", "It is in keys", false),
+        ("", "", false),
+    ] {
+        assert_eq!(incremental::is_same_title(one, other), are_alike, "{one} / {other}");
+    }
+}
+
+/// A memory that is full: what goes to make room for one more.
+#[test]
+fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
+    let known = |at: usize, priority: Priority, fate: Fate| Known {
+        fingerprint: format!("{at:016}"),
+        path: "a.rs".to_owned(),
+        title: format!("Finding {at}"),
+        priority,
+        fate,
+        since: HEAD.to_owned(),
+        sketch: String::new(),
+        code: Code::InHead,
+        nth: 0,
+    };
+    let full = |priority: Priority, last: Known| {
+        let mut findings: Vec<Known> =
+            (0..500).map(|at| known(at, priority, Fate::Still)).collect();
+        findings.push(last);
+        let memory = Memory { findings, ..Memory::default() };
+        let settled = standing(&memory, Vec::new(), &|_| Some(600));
+        assert_eq!(settled.findings.len(), 500);
+        let last = format!("{:016}", 500);
+        settled.findings.iter().any(|one| one.fingerprint == last)
+    };
+    let dismissed = known(500, Priority::P3, Fate::Dismissed);
+    assert!(full(Priority::P1, dismissed.clone()), "it would be brought up again");
+    assert!(!full(Priority::P0, dismissed), "what must not be merged stays");
+    assert!(!full(Priority::P0, known(500, Priority::P0, Fate::Still)), "the last of equals goes");
+    // Of findings that are as important the one that is new goes.
+    let findings = (0..500).map(|at| known(at, Priority::P2, Fate::Still)).collect();
+    let memory = Memory { findings, ..Memory::default() };
+    let mut new = found(&[ONE]);
+    new[0].finding.priority = Priority::P2;
+    let settled = standing(&memory, new, &|_| Some(600));
+    assert_eq!(settled.findings.len(), 500);
+    assert!(settled.findings.iter().all(|one| one.fate == Fate::Still));
+}

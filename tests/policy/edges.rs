@@ -154,6 +154,9 @@ fn joiners_belong_to_emoji_and_nowhere_else() {
         ("👨\u{200d}👩", false),
         ("❤\u{fe0f}", false),
         ("👨\u{200b}", true),
+        // The last character before those that joiners belong to.
+        ("\u{203b}\u{200d}", true),
+        ("\u{203c}\u{fe0f}", false),
     ] {
         let draft = Draft::default().file("src/a.rs", None, Some(&format!("{line}\n")));
         assert_eq!(rules(&draft).contains(&"content.invisible".to_owned()), is_flagged, "{line:?}");
