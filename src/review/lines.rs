@@ -442,4 +442,21 @@ mod tests {
         assert_eq!(find_all(&[5, 5], &[5]), [0, 1]);
         assert_eq!(find_all(&[5], &[]), [0; 0]);
     }
+
+    #[test]
+    fn finds_what_a_search_at_every_place_finds() {
+        let row = |length: usize, number: u64| -> Vec<u64> {
+            (0..length).map(|at| (number >> at) & 1).collect()
+        };
+        for hay in (0..1 << 9).map(|number| row(9, number)) {
+            for length in 1..=5 {
+                for needle in (0..1 << length).map(|number| row(length, number)) {
+                    let starts = hay.windows(length).enumerate();
+                    let expected: Vec<usize> =
+                        starts.filter(|(_, part)| *part == needle).map(|(at, _)| at).collect();
+                    assert_eq!(find_all(&hay, &needle), expected, "{needle:?} in {hay:?}");
+                }
+            }
+        }
+    }
 }

@@ -277,6 +277,8 @@ mod tests {
             layers("```diff\n@@ -1,2 +1,2 @@ fn\n foo\n-bar\n+baz\n```").last().unwrap(),
             &["foo", "bar", "baz"]
         );
+        assert_eq!(layers("@@ -1,2 +1,2 @@ fn\n foo\n   bar").last().unwrap(), &["foo", "  bar"]);
+        assert_eq!(layers("\u{feff}\u{200b}\nfoo\n\u{200b}"), [["foo"]]);
         assert_eq!(
             layers("12 14  foo\n   15 +bar\n13    -baz").last().unwrap()[1..],
             ["bar", "baz"]
@@ -289,6 +291,7 @@ mod tests {
         assert_eq!(side("+a\n+b"), Some(Side::Right));
         assert_eq!(side("-a\n b"), Some(Side::Left));
         assert_eq!(side("-a\n+b"), None);
+        assert_eq!(side("@@ -1 +1 @@\n a\n b"), None, "context is on both");
     }
 
     #[test]

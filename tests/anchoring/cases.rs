@@ -228,8 +228,17 @@ fn a_renamed_file_is_known_by_both_names() {
 #[test]
 fn code_is_looked_for_elsewhere_only_when_it_is_telling_and_unique() {
     let moved = anchor(finding("src/none.rs", "a_line_of_the_renamed_file();", None));
-    assert_eq!(place(&moved), "R1");
+    assert_eq!((place(&moved).as_str(), moved.path()), ("R1", "src/after.rs"));
     assert!(moved.note().unwrap().contains("`src/none.rs`"));
+    let quote = "    let new = 1;\n    call(new);\n\n    twice();";
+    let last = anchor(finding("src/none.rs", quote, None));
+    assert_eq!((place(&last).as_str(), last.path()), ("R11-14", "src/lib.rs"));
+    // Twenty bytes are telling.
+    for (line, expected) in [("exactly_twenty_bytes", "R1"), ("only_nineteen_bytes", "nowhere")] {
+        let diff = Diff { files: vec![file("a.rs", &format!("@@ -1 +1 @@\n+{line}\n"))] };
+        let anchored = Index::new(&diff).anchor(finding("b.rs", line, None));
+        assert_eq!(place(&anchored), expected, "{line}");
+    }
     assert_eq!(place(&anchor(finding("src/none.rs", "    twice();", None))), "nowhere");
     // The file is there: another one is not meant.
     let other = anchor(finding("src/lib.rs", "a_line_of_the_renamed_file();", None));
@@ -239,6 +248,73 @@ fn code_is_looked_for_elsewhere_only_when_it_is_telling_and_unique() {
     let anchored =
         Index::new(&diff).anchor(finding("c.rs", "a_line_that_is_in_two_files();", None));
     assert_eq!(place(&anchored), "nowhere");
+}
+
+#[test]
+fn a_place_is_in_the_file_that_is_meant_and_not_in_the_next_one() {
+    let diff = Diff {
+        files: vec![
+            file("a.rs", "@@ -1 +1 @@\n one();\n+two();\n"),
+            file("b.rs", "@@ -1 +1 @@\n+first_of_the_next_file(argument);\n+three();\n"),
+        ],
+    };
+    let index = Index::new(&diff);
+    for quote in [
+        "first_of_the_next_file(argument);",
+        "of_the_next_file(argu",
+        "first_of_the_next_file(argument);\nthree();",
+    ] {
+        assert_eq!(place(&index.anchor(finding("a.rs", quote, None))), "file", "{quote}");
+        assert_ne!(place(&index.anchor(finding("b.rs", quote, None))), "file", "{quote}");
+    }
+}
+
+#[test]
+fn each_place_of_repeated_code_has_its_number_and_knows_the_others() {
+    let diff = Diff { files: vec![file("a.rs", "@@ -1 +1 @@\n+x();\n y\n+x();\n z\n+x();\n")] };
+    let index = Index::new(&diff);
+    let found: Vec<Anchored> =
+        [1, 3, 5].map(|line| index.anchor(finding("a.rs", "x();", Some(line)))).into();
+    for (at, one) in found.iter().enumerate() {
+        assert_eq!((place(one), one.nth), (format!("R{}", 2 * at + 1), at));
+        let others: Vec<&str> = (found.iter().enumerate())
+            .filter(|(other, _)| *other != at)
+            .map(|(_, other)| other.fingerprint.as_str())
+            .collect();
+        assert_eq!(one.twins, others, "{at}");
+    }
+}
+
+#[test]
+fn code_that_was_only_indented_stands_on_the_right_unless_it_is_quoted_as_it_was() {
+    let diff = Diff {
+        files: vec![file("a.rs", "@@ -1 +1 @@\n if (x) {\n-  same();\n+      same();\n }\n")],
+    };
+    let index = Index::new(&diff);
+    for (quote, expected) in [("same();", "R2"), ("  same();", "L2"), ("-  same();", "L2")] {
+        assert_eq!(place(&index.anchor(finding("a.rs", quote, None))), expected, "{quote:?}");
+    }
+}
+
+#[test]
+fn a_long_quote_of_lines_that_repeat_is_found_at_the_line_that_is_meant() {
+    let same = "+    step();\n".repeat(3000);
+    let diff = Diff {
+        files: vec![
+            file("a.rs", "@@ -1 +1 @@\n+one();\n+two();\n"),
+            file("b.rs", &format!("@@ -1 +1 @@\n{same}")),
+        ],
+    };
+    let quote = "    step();\n".repeat(40);
+    let anchored = Index::new(&diff).anchor(finding("b.rs", &quote, Some(100)));
+    assert_eq!(place(&anchored), "R100-139");
+}
+
+#[test]
+fn text_within_a_line_is_at_least_three_bytes_and_has_a_word() {
+    check("new", None, "R11");
+    check("ne", None, "file");
+    check("();", None, "file");
 }
 
 #[test]
