@@ -127,3 +127,117 @@ fn conclude(
         (Some(_), None) => (Conclusion::Done, None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Conclusion, StopKind, Worked, conclude};
+    use crate::agent::Stopped;
+    use crate::git::Oid;
+    use crate::git::tree::{Beyond, Change, FileChange};
+    use crate::policy::{HeldBack, Judgement, Violation};
+    use crate::task::outcome::Spending;
+    use crate::task::plan::Plan;
+    use crate::task::settle::Settled;
+
+    fn worked(reason: StopKind, final_message: &str) -> Worked {
+        let stopped = Stopped {
+            reason,
+            final_message: final_message.to_owned(),
+            plan: Plan::default(),
+            findings: Vec::new(),
+            spending: Spending::default(),
+            touched: BTreeSet::new(),
+            notes: Vec::new(),
+        };
+        Worked {
+            stopped,
+            change: None,
+            baseline: Vec::new(),
+            notes: Vec::new(),
+            instruction_files: Vec::new(),
+            enforced: Vec::new(),
+        }
+    }
+
+    fn change(refused: &[(&str, &str)]) -> Change {
+        let zero = Oid(git2::Oid::ZERO_SHA1);
+        let owned = |(path, why): &(&str, &str)| ((*path).to_owned(), (*why).to_owned());
+        Change {
+            base: zero,
+            tree: zero,
+            files: Vec::new(),
+            refused: refused.iter().map(owned).collect(),
+            beyond: Beyond::default(),
+            artefacts: Vec::new(),
+        }
+    }
+
+    fn held_back() -> HeldBack {
+        let file = FileChange {
+            path: ".github/workflows/a.yml".to_owned(),
+            old: None,
+            new: None,
+            added_lines: 1,
+            removed_lines: 0,
+            binary: false,
+        };
+        HeldBack { file, rule: "path.workflow".to_owned() }
+    }
+
+    fn settled(change: Option<Change>, judgement: Judgement) -> Settled {
+        Settled { change, judgement, ..Settled::default() }
+    }
+
+    #[test]
+    fn a_finished_run_is_done_only_when_all_of_its_change_may_be_published() {
+        let held = || Judgement { held_back: vec![held_back()], ..Judgement::default() };
+        let none = Judgement::default;
+        for (about, words_are_enough, change, judgement, expected) in [
+            ("an answer", true, None, none(), Conclusion::Done),
+            ("no change", false, None, none(), Conclusion::NothingToDo),
+            ("a change", false, Some(change(&[])), none(), Conclusion::Done),
+            ("all of it held back", false, None, held(), Conclusion::Refused),
+            ("all of it, beside an answer", true, None, held(), Conclusion::Refused),
+            ("part of it", false, Some(change(&[])), held(), Conclusion::Partial),
+            ("a file that no tree may have", true, Some(change(&[("a\\b", "no path")])), none(), {
+                Conclusion::Partial
+            }),
+        ] {
+            let worked = worked(StopKind::Finished, "Done.");
+            let (conclusion, reason) =
+                conclude(words_are_enough, &worked, &settled(change, judgement));
+            assert_eq!(conclusion, expected, "{about}: {reason:?}");
+            assert_eq!(reason.is_none(), expected == Conclusion::Done, "{about}: {reason:?}");
+        }
+    }
+
+    #[test]
+    fn the_stop_decides_before_the_policy_and_the_policy_before_the_change() {
+        let violation = Violation {
+            rule: "secret.own".to_owned(),
+            path: Some("a.txt".to_owned()),
+            message: "line 1 contains `token`".to_owned(),
+        };
+        let broken = Judgement {
+            violations: vec![violation],
+            held_back: vec![held_back()],
+            flags: Vec::new(),
+        };
+        let refused = settled(Some(change(&[])), broken);
+        for (reason, message, expected) in [
+            (StopKind::Finished, "Done.", Conclusion::Refused),
+            (StopKind::Finished, "NEEDS INPUT: which one?", Conclusion::NeedsInput),
+            (StopKind::Cancelled, "Done.", Conclusion::Budget),
+            (StopKind::DoomLoop, "NEEDS INPUT: which one?", Conclusion::Budget),
+            (StopKind::Refused, "Done.", Conclusion::Provider),
+        ] {
+            let (conclusion, said) = conclude(true, &worked(reason, message), &refused);
+            assert_eq!(conclusion, expected, "{said:?}");
+            assert!(said.is_some());
+        }
+        let (_, said) = conclude(true, &worked(StopKind::Finished, "Done."), &refused);
+        assert_eq!(said.unwrap(), "`a.txt`: line 1 contains `token` (secret.own)");
+    }
+}

@@ -131,6 +131,21 @@ fn what_was_left_out_as_a_cache_is_named_and_the_rest_of_a_long_list_is_counted(
     }
 }
 
+/// A reviewer never sees what is too large; everything else is looked at whatever is wrong beside it.
+#[test]
+fn a_change_that_breaks_one_rule_is_still_read_for_the_others() {
+    let token = examples().into_iter().find(|(id, _)| *id == "github-token").unwrap().1;
+    let draft = Draft::default().link("link", "../../etc/passwd").file(
+        "a.txt",
+        None,
+        Some(&format!("{token}\n")),
+    );
+    let both = ["path.symlink-outside link", "secret.github-token a.txt"];
+    assert_eq!(draft.violated(&Policy::default()), both);
+    let small = Policy { max_files: 1, ..Policy::default() };
+    assert_eq!(draft.violated(&small), ["path.symlink-outside link", "size.files -"]);
+}
+
 #[test]
 fn a_phrase_counts_only_where_a_word_begins() {
     for (line, is_flagged) in
