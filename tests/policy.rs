@@ -398,6 +398,15 @@ fn placeholders_and_ordinary_text_are_no_keys() {
     }
 }
 
+/// A last part that is short says nothing about the key; a key that is two letters in turn is an example.
+#[test]
+fn a_key_may_end_in_a_short_part_and_does_not_repeat_itself() {
+    let found = |text: &str| !secrets::find_keys(text).is_empty();
+    assert!(found(&format!("token = glpat-{}-aaaa\n", noise(24, ALNUM))));
+    assert!(found(&format!("token = ghp_{}\n", noise(36, ALNUM))));
+    assert!(!found(&format!("token = ghp_{}\n", "a1".repeat(18))));
+}
+
 /// A change made of texts.
 #[derive(Default)]
 struct Draft {
