@@ -1,7 +1,8 @@
 //! The store on both databases: one table of cases, each on a database of its own.
 
 use patchwright::store::model::{
-    CampaignRow, Changeset, Job, JobKind, Lease, NewJob, NewTarget, Target, TargetEnd, TargetState,
+    CampaignRow, Changeset, ErrorClass, Job, JobKind, Lease, NewJob, NewTarget, Target, TargetEnd,
+    TargetState,
 };
 use patchwright::store::{Store, StoreError};
 use tempfile::TempDir;
@@ -98,6 +99,8 @@ cases! {
     jobs::a_late_renewal_counts_unless_the_lane_was_given_away,
     jobs::a_job_whose_workers_die_is_buried,
     jobs::attempts_are_counted_and_released_ones_are_not,
+    jobs::the_last_attempt_fails_the_target_too,
+    jobs::what_a_target_waits_for_is_said_when_it_is_news,
     jobs::clocks_that_jump_wedge_nothing,
     jobs::racers_have_one_winner,
     jobs::what_is_left_is_told,
@@ -210,4 +213,20 @@ fn is_lost<T>(result: &Result<T, StoreError>) -> bool {
 async fn target_of(store: &Store, repository: &str) -> Target {
     let view = store.view(&campaign().id).await.unwrap();
     view.targets.into_iter().find(|target| target.repository == repository).unwrap()
+}
+
+/// What happens by itself from here on, and what a campaign counts as a good end.
+#[test]
+fn a_state_is_open_or_settled_and_a_settled_one_good_or_not() {
+    use TargetState as T;
+    for state in [T::Waiting, T::Queued, T::Running, T::Ready, T::Publishing] {
+        assert!(!state.is_settled() && !state.is_success(), "{state:?}");
+    }
+    for state in [T::Held, T::Open, T::Merged, T::Closed, T::Unchanged, T::Skipped, T::Superseded] {
+        assert!(state.is_settled() && state.is_success(), "{state:?}");
+    }
+    assert!(T::Failed.is_settled() && !T::Failed.is_success());
+    let transient = ErrorClass::ALL.iter().filter(|class| class.is_transient());
+    let transient: Vec<&str> = transient.map(|class| class.word()).collect();
+    assert_eq!(transient, ["clone", "sandbox", "model", "forge", "machine"]);
 }

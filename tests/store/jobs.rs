@@ -228,6 +228,39 @@ pub(super) async fn attempts_are_counted_and_released_ones_are_not(db: &Db) {
     assert_eq!(claim(&store, "w").await, None);
 }
 
+pub(super) async fn the_last_attempt_fails_the_target_too(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/one"]).await;
+    let id = target_of(&store, "acme/one").await.id;
+    for state in [TargetState::Queued, TargetState::Queued, TargetState::Failed] {
+        let (_, lease) = claimed(&store, "w").await;
+        store.begin_target(&lease, id, "run").await.unwrap();
+        let retry = JobEnd::Retry { after: 0, why: "clone: timed out".to_owned() };
+        store.end_job(&lease, &retry).await.unwrap();
+        let target = store.target(id).await.unwrap();
+        assert_eq!((target.state, target.reason.as_deref()), (state, Some("clone: timed out")));
+    }
+    assert_eq!(claim(&store, "w").await, None);
+}
+
+pub(super) async fn what_a_target_waits_for_is_said_when_it_is_news(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/one"]).await;
+    let id = target_of(&store, "acme/one").await.id;
+    let events = async || store.events(&campaign().id, 0, 100).await.unwrap().len();
+    for (why, is_news) in
+        [("the window is closed", true), ("the window is closed", false), ("no budget", true)]
+    {
+        let before = events().await;
+        let (_, lease) = claimed(&store, "w").await;
+        let later = JobEnd::Later { after: 0, why: why.to_owned() };
+        store.end_job(&lease, &later).await.unwrap();
+        let target = store.target(id).await.unwrap();
+        assert_eq!((target.state, target.reason.as_deref()), (TargetState::Queued, Some(why)));
+        assert_eq!(events().await > before, is_news, "{why}");
+    }
+}
+
 pub(super) async fn clocks_that_jump_wedge_nothing(db: &Db) {
     let store = db.open().await;
     queued(&store, &campaign(), &["acme/one", "acme/two"]).await;
