@@ -79,7 +79,7 @@ impl World {
         let Shared { sandbox, clock, redactor, state, http } = shared.clone();
         Ok(World {
             forge: Some(forge),
-            provider: endpoint::open(config, &model, env, &http)?,
+            provider: endpoint::open(config.endpoint(), &model, env, &http)?,
             hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
             mcp_headers,
             model,
@@ -98,7 +98,7 @@ impl World {
         let http = http::client()?;
         let forge = github(env, &http, &state_dir(common, env)?)?;
         let model = model(config)?;
-        let provider = endpoint::open(config, &model, env, &http)?;
+        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
         World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
     }
 
@@ -107,7 +107,7 @@ impl World {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let model = model(config)?;
-        let provider = endpoint::open(config, &model, env, &http)?;
+        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
         World::around(None, provider, model, config, common, env, http).await
     }
 

@@ -23,7 +23,7 @@ fn find(model: &str, wire: Option<Wire>, base: Option<&str>, env: &[(&str, &str)
     let config: Config = merge::resolve(None, &flags).unwrap();
     let resolved = catalogue().resolve(model, wire).unwrap();
     let env = Env::from_pairs(env.iter().copied());
-    let endpoint = Endpoint::find(&config, &resolved, &env);
+    let endpoint = Endpoint::find(config.base_url.as_deref(), &resolved, &env);
     Found { endpoint, wire: resolved.wire, slug: resolved.slug }
 }
 

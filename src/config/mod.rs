@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
 use crate::provider::catalogue::Fields;
+use crate::provider::endpoint;
 use crate::provider::item::Wire;
 use crate::sandbox::ContainerLimits;
 use crate::task::Limits;
@@ -93,6 +94,17 @@ pub struct Config {
     pub sources: BTreeMap<String, Source>,
     /// What the repository's file asked for and did not get.
     pub notes: Vec<String>,
+}
+
+impl Config {
+    /// What it says about the model's endpoint.
+    pub fn endpoint(&self) -> endpoint::Wanted<'_> {
+        endpoint::Wanted {
+            model: &self.model,
+            base_url: self.base_url.as_deref(),
+            hosted_tools: &self.hosted_tools,
+        }
+    }
 }
 
 /// Whose work a process does, as far as repositories may not be each other's business.

@@ -122,7 +122,7 @@ fn model(config: &Config, env: &Env) -> Vec<Finding> {
     if model.provider == "scripted" {
         return findings;
     }
-    let endpoint = match Endpoint::locate(config, &model, env) {
+    let endpoint = match Endpoint::locate(config.base_url.as_deref(), &model, env) {
         Ok(endpoint) => endpoint,
         Err(failure) => {
             findings.push(broken("model endpoint", &failure));

@@ -5,6 +5,7 @@
 //! answer was lost is looked up by its marker before it is repeated, so no write happens twice.
 
 mod error;
+mod failure;
 pub mod github;
 pub mod local;
 pub mod marker;

@@ -21,7 +21,7 @@ use super::item::Wire;
 use super::wire;
 use crate::error::{Failure, Result};
 
-pub use self::choose::open;
+pub use self::choose::{Wanted, open};
 pub use self::keys::Owner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.

@@ -5,6 +5,7 @@
 //! whose [`Client`] speaks to the guest in it.
 
 pub mod docker;
+mod failure;
 pub mod image;
 pub mod local;
 

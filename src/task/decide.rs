@@ -12,32 +12,30 @@ use crate::config::Mode;
 use crate::sandbox::PreparedImage;
 use crate::verify::Evidence;
 
-impl Outcome {
-    /// Decides how the run ended.
-    pub fn decide(
-        run: &Run<'_>,
-        workspace: &Workspace,
-        image: &PreparedImage,
-        worked: &Worked,
-        settled: &Settled,
-        evidence: Evidence,
-    ) -> Outcome {
-        // An answer is all that a prompt may have asked for, and a plan is one.
-        let words_are_enough =
-            matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
-        let (conclusion, reason) = conclude(words_are_enough, worked, settled);
-        Outcome {
-            run: run.folder.id.clone(),
-            conclusion,
-            reason,
-            final_message: worked.stopped.final_message.clone(),
-            plan: worked.stopped.plan.clone(),
-            change: settled.change.clone(),
-            evidence,
-            judgement: settled.judgement.clone(),
-            spending: spending(run, worked),
-            provenance: provenance(run, workspace, image, worked),
-        }
+/// Decides how the run ended.
+pub fn decide(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    image: &PreparedImage,
+    worked: &Worked,
+    settled: &Settled,
+    evidence: Evidence,
+) -> Outcome {
+    // An answer is all that a prompt may have asked for, and a plan is one.
+    let words_are_enough =
+        matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
+    let (conclusion, reason) = conclude(words_are_enough, worked, settled);
+    Outcome {
+        run: run.folder.id.clone(),
+        conclusion,
+        reason,
+        final_message: worked.stopped.final_message.clone(),
+        plan: worked.stopped.plan.clone(),
+        change: settled.change.clone(),
+        evidence,
+        judgement: settled.judgement.clone(),
+        spending: spending(run, worked),
+        provenance: provenance(run, workspace, image, worked),
     }
 }
 

@@ -14,6 +14,7 @@ use super::admit::{self, Admitted};
 use super::agent_phase::{self, Phase, Worked};
 use super::brief::Brief;
 use super::checks::Checks;
+use super::decide;
 use super::folder::RunFolder;
 use super::outcome::{Conclusion, Outcome};
 use super::progress::Progress;
@@ -254,7 +255,7 @@ pub(super) async fn make(
         _ => checks.without_change(&baseline),
     };
     run.journal_reached()?;
-    let mut outcome = Outcome::decide(run, &workspace, &image, &worked, &settled, evidence);
+    let mut outcome = decide::decide(run, &workspace, &image, &worked, &settled, evidence);
     salvage::write(run, &workspace, &mut outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Made { workspace, worked, settled, outcome })

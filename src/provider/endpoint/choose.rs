@@ -1,4 +1,4 @@
-//! From the configuration and the environment to the endpoint of a model. The names of variables are
+//! From what an operator wants and the environment to the endpoint of a model. The names of variables are
 //! the vendors' own.
 
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use reqwest::Client;
 use secrecy::ExposeSecret;
+use serde_json::Value;
 
 use super::keys::{Owner, VARIABLES};
 use super::{Endpoint, Key, Route, Sent};
-use crate::config::Config;
 use crate::config::env::Env;
 use crate::error::{Failure, Result};
 use crate::provider::Provider;
@@ -35,19 +35,35 @@ const BEDROCK: &[(&str, Sent)] = &[("AWS_BEARER_TOKEN_BEDROCK", Sent::AsWire)];
 const VERTEX: &[(&str, Sent)] =
     &[("GOOGLE_OAUTH_ACCESS_TOKEN", Sent::Bearer), ("CLOUDSDK_AUTH_ACCESS_TOKEN", Sent::Bearer)];
 
+/// What an operator decides about the endpoint of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// As it was asked for: a catalogue slug, or `scripted:FILE`.
+    pub model: &'a str,
+    /// Instead of the address of the model's own provider.
+    pub base_url: Option<&'a str>,
+    /// Tools that the provider runs, with references to environment variables in place of secrets.
+    pub hosted_tools: &'a [Value],
+}
+
 /// The provider of a model: prepared replies, or HTTP.
 ///
 /// # Errors
 /// When the endpoint or its key is missing or cannot be right.
-pub fn open(config: &Config, model: &Model, env: &Env, http: &Client) -> Result<Arc<dyn Provider>> {
-    if let Some(file) = config.model.trim().strip_prefix("scripted:") {
+pub fn open(
+    wanted: Wanted<'_>,
+    model: &Model,
+    env: &Env,
+    http: &Client,
+) -> Result<Arc<dyn Provider>> {
+    if let Some(file) = wanted.model.trim().strip_prefix("scripted:") {
         return Ok(Arc::new(ScriptedProvider::open(Path::new(file))?));
     }
-    let endpoint = Endpoint::find(config, model, env)?;
+    let endpoint = Endpoint::find(wanted.base_url, model, env)?;
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
     let mut provider = HttpProvider::at(endpoint, http.clone())
         .with_policy(policy)
-        .with_secrets(hosted::secrets(&config.hosted_tools, env)?);
+        .with_secrets(hosted::secrets(wanted.hosted_tools, env)?);
     if let Some(version) = env.var("ANTHROPIC_VERSION") {
         provider = provider.with_anthropic_version(version)?;
     }
@@ -60,8 +76,8 @@ impl Endpoint {
     /// # Errors
     /// When a setting is missing, or the key is that of another company than the endpoint's. Nothing
     /// is sent for it.
-    pub fn find(config: &Config, model: &Model, env: &Env) -> Result<Endpoint> {
-        let endpoint = Endpoint::locate(config, model, env)?;
+    pub fn find(base_url: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
+        let endpoint = Endpoint::locate(base_url, model, env)?;
         endpoint.check(model, env)?;
         Ok(endpoint)
     }
@@ -70,13 +86,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// When a setting that the address is made of is missing or wrong.
-    pub fn locate(config: &Config, model: &Model, env: &Env) -> Result<Endpoint> {
-        let given = config.base_url.as_deref();
+    pub fn locate(base_url: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
         match model.provider.as_str() {
-            "azure" => azure(given, model, env),
-            "bedrock" => bedrock(given, model, env),
-            "vertex" => vertex(given, model, env),
-            _ => own(given, model, env),
+            "azure" => azure(base_url, model, env),
+            "bedrock" => bedrock(base_url, model, env),
+            "vertex" => vertex(base_url, model, env),
+            _ => own(base_url, model, env),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::prompt::{self, CommentTask};
 use crate::task::agent_phase::{self, Phase};
 use crate::task::brief::Brief;
 use crate::task::checks::Checks;
+use crate::task::decide;
 use crate::task::outcome::Outcome;
 use crate::task::progress::Progress;
 use crate::task::run::{DEPTH, Run};
@@ -138,7 +139,7 @@ pub(super) async fn work(
         _ => checks.without_change(&baseline),
     };
     run.journal_reached()?;
-    let mut outcome = Outcome::decide(run, workspace, &image, &worked, &settled, evidence);
+    let mut outcome = decide::decide(run, workspace, &image, &worked, &settled, evidence);
     salvage::write(run, workspace, &mut outcome, &settled)?;
     salvage::write_report(run, &outcome, None);
     Ok(Done { outcome, settled })
