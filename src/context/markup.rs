@@ -1,242 +1,484 @@
 //! One pass over Markdown that leaves out what GitHub does not show.
 //!
-//! The order in which GitHub reads matters: a comment that begins outside of code hides everything
-//! up to its end, fences included, and a fence that begins outside of a comment shows everything in
-//! it. So the text is walked from left to right, and what begins first wins. Where our reading and
-//! GitHub's could differ, fences are *not* recognised: then too much is removed, never too little.
+//! The text is parsed as GitHub parses it, and what the tree shows is taken from the text, in its order
+//! and as it is written there. Between the pieces that are shown, only marks stay (`*`, `>`, `|`, blanks
+//! and the like): so what the tree does not know (definitions, titles, surplus cells) is left out,
+//! whatever it is. A piece that the text does not have at the place that the tree names is written from
+//! the tree.
 
-use super::ahead::Ahead;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use comrak::Arena;
+use comrak::arena_tree::NodeEdge;
+use comrak::nodes::{Node, NodeCode, NodeCodeBlock, NodeLink, NodeValue};
+
 use super::formulas;
 use super::hidden::{Cleaned, Counts};
-use super::lines::{Lists, fence_opening, indent, info_length, without_quotes};
-use super::tables::Tables;
-use super::tags::{self, At};
+use crate::gfm::html::{self, Ends, Piece};
+use crate::gfm::tags::{self, At};
+use crate::gfm::{self, Places};
 
-/// Removes hidden markup once. Removing may uncover more: [`super::hidden::clean`] repeats it.
-pub(super) fn strip(text: &str) -> Cleaned {
-    let mut walk = Walk {
+/// Removes hidden markup once; `None` when the text takes too long to parse. Removing may uncover more:
+/// [`super::hidden::clean`] repeats it.
+pub(super) fn strip(text: &str) -> Option<Cleaned> {
+    let arena = Arena::new();
+    let root = gfm::parse(&arena, text)?;
+    let mut page = Page {
         text,
-        ahead: Ahead::new(text),
+        places: Places::new(text),
         at: 0,
         out: String::with_capacity(text.len()),
         removed: Counts::new(),
-        html: Html::Outside,
-        lists: Lists::default(),
-        tables: Tables::default(),
-        surplus: None,
+        elements: html::elements(root.descendants().filter_map(html_of), |tag| tag.hides_content()),
+        tags: 0,
+        hiding: None,
+        cut: 0,
+        ends: Ends::default(),
+        used: HashSet::new(),
+        footnotes: root.descendants().filter_map(referenced).collect(),
+        definitions: Vec::new(),
+        links: Vec::new(),
+        tables: 0,
     };
-    while walk.at < text.len() {
-        let starts_line = walk.at == 0 || text.as_bytes()[walk.at - 1] == b'\n';
-        let is_done = starts_line && walk.block() || walk.surplus_cells();
-        if !is_done {
-            walk.inline();
+    let mut skipped: Option<Node<'_>> = None;
+    for edge in root.traverse() {
+        match edge {
+            NodeEdge::Start(node) if skipped.is_some() => page.pass(node),
+            NodeEdge::Start(node) => {
+                page.places.enter(node);
+                if !page.start(node) {
+                    skipped = Some(node);
+                }
+            }
+            NodeEdge::End(node) => {
+                let is_skipped = skipped.is_some_and(|skipped| skipped.same_node(node));
+                if is_skipped {
+                    skipped = None;
+                }
+                if skipped.is_none() {
+                    page.end(node, is_skipped);
+                }
+            }
         }
     }
-    Cleaned { text: walk.out, removed: walk.removed }
+    page.reach(text.len());
+    Some(page.finish())
 }
 
 /// Fences whose content GitHub draws.
 const DRAWN: &[&str] = &["mermaid", "geojson", "topojson", "stl"];
 
-/// Whether Markdown is read, or HTML as it is.
+/// What ends the part that is not shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Html {
-    Outside,
-    /// Up to the next blank line.
+enum Until {
+    /// The tag with this number.
+    Tag(usize),
+    /// The end of the block, for an element that nothing closes.
     Block,
-    /// Up to `</pre>`.
-    Pre,
+    /// Nothing: it began as a block of its own.
+    End,
 }
 
-struct Walk<'a> {
+struct Page<'a> {
     text: &'a str,
-    ahead: Ahead<'a>,
+    places: Places<'a>,
+    /// What stands before this is dealt with.
     at: usize,
     out: String,
     removed: Counts,
-    html: Html,
-    lists: Lists,
-    tables: Tables,
-    /// Where cells begin in this line that are not shown.
-    surplus: Option<usize>,
+    /// Elements whose content is hidden: number of the tag that opens, and of the tag that closes.
+    elements: HashMap<usize, usize>,
+    /// Tags so far.
+    tags: usize,
+    hiding: Option<Until>,
+    /// Up to here a formula is left out.
+    cut: usize,
+    ends: Ends,
+    /// Labels that a link names, as they are compared.
+    used: HashSet<String>,
+    /// Footnotes that something refers to. Of several definitions the first is shown.
+    footnotes: HashSet<String>,
+    /// Definitions in `out`, and their labels.
+    definitions: Vec<(Range<usize>, String)>,
+    /// Open links: where the bracket stands that opens, if the text has one.
+    links: Vec<Option<usize>>,
+    /// Depth of tables.
+    tables: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Page<'a> {
     fn count(&mut self, kind: &'static str) {
         *self.removed.entry(kind).or_default() += 1;
     }
 
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+    fn push(&mut self, shown: &str) {
+        if self.hiding.is_none() {
+            self.out.push_str(shown);
+        }
     }
 
-    /// Takes `length` bytes over as they are.
-    fn keep(&mut self, length: usize) {
-        self.out.push_str(&self.text[self.at..self.at + length]);
+    /// Goes on to `to`. What stands between shows nothing by itself: its marks stay.
+    fn reach(&mut self, to: usize) {
+        self.at = self.at.max(self.cut.min(to));
+        if self.hiding.is_some() {
+            self.at = self.at.max(to);
+        }
+        while self.at < to {
+            let rest = &self.text[self.at..to];
+            let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
+            let marks = line.find(|c| !is_mark(c)).unwrap_or(line.len());
+            self.out.push_str(&line[..marks]);
+            self.at += marks;
+            if marks < line.len() {
+                let length = self.unseen(&rest[marks..], line.len() - marks);
+                self.at += length;
+            } else if line.len() < rest.len() {
+                self.out.push('\n');
+                self.at += 1;
+            }
+        }
+    }
+
+    /// What the tree does not have, `line` bytes of it in this line. Returns how much is dealt with.
+    fn unseen(&mut self, rest: &str, line: usize) -> usize {
+        if self.tables > 0 {
+            self.count("surplus table cell");
+        } else if let Some((label, target, length)) = definition(rest) {
+            let shown = self.address(target);
+            let start = self.out.len();
+            self.out.extend(["[", label, "]: ", shown]);
+            self.definitions.push((start..self.out.len(), compared(label)));
+            return length;
+        } else if rest.starts_with(['"', '\'', '(']) {
+            self.count("link title");
+        } else if rest.starts_with('[') {
+            self.count("unused link definition");
+        } else {
+            self.count("hidden text");
+        }
+        line
+    }
+
+    /// A piece that stands at `from..to` when `is_there`. Otherwise `shown` is written from the tree.
+    fn piece(&mut self, (from, to): (usize, usize), is_there: bool, shown: &str) {
+        // A formula that ends inside of it takes it along.
+        if from >= self.at {
+            self.reach(from);
+            self.push(if is_there { &self.text[from..to] } else { shown });
+        } else if from >= self.cut {
+            self.push(shown);
+        }
+        self.at = self.at.max(to);
+    }
+
+    /// A node of a part that is not shown. Its tags count all the same.
+    fn pass(&mut self, node: Node<'_>) {
+        if let Some(html) = html_of(node) {
+            self.tags +=
+                html::pieces(&html).iter().filter(|it| matches!(it, Piece::Tag(_))).count();
+        }
+    }
+
+    /// A node begins. False when nothing in it is shown.
+    fn start(&mut self, node: Node<'_>) -> bool {
+        let (from, to) = self.places.of(node);
+        if self.hiding.is_none() && from < to && to <= self.cut {
+            self.pass(node);
+            return false;
+        }
+        let data = node.data();
+        match &data.value {
+            NodeValue::Paragraph | NodeValue::Heading(_) => {
+                if let Some(first) = node.first_child() {
+                    self.lax_definitions(self.places.of(first).0, to);
+                }
+            }
+            NodeValue::Item(_) => self.item(from, false),
+            NodeValue::TaskItem(_) => self.item(from, true),
+            NodeValue::Table(_) => self.tables += 1,
+            NodeValue::CodeBlock(block) => self.code_block(data.sourcepos.start.line, from, block),
+            NodeValue::HtmlBlock(block) => {
+                self.html_block(node, data.sourcepos.start.line, from, &block.literal);
+            }
+            NodeValue::HtmlInline(_) => {
+                if from >= self.at {
+                    self.reach(from);
+                }
+                let shown = self.html(node, Until::Block);
+                self.out.push_str(&shown);
+                self.at = self.at.max(to);
+            }
+            NodeValue::Text(words) => self.words(from, to, words),
+            NodeValue::Code(code) => {
+                let is_there = is_code(&self.text[from..to], code);
+                let fence = "`".repeat(code.num_backticks.max(1));
+                self.piece((from, to), is_there, &format!("{fence}{}{fence}", code.literal));
+            }
+            NodeValue::FootnoteReference(footnote) => {
+                let mark = format!("[^{}]", footnote.name);
+                if tags::is_label(&footnote.name) {
+                    let is_there = self.text[from..to].eq_ignore_ascii_case(&mark);
+                    self.piece((from, to), is_there, &mark);
+                } else {
+                    self.count("link label");
+                    self.piece((from, to), false, "");
+                }
+            }
+            NodeValue::FootnoteDefinition(footnote) => {
+                return self.footnote(from, &footnote.name);
+            }
+            NodeValue::Link(_) => {
+                let is_there = from >= self.at && self.text[from..to].starts_with(['[', '<']);
+                if is_there {
+                    self.reach(from);
+                    let bracket = &self.text[from..=from];
+                    self.push(bracket);
+                    self.at = from + 1;
+                }
+                self.links.push(is_there.then_some(from));
+            }
+            NodeValue::Image(link) => {
+                self.image(node, from, to, link);
+                return false;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// A node ends.
+    fn end(&mut self, node: Node<'_>, is_skipped: bool) {
+        let data = node.data();
+        match &data.value {
+            NodeValue::Table(_) if !is_skipped => {
+                let (_, to) = self.places.of(node);
+                self.reach(to.max(self.at));
+                self.tables -= 1;
+            }
+            NodeValue::Link(link) if !is_skipped => {
+                let (_, to) = self.places.of(node);
+                if let Some(from) = self.links.pop() {
+                    self.link_end(node, from, to, link);
+                }
+            }
+            NodeValue::FootnoteDefinition(_) if is_skipped => {
+                let (_, to) = self.places.of(node);
+                self.at = self.at.max(to);
+            }
+            value if value.block() && self.hiding == Some(Until::Block) => {
+                self.at = self.at.max(self.places.of(node).1);
+                self.hiding = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The mark of a list item, and its box.
+    fn item(&mut self, from: usize, is_task: bool) {
+        if from < self.at {
+            return;
+        }
+        self.reach(from);
+        let rest = &self.text[from..];
+        let digits = rest.bytes().take(9).take_while(u8::is_ascii_digit).count();
+        let mut length =
+            digits + usize::from(rest[digits..].starts_with(['-', '*', '+', '.', ')']));
+        if is_task {
+            let gap = rest[length..].len() - rest[length..].trim_start().len();
+            let tick = rest.get(length + gap..length + gap + 3);
+            if tick.is_some_and(|tick| tick.starts_with('[') && tick.ends_with(']')) {
+                length += gap + 3;
+            }
+        }
+        self.push(&rest[..length]);
+        self.at = from + length;
+    }
+
+    /// Definitions at the beginning of a paragraph whose target has an open parenthesis: GitHub's parser takes
+    /// them for definitions, ours for words.
+    fn lax_definitions(&mut self, from: usize, to: usize) {
+        let mut at = from;
+        while let Some(rest) = self.text.get(at..to)
+            && let Some((_, target, length)) = definition(rest)
+            && target.matches('(').count() > target.matches(')').count()
+        {
+            let end = self.places.line_end(at + length);
+            let title = self.text[at + length..end].trim();
+            let is_title = tags::quoted(title).is_some_and(|(_, length)| length == title.len());
+            if !title.is_empty() && !is_title {
+                break;
+            }
+            self.count("unused link definition");
+            self.cut = end;
+            at = end + 1;
+        }
+    }
+
+    fn footnote(&mut self, from: usize, name: &str) -> bool {
+        if !self.footnotes.remove(&name.to_lowercase()) {
+            self.count("unused footnote");
+            if from >= self.at {
+                self.reach(from);
+            }
+            return false;
+        }
+        let mark = format!("[^{name}]:");
+        let there = self.text[from..].get(..mark.len());
+        if from >= self.at && there.is_some_and(|there| there.eq_ignore_ascii_case(&mark)) {
+            self.reach(from);
+            self.at = from + mark.len();
+            if tags::is_label(name) {
+                self.push(&self.text[from..from + mark.len()]);
+            } else {
+                self.count("link label");
+            }
+        }
+        true
+    }
+
+    fn words(&mut self, from: usize, to: usize, words: &str) {
+        let source = &self.text[from..to];
+        let as_is = source == words;
+        let is_there = as_is || gfm::shows(source, words) == Some(source.len());
+        let is_next = from >= self.at || from < self.cut;
+        if !is_there || !is_next || self.hiding.is_some() {
+            return self.piece((from, to), is_there, &escaped(words, self.tables > 0));
+        }
+        self.reach(from);
+        self.at = self.at.max(self.cut.min(to));
+        while self.at < to {
+            let rest = &self.text[self.at..to];
+            let stops = |c: char| matches!(c, '$' | '<' | '[') || !as_is && matches!(c, '\\' | '&');
+            let plain = rest.find(stops).unwrap_or(rest.len());
+            self.push(&rest[..plain]);
+            self.at += plain;
+            if let Some(first) = rest[plain..].chars().next() {
+                self.special(first, &rest[plain..], to);
+            }
+        }
+    }
+
+    /// One character of a text that means something, or several.
+    fn special(&mut self, first: char, rest: &str, to: usize) {
+        let hidden = match first {
+            '$' => formulas::invisible(self.text, self.at, &mut self.ends)
+                .map(|end| (end, "invisible formula")),
+            // Browsers end a comment with this as well.
+            '<' if rest.starts_with("<!--") => {
+                let end = self.ends.find(self.text, "--!>", self.at);
+                end.map(|end| (self.at + end + 4, "HTML comment"))
+            }
+            _ => None,
+        };
+        if let Some((end, kind)) = hidden {
+            self.count(kind);
+            self.at = end.min(to);
+            self.cut = end;
+            return;
+        }
+        let second = rest[first.len_utf8()..].chars().next();
+        // GitHub's parser loses words of what looks like a footnote over several lines.
+        if first == '[' && second == Some('^') {
+            if spans_lines(&self.text[self.at..]) {
+                self.count("unused footnote");
+                self.hiding = Some(Until::Block);
+                self.at = to;
+                return;
+            }
+        }
+        let (shown, length) = match first {
+            // Shown as it is typed, but nobody types attributes there to be read.
+            '<' if second == Some('/') => match tags::tag(rest) {
+                At::Tag(tag) if !tag.has_odd_name() && !tag.attributes.is_empty() => {
+                    (tag.bare(), tag.length)
+                }
+                _ => ("<".to_owned(), 1),
+            },
+            '&' => match tags::entity(rest) {
+                Some((decoded, length)) => (escaped(&decoded, self.tables > 0), length),
+                None => ("&".to_owned(), 1),
+            },
+            '\\' if second.is_some_and(|c| c.is_ascii_punctuation()) => (rest[..2].to_owned(), 2),
+            '$' if second == Some('$') => ("$$".to_owned(), 2),
+            other => (other.to_string(), other.len_utf8()),
+        };
+        self.push(&shown);
         self.at += length;
     }
 
-    /// What is decided at the beginning of a line. True when it was dealt with.
-    fn block(&mut self) -> bool {
-        let line = self.ahead.line(self.at);
-        self.surplus = None;
-        if line.trim_matches([' ', '\t', '>']).is_empty() {
-            self.tables.end();
-            if self.html == Html::Block {
-                self.html = Html::Outside;
+    /// Behind the words of a link: its target.
+    fn link_end(&mut self, node: Node<'_>, from: Option<usize>, to: usize, link: &NodeLink) {
+        let Some(from) = from else {
+            // A bare address has no more than its words.
+            let words = node.first_child().map(|words| words.data().sourcepos);
+            if words != Some(node.data().sourcepos) {
+                let target = self.target(link);
+                self.push(&format!(" ({target})"));
             }
-            self.lists.maybe.clone_from(&self.lists.surely);
-            return false;
-        }
-        if self.html != Html::Outside {
-            return false;
-        }
-        let whole = line;
-        let line = self.lists.enter(line);
-        let column = self.lists.surely.last().copied().unwrap_or(0);
-        if let Some((mark, length, info)) = fence_opening(&line, column) {
-            self.tables.end();
-            self.fence(mark, length, line.quotes, info);
-            return true;
-        }
-        if line.rest.len() < whole.len() && line.opens_item {
-            self.tables.end();
-        }
-        let surplus = self.tables.enter(line.rest);
-        self.surplus = surplus.map(|at| self.at + whole.len() - line.rest.len() + at);
-        if line.rest.starts_with('[') && line.indent <= column + 3 && self.definition(line.rest) {
-            return true;
-        }
-        if line.rest.starts_with('<') && tags::tag(line.rest) != At::Nothing {
-            let pre = matches!(tags::tag(line.rest), At::Tag(tag) if tag.is("pre") && !tag.closing);
-            self.html = if pre { Html::Pre } else { Html::Block };
-        }
-        false
-    }
-
-    /// Cells that a table does not show are left out.
-    fn surplus_cells(&mut self) -> bool {
-        if self.surplus.is_none_or(|at| self.at < at) {
-            return false;
-        }
-        self.surplus = None;
-        self.at += self.ahead.line(self.at).len();
-        self.count("surplus table cell");
-        true
-    }
-
-    /// What begins here with this length would reach into cells that are not shown.
-    fn is_cut(&self, length: usize) -> bool {
-        self.surplus.is_some_and(|at| self.at < at && at < self.at + length)
-    }
-
-    /// Copies a fenced block. Its info string is not shown, so only a word of it stays. What GitHub draws
-    /// from a block is not its text, so a note stands in its place.
-    fn fence(&mut self, mark: char, length: usize, quotes: usize, info: &str) {
-        let column = self.lists.maybe.last().copied().unwrap_or(0);
-        let line = self.ahead.line(self.at);
-        let label: String = info
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '#' | '.' | '_'))
-            .take(20)
-            .collect();
-        if label.len() < info.len() {
-            self.count("code fence label");
-        }
-        let shown = line.len() - info_length(line);
-        let marks = line[..shown].trim_end_matches([mark, ' ', '\t']).len();
-        let start = self.out.len() + marks;
-        self.keep(shown);
-        self.out.push_str(&label);
-        self.at += line.len() - shown;
-        let content = self.out.len();
-        while self.at < self.text.len() {
-            self.keep(1);
-            let line = self.ahead.line(self.at);
-            let Some(content) = without_quotes(line, quotes) else { break };
-            let indent = indent(content);
-            if !content.trim().is_empty() && indent < column {
-                break;
-            }
-            self.keep(line.len());
-            let content = content.trim();
-            let closes = content.len() >= length && content.chars().all(|c| c == mark);
-            if closes && indent <= column + 3 {
-                break;
-            }
-        }
-        let label = label.to_ascii_lowercase();
-        let body = &self.out[content..];
-        if DRAWN.contains(&label.as_str()) {
-            self.left_out(start, "[a drawing was left out]", "drawing");
-        } else if label == "math" && (formulas::hides(body) || formulas::comments(body)) {
-            self.left_out(start, "[a formula was left out]", "invisible formula");
-        }
-    }
-
-    fn left_out(&mut self, start: usize, note: &str, kind: &'static str) {
-        let ends_line = self.out.ends_with('\n');
-        self.out.truncate(start);
-        if !self.out.is_empty() && !self.out.ends_with([' ', '\n', '\t']) {
-            self.out.push(' ');
-        }
-        self.out.push_str(note);
-        if ends_line {
-            self.out.push('\n');
-        }
-        self.count(kind);
-    }
-
-    /// A link or footnote definition is not shown. Kept when something refers to it.
-    fn definition(&mut self, line: &str) -> bool {
-        let Some((label, _)) = line[1..].split_once("]:") else { return false };
-        if label.is_empty() || label.len() > 999 || label.contains(['[', ']']) {
-            return false;
-        }
-        let prefix = self.rest().find('[').unwrap_or(0);
-        let from = self.at + prefix + label.len() + 3;
-        let (times, seen) = self.ahead.uses(label);
-        // Where it stands behind a text in brackets only, the label itself is not shown.
-        let used = times > 1 && (seen > 1 || tags::is_label(label));
-        if label.starts_with('^') {
-            if used {
-                return false;
-            }
-            self.count("unused footnote");
-            self.at = self.paragraph_end();
-            return true;
-        }
-        let Some((target, mut length)) = tags::destination(&self.text[from..]) else {
-            return false;
+            return;
         };
-        let ends =
-            |at: usize| self.text[at..].split('\n').next().is_some_and(|l| l.trim().is_empty());
-        let mut titled = false;
-        let gap = self.text[from + length..].len() - self.text[from + length..].trim_start().len();
-        if let Some((_, title)) = tags::quoted(&self.text[from + length + gap..])
-            && ends(from + length + gap + title)
-            && gap > 0
+        if self.at > to {
+            return self.push("]");
+        }
+        let tail = &self.text[self.at..to];
+        if tail == ">" {
+            self.at = to;
+            return self.push(tail);
+        }
+        let marks = tail.find(|c| !is_mark(c)).unwrap_or(tail.len());
+        self.push(&tail[..marks]);
+        let tail = &tail[marks..];
+        self.at = to;
+        let inline = tail.strip_prefix("](").and_then(tags::link_target);
+        if let Some((target, title, length)) = inline
+            && length + 2 == tail.len()
         {
-            length += gap + title;
-            titled = true;
+            let shown = if target.is_empty() { target } else { self.address(target) };
+            if title.is_some_and(|title| !title.is_empty()) {
+                self.count("link title");
+            }
+            return self.push(&format!("]({shown})"));
         }
-        let empty = target.is_empty() && !self.text[from..].trim_start().starts_with("<>");
-        if empty || !ends(from + length) {
-            return false;
+        let label = match tail {
+            "]" | "][]" => self.text[from + 1..to - tail.len()].to_owned(),
+            _ => match tail.strip_prefix("][").and_then(|label| label.strip_suffix(']')) {
+                Some(label) if tags::is_label(label) => label.to_owned(),
+                _ => {
+                    self.count("link label");
+                    let target = self.target(link);
+                    return self.push(&format!("]({target})"));
+                }
+            },
+        };
+        self.used.insert(compared(&label));
+        self.push(tail);
+    }
+
+    /// A picture without its alternative text.
+    fn image(&mut self, node: Node<'_>, from: usize, to: usize, link: &NodeLink) {
+        let source = &self.text[from..to];
+        let alt = alternative(node);
+        let written = format!("![]({})", link.url);
+        if !tags::is_label(&alt) {
+            self.count("image alt text");
         }
-        if used {
-            let shown = self.address(target);
-            let kept = format!("{}[{label}]: {shown}", &self.rest()[..prefix]);
-            self.out.push_str(&kept);
-        } else {
-            self.count("unused link definition");
-        }
-        if titled {
+        if !link.title.is_empty() {
             self.count("link title");
         }
-        self.at = from + length;
-        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
-        true
+        let shown = format!("![]({})", self.target(link));
+        let is_there = source == written && shown == written;
+        self.piece((from, to), is_there, &shown);
+    }
+
+    /// A link's target as the tree has it.
+    fn target(&mut self, link: &NodeLink) -> String {
+        let is_plain = !link.url.contains(['<', '>', '(', ')', '\\', '&']);
+        if link.url.is_empty() || is_plain {
+            return self.address(&link.url).to_owned();
+        }
+        self.count("link address");
+        "link".to_owned()
     }
 
     /// A link's address, when it is no place to hide words in.
@@ -248,194 +490,165 @@ impl<'a> Walk<'a> {
         "link"
     }
 
-    /// The end of the paragraph that goes on here.
-    fn paragraph_end(&mut self) -> usize {
-        self.ahead.find("\n\n", self.at).unwrap_or(self.text.len())
+    /// Writes the lines of a block that begins here, each further one behind the same margin.
+    fn push_lines(&mut self, lines: &str) {
+        let Some((first, rest)) = lines.split_once('\n') else {
+            return self.out.push_str(lines);
+        };
+        let line = self.out.rsplit('\n').next().unwrap_or_default();
+        let margin: String = line.chars().map(|c| if c == '>' { '>' } else { ' ' }).collect();
+        self.out.push_str(first);
+        for line in rest.split('\n') {
+            self.out.extend(["\n", &margin, line]);
+        }
     }
 
-    /// One step inside a line.
-    fn inline(&mut self) {
-        let rest = self.rest();
-        let markdown = self.html == Html::Outside;
-        match rest.as_bytes()[0] {
-            b'<' => self.angle(rest),
-            b'&' => match tags::entity(rest) {
-                Some((text, length)) => {
-                    self.out.push_str(&text);
-                    self.at += length;
+    /// Code as it is. Its info string is not shown, so only a word of it stays. What GitHub draws from a
+    /// block is not its text, so a note stands in its place.
+    fn code_block(&mut self, line: usize, from: usize, block: &NodeCodeBlock) {
+        let label: String = block
+            .info
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '#' | '.' | '_'))
+            .take(20)
+            .collect();
+        let lower = label.to_ascii_lowercase();
+        let hides = formulas::hides(&block.literal) || formulas::comments(&block.literal);
+        let note = match lower.as_str() {
+            drawn if DRAWN.contains(&drawn) => Some(("[a drawing was left out]", "drawing")),
+            "math" if hides => Some(("[a formula was left out]", "invisible formula")),
+            _ => None,
+        };
+        if label != block.info {
+            self.count("code fence label");
+        }
+        let first = self.places.line_end(from);
+        let lines = self.places.lines(line + usize::from(block.fenced), &block.literal);
+        let begins = |first: usize| block.fenced || self.text[from..first].trim().is_empty();
+        let mut end = lines.filter(|_| from >= self.at).and_then(|lines| {
+            let (start, _) = *lines.first().unwrap_or(&(first, first));
+            let (_, end) = *lines.last().unwrap_or(&(first, first));
+            (start >= from && begins(start)).then_some(end)
+        });
+        if block.fenced && block.closed {
+            end = end.and_then(|end| self.closing_fence(end, block));
+        }
+        let Some(end) = end else {
+            return self.code_from_tree(from, &label, block, note);
+        };
+        self.reach(from);
+        self.at = end;
+        let marks = self.text[from..].bytes().take_while(|byte| *byte == block.fence_char).count();
+        match note {
+            Some((note, kind)) => {
+                self.push(note);
+                self.count(kind);
+            }
+            None if block.fenced && label != block.info => {
+                self.push(&self.text[from..from + marks]);
+                self.push(&label);
+                self.push(&self.text[first..end]);
+            }
+            None => self.push(&self.text[from..end]),
+        }
+    }
+
+    /// The end of the line behind `end`, which closes the fence.
+    fn closing_fence(&self, end: usize, block: &NodeCodeBlock) -> Option<usize> {
+        let from = (end < self.text.len()).then_some(end + 1)?;
+        let to = self.places.line_end(from);
+        let line = self.text[from..to].trim_start_matches([' ', '\t', '>']).trim_end();
+        (!line.is_empty() && line.bytes().all(|byte| byte == block.fence_char)).then_some(to)
+    }
+
+    fn code_from_tree(
+        &mut self,
+        from: usize,
+        label: &str,
+        block: &NodeCodeBlock,
+        note: Option<(&str, &'static str)>,
+    ) {
+        if from >= self.at {
+            self.reach(from);
+        }
+        if let Some((note, kind)) = note {
+            self.count(kind);
+            return self.push(note);
+        }
+        let longest = block.literal.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(longest.max(2) + 1);
+        let code = format!("{fence}{label}\n{}{fence}", block.literal);
+        if self.hiding.is_none() {
+            self.push_lines(&code);
+        }
+    }
+
+    fn html_block(&mut self, node: Node<'_>, line: usize, from: usize, literal: &str) {
+        let lines = self.places.lines(line, literal).filter(|_| from >= self.at);
+        let end = lines.and_then(|lines| {
+            let (start, _) = *lines.first()?;
+            (start >= from && self.text[from..start].trim().is_empty()).then_some(lines.last()?.1)
+        });
+        if from >= self.at {
+            self.reach(from);
+        }
+        let was_hidden = self.hiding.is_some();
+        let hidden = formulas::without_invisible(literal).1;
+        (0..hidden).for_each(|_| self.count("invisible formula"));
+        let shown = self.html(node, Until::End);
+        // GitHub's parser may see words in this, and HTML of another kind below.
+        let first = literal.lines().next().unwrap_or_default();
+        let is_lower = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+        if first.strip_prefix("<!").is_some_and(is_lower) && !first.contains('>') {
+            self.hiding = Some(Until::End);
+        }
+        match end {
+            Some(end) if shown == literal && !was_hidden => {
+                self.out.push_str(&self.text[from..end]);
+            }
+            _ => self.push_lines(shown.trim_end_matches('\n')),
+        }
+        self.at = self.at.max(end.unwrap_or(from));
+    }
+
+    /// What is shown of a node of HTML. An element that hides and is never closed hides as far as
+    /// `unclosed` says.
+    fn html(&mut self, node: Node<'_>, unclosed: Until) -> String {
+        let html = html_of(node).unwrap_or_default();
+        let mut shown = String::new();
+        for piece in html::pieces(&html) {
+            let is_hidden = self.hiding.is_some();
+            match piece {
+                Piece::Tag(tag) => self.tag(&tag, unclosed, &mut shown),
+                _ if is_hidden => {}
+                Piece::Words(_, words) => decode(words, &mut shown),
+                Piece::Hidden(kind) => self.count(kind),
+                Piece::Open(kind) => {
+                    self.count(kind);
+                    self.hiding = Some(Until::End);
                 }
-                None => self.keep(1),
-            },
-            b'\\' if markdown => {
-                let next = rest[1..].chars().next().filter(char::is_ascii_punctuation);
-                // `\<` shows a `<` on GitHub; here it stays dangerous, so it is looked at.
-                self.keep(1 + next.filter(|c| !matches!(c, '<' | '&')).map_or(0, char::len_utf8));
-            }
-            b'`' if markdown => self.code_span(rest),
-            b'!' if rest.starts_with("![") => self.image(rest),
-            b']' if rest.starts_with("][") && self.hidden_label() => {}
-            b']' if rest.starts_with("](") => match tags::link_target(&rest[2..]) {
-                Some((target, title, length)) if !self.is_cut(length + 2) => {
-                    let shown = if target.is_empty() { target } else { self.address(target) };
-                    self.out.extend(["](", shown, ")"]);
-                    if title.is_some_and(|title| !title.is_empty()) {
-                        self.count("link title");
-                    }
-                    self.at += 2 + length;
-                }
-                _ => self.keep(1),
-            },
-            b'$' => self.formula(rest),
-            _ => {
-                let stops = |c: char| matches!(c, '<' | '&' | '\\' | '`' | '!' | ']' | '$' | '\n');
-                let first = rest.chars().next().map_or(1, char::len_utf8);
-                let length = match rest[first..].find(stops) {
-                    _ if rest.starts_with('\n') => 1,
-                    Some(at) => first + at,
-                    None => rest.len(),
-                };
-                let most = self.surplus.map_or(usize::MAX, |at| at.saturating_sub(self.at));
-                self.keep(length.min(most.max(1)));
             }
         }
+        shown
     }
 
-    /// A code span that closes on the same line stays; otherwise the backticks are characters.
-    fn code_span(&mut self, rest: &str) {
-        let run = rest.len() - rest.trim_start_matches('`').len();
-        let line = self.ahead.line(self.at);
-        let mut at = run;
-        while let Some(next) = line[at..].find('`') {
-            let start = at + next;
-            let length = line[start..].len() - line[start..].trim_start_matches('`').len();
-            at = start + length;
-            if length == run && !self.is_cut(at) {
-                self.keep(at);
-                return;
-            }
-        }
-        self.keep(run);
-    }
-
-    /// `[text][label]` shows no label. True when it was left out.
-    fn hidden_label(&mut self) -> bool {
-        let open = self.at + 1;
-        let Some(end) = self.ahead.closing_bracket(open) else { return false };
-        let label = &self.text[open + 1..end];
-        if label.len() > 999 || tags::is_label(label) || !self.ahead.is_defined(label) {
-            return false;
-        }
-        self.count("link label");
-        self.out.push(']');
-        self.at = end + 1;
-        true
-    }
-
-    /// Leaves out the alternative text; what is behind it comes next.
-    fn image(&mut self, rest: &str) {
-        if let Some(end) = self.ahead.closing_bracket(self.at + 1) {
-            let length = end - self.at;
-            let alt = &rest[2..length];
-            if rest[length + 1..].starts_with(['(', '[']) || alt.len() > 40 {
-                if !tags::is_label(alt) {
-                    self.count("image alt text");
-                }
-                self.out.push_str("![");
-                self.at = end;
-                return;
-            }
-        }
-        self.keep(2);
-    }
-
-    fn formula(&mut self, rest: &str) {
-        let open = if rest.starts_with("$$") { "$$" } else { "$" };
-        let from = self.at + open.len();
-        if let Some(end) = self.ahead.find(open, from) {
-            let (body, after) = (&self.text[from..end], &self.text[end + open.len()..]);
-            let is_formula = open == "$$" || formulas::is_formula(body, after);
-            if formulas::hides(body) || (is_formula && formulas::comments(body)) {
-                self.count("invisible formula");
-                self.at = end + open.len();
-                return;
-            }
-        }
-        self.keep(open.len());
-    }
-
-    /// Comments, declarations and tags.
-    fn angle(&mut self, rest: &'a str) {
-        if rest.starts_with("<!--") {
-            return self.comment(rest);
-        }
-        let declaration = [("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
-        if let Some((open, close)) = declaration.iter().find(|(open, _)| rest.starts_with(open)) {
-            let named = rest[open.len()..].starts_with(|c: char| c.is_ascii_alphabetic());
-            let end = self.ahead.find(close, self.at).filter(|_| *open != "<!" || named);
-            match end {
-                Some(end) => {
-                    self.count("markup declaration");
-                    self.at = end + close.len();
-                }
-                None => self.keep(1),
-            }
+    fn tag(&mut self, tag: &tags::Tag<'_>, unclosed: Until, shown: &mut String) {
+        let number = self.tags;
+        self.tags += 1;
+        if self.hiding == Some(Until::Tag(number)) {
+            self.hiding = None;
             return;
         }
-        match tags::tag(rest) {
-            At::Nothing => self.keep(1),
-            At::TooLong if self.ahead.find(">", self.at).is_some() => {
-                self.count("HTML attribute");
-                self.at = self.ahead.find(">", self.at).map_or(self.text.len(), |end| end + 1);
-            }
-            At::TooLong | At::Unfinished if self.html == Html::Outside => self.keep(1),
-            At::TooLong | At::Unfinished => {
-                self.count("unfinished tag");
-                self.at = self.paragraph_end();
-            }
-            At::Tag(tag) => self.tag(&tag),
-        }
-    }
-
-    fn comment(&mut self, rest: &str) {
-        let body = &rest[4..];
-        let end = if body.starts_with('>') {
-            Some(1)
-        } else if body.starts_with("->") {
-            Some(2)
-        } else {
-            let from = self.at + 4;
-            let ends = [("-->", 3), ("--!>", 4)];
-            ends.iter().filter_map(|(end, n)| Some(self.ahead.find(end, from)? + n - from)).min()
-        };
-        // Far enough back: a line that begins with more marks than that is not for reading.
-        let marks = |c: &char| matches!(c, ' ' | '\t' | '>' | '-' | '*' | '+');
-        let mut before = self.out.chars().rev().take(200).skip_while(marks);
-        let starts_line = before.next().is_none_or(|c| c == '\n');
-        match end {
-            Some(end) => {
-                self.count("HTML comment");
-                self.at += 4 + end;
-            }
-            None if starts_line || self.html != Html::Outside => {
-                self.count("unclosed HTML comment");
-                self.at = self.text.len();
-            }
-            None => self.keep(4),
-        }
-    }
-
-    fn tag(&mut self, tag: &tags::Tag<'_>) {
-        if tag.closing && tag.is("pre") && self.html == Html::Pre {
-            self.html = Html::Block;
+        if self.hiding.is_some() {
+            return;
         }
         if tag.hides_content() {
-            let void = ["img", "br", "hr", "input", "source", "wbr"].iter().any(|n| tag.is(n));
             self.count("hidden element");
-            self.at = match self.ahead.element_end(self.at).filter(|_| !void) {
-                _ if void => self.at + tag.length,
-                Some(end) => end,
-                None => self.paragraph_end().max(self.at + tag.length),
-            };
+            let void = ["img", "br", "hr", "input", "source", "wbr"].iter().any(|n| tag.is(n));
+            if !void {
+                let end = self.elements.get(&number);
+                self.hiding = Some(end.map_or(unclosed, |end| Until::Tag(*end)));
+            }
             return;
         }
         for _ in 0..tag.worded_attributes() {
@@ -444,7 +657,149 @@ impl<'a> Walk<'a> {
         if tag.hides_words_in_address() {
             self.count("link address");
         }
-        self.out.push_str(&tag.bare());
-        self.at += tag.length;
+        if tag.has_odd_name() {
+            self.count("odd element");
+        }
+        shown.push_str(&tag.bare());
     }
+
+    /// Leaves out the definitions that nothing uses.
+    fn finish(mut self) -> Cleaned {
+        let mut text = String::with_capacity(self.out.len());
+        let mut at = 0;
+        for (range, label) in std::mem::take(&mut self.definitions) {
+            if !self.used.contains(&label) {
+                self.count("unused link definition");
+                text.push_str(&self.out[at..range.start]);
+                at = range.end;
+            }
+        }
+        text.push_str(&self.out[at..]);
+        Cleaned { text, removed: self.removed }
+    }
+}
+
+/// Between the pieces of a page these are the marks of its blocks and spans.
+fn is_mark(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '>' | '*' | '_' | '~' | '#' | '|' | ':' | '-' | '=' | '\\')
+}
+
+/// How far the end of what looks like a footnote is looked for, in bytes.
+const LONGEST_FOOTNOTE: usize = 2000;
+
+/// Whether the bracket that opens here closes on another line, or far away.
+fn spans_lines(rest: &str) -> bool {
+    let (mut depth, mut lines) = (0usize, 0);
+    for byte in rest.bytes().take(LONGEST_FOOTNOTE) {
+        match byte {
+            b'[' => depth += 1,
+            b']' if depth == 1 => return lines > 0,
+            b']' => depth -= 1,
+            b'\n' => lines += 1,
+            _ => {}
+        }
+    }
+    lines > 0 && rest.len() > LONGEST_FOOTNOTE
+}
+
+/// Label, target and length of a link's definition, as far as its target; a title may follow.
+fn definition(rest: &str) -> Option<(&str, &str, usize)> {
+    let head = &rest[..rest.floor_char_boundary(1002)];
+    let (label, _) = head.strip_prefix('[')?.split_once("]:")?;
+    let behind = &rest[label.len() + 3..];
+    if label.is_empty() || label.contains(['[', ']']) {
+        return None;
+    }
+    let (target, length) = tags::destination(behind)?;
+    Some((label, target, rest.len() - behind.len() + length))
+}
+
+/// A label as labels are compared.
+fn compared(label: &str) -> String {
+    label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// The name of a footnote that something refers to.
+fn referenced(node: Node<'_>) -> Option<String> {
+    match &node.data().value {
+        NodeValue::FootnoteReference(footnote) => Some(footnote.name.to_lowercase()),
+        _ => None,
+    }
+}
+
+/// The HTML of a node.
+fn html_of(node: Node<'_>) -> Option<String> {
+    match &node.data().value {
+        NodeValue::HtmlBlock(block) => Some(formulas::without_invisible(&block.literal).0),
+        NodeValue::HtmlInline(html) => Some(html.clone()),
+        _ => None,
+    }
+}
+
+/// Whether the source is this code span.
+fn is_code(source: &str, code: &NodeCode) -> bool {
+    let fence = "`".repeat(code.num_backticks);
+    let inner = source.strip_prefix(&fence).and_then(|source| source.strip_suffix(&fence));
+    inner.is_some_and(|inner| {
+        let is_literal = |inner: &str| {
+            let trimmed = inner.strip_prefix(' ').and_then(|inner| inner.strip_suffix(' '));
+            inner == code.literal || trimmed == Some(code.literal.as_str())
+        };
+        is_literal(inner) || is_literal(&inner.replace('\n', " ").replace("\\|", "|"))
+    })
+}
+
+/// Words of the tree as they are written to be read so. Angle brackets stay: what they make is looked at
+/// in the next pass.
+fn escaped(words: &str, in_table: bool) -> String {
+    let mut out = String::with_capacity(words.len());
+    let mut before = ' ';
+    let mut chars = words.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied().unwrap_or(' ');
+        let is_markup = match c {
+            '`' | '*' | '[' | ']' | '~' => true,
+            '\\' => next.is_ascii_punctuation(),
+            '_' => !before.is_alphanumeric() || !next.is_alphanumeric(),
+            '|' => in_table,
+            _ => false,
+        };
+        if is_markup {
+            out.push('\\');
+        }
+        out.push(c);
+        before = c;
+    }
+    out
+}
+
+/// Words of HTML, character references read unless they stand for characters of markup.
+fn decode(words: &str, out: &mut String) {
+    let mut rest = words;
+    while let Some(at) = rest.find('&') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        match tags::entity(from) {
+            Some((shown, length)) if !matches!(shown.as_str(), "<" | ">" | "&") => {
+                out.push_str(&shown);
+                rest = &from[length..];
+            }
+            _ => {
+                out.push('&');
+                rest = &from[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+}
+
+/// What a picture shows where it cannot be shown.
+fn alternative(node: Node<'_>) -> String {
+    let words = node.descendants().filter_map(|node| match &node.data().value {
+        NodeValue::Text(words) => Some(words.to_string()),
+        NodeValue::Code(code) => Some(code.literal.clone()),
+        NodeValue::SoftBreak | NodeValue::LineBreak => Some(" ".to_owned()),
+        _ => None,
+    });
+    words.collect()
 }
