@@ -192,7 +192,7 @@ impl<'a> Page<'a> {
         match &data.value {
             NodeValue::Paragraph | NodeValue::Heading(_) => {
                 if let Some(first) = node.first_child() {
-                    self.lax_definitions(self.places.of(first).0, to);
+                    self.lax_definitions(node, self.places.of(first).0, to);
                 }
             }
             NodeValue::Item(_) => self.item(from, false),

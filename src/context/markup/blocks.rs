@@ -234,7 +234,10 @@ fn decode(words: &str, out: &mut String) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         match tags::entity(from) {
-            Some((shown, length)) if !matches!(shown.as_str(), "<" | ">" | "&") => {
+            // Nor may one make a tag of a `<` before it.
+            Some((shown, length))
+                if !matches!(shown.as_str(), "<" | ">" | "&") && !out.ends_with(['<', '/']) =>
+            {
                 out.push_str(&shown);
                 rest = &from[length..];
             }

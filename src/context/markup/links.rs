@@ -6,23 +6,20 @@ use super::{Page, is_mark};
 use crate::gfm::tags;
 
 impl Page<'_> {
-    /// Definitions at the beginning of a paragraph whose target has an open parenthesis: GitHub's parser takes
-    /// them for definitions, ours for words.
-    pub(super) fn lax_definitions(&mut self, from: usize, to: usize) {
+    /// Definitions at the beginning of a paragraph that GitHub's parser takes for definitions, and ours for
+    /// words: behind the box of a task, and with a target in which a parenthesis stays open.
+    pub(super) fn lax_definitions(&mut self, node: Node<'_>, from: usize, to: usize) {
+        let task = node.parent().filter(|it| matches!(it.data().value, NodeValue::TaskItem(_)));
+        let is_task = task.is_some() && node.previous_sibling().is_none();
         let mut at = from;
         while let Some(rest) = self.text.get(at..to)
             && let Some((_, target, length)) = definition(rest)
-            && target.matches('(').count() > target.matches(')').count()
+            && (is_task || target.matches('(').count() > target.matches(')').count())
         {
-            let end = self.places.line_end(at + length);
-            let title = self.text[at + length..end].trim();
-            let is_title = tags::quoted(title).is_some_and(|(_, length)| length == title.len());
-            if !title.is_empty() && !is_title {
-                break;
-            }
+            let Some(end) = definition_end(&rest[length..]) else { break };
             self.count("unused link definition");
-            self.cut = end;
-            at = end + 1;
+            self.cut = at + length + end;
+            at = self.cut + 1;
         }
     }
 
@@ -126,6 +123,20 @@ pub(super) fn definition(rest: &str) -> Option<(&str, &str, usize)> {
     }
     let (target, length) = tags::destination(behind)?;
     Some((label, target, rest.len() - behind.len() + length))
+}
+
+/// Where a definition ends behind its target: with a title, or with the line.
+fn definition_end(rest: &str) -> Option<usize> {
+    let line_end = |from: usize| rest[from..].find('\n').map_or(rest.len(), |at| from + at);
+    let title = rest.trim_start();
+    let start = rest.len() - title.len();
+    if let Some((_, length)) = tags::quoted(title) {
+        let end = line_end(start + length);
+        if rest[start + length..end].trim().is_empty() {
+            return Some(end);
+        }
+    }
+    rest[..line_end(0)].trim().is_empty().then(|| line_end(0))
 }
 
 /// A label as labels are compared.

@@ -11,6 +11,10 @@ impl Page<'_> {
         let source = &self.text[from..to];
         let as_is = source == words;
         let is_there = as_is || gfm::shows(source, words) == Some(source.len());
+        let lost = source.find("[^").filter(|_| !is_there);
+        if lost.is_some_and(|open| spans_lines(&self.text[from + open..])) {
+            return self.lose(from, to);
+        }
         let is_next = from >= self.at || from < self.cut;
         if !is_there || !is_next || self.hiding.is_some() {
             return self.piece((from, to), is_there, &escaped(words, self.tables > 0));
@@ -27,6 +31,14 @@ impl Page<'_> {
                 self.special(first, &rest[plain..], to);
             }
         }
+    }
+
+    /// The rest of the block is not shown.
+    fn lose(&mut self, from: usize, to: usize) {
+        self.reach(from.max(self.at));
+        self.count("unused footnote");
+        self.hiding = self.hiding.or(Some(Until::Block));
+        self.at = self.at.max(to);
     }
 
     /// One character of a text that means something, or several.
@@ -51,16 +63,14 @@ impl Page<'_> {
         // GitHub's parser loses words of what looks like a footnote over several lines.
         if first == '[' && second == Some('^') {
             if spans_lines(&self.text[self.at..]) {
-                self.count("unused footnote");
-                self.hiding = Some(Until::Block);
-                self.at = to;
-                return;
+                return self.lose(self.at, to);
             }
         }
         let (shown, length) = match first {
             // Shown as it is typed, but nobody types attributes there to be read.
             '<' if second == Some('/') => match tags::tag(rest) {
                 At::Tag(tag) if !tag.has_odd_name() && !tag.attributes.is_empty() => {
+                    self.count("HTML attribute");
                     (tag.bare(), tag.length)
                 }
                 _ => ("<".to_owned(), 1),
