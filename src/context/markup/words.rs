@@ -61,10 +61,8 @@ impl Page<'_> {
         }
         let second = rest[first.len_utf8()..].chars().next();
         // GitHub's parser loses words of what looks like a footnote over several lines.
-        if first == '[' && second == Some('^') {
-            if spans_lines(&self.text[self.at..]) {
-                return self.lose(self.at, to);
-            }
+        if first == '[' && second == Some('^') && spans_lines(&self.text[self.at..]) {
+            return self.lose(self.at, to);
         }
         let (shown, length) = match first {
             // Shown as it is typed, but nobody types attributes there to be read.
