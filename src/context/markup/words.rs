@@ -8,6 +8,16 @@ use crate::gfm::tags::{self, At};
 
 impl Page<'_> {
     pub(super) fn words(&mut self, from: usize, to: usize, words: &str) {
+        // The parser's place of a text that begins with an escape is behind the backslash.
+        let before = from.checked_sub(1).filter(|before| *before >= self.at);
+        let from = match before.and_then(|before| Some((before, self.text.get(before..to)?))) {
+            Some((before, whole))
+                if whole.starts_with('\\') && gfm::shows(whole, words) == Some(whole.len()) =>
+            {
+                before
+            }
+            _ => from,
+        };
         let source = &self.text[from..to];
         let as_is = source == words;
         let is_there = as_is || gfm::shows(source, words) == Some(source.len());
