@@ -28,6 +28,8 @@ pub mod agent;
 #[cfg(feature = "host")]
 pub mod context;
 #[cfg(feature = "host")]
+pub mod gfm;
+#[cfg(feature = "host")]
 pub mod prompt;
 pub mod tools;
 

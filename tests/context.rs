@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use expect_test::{Expect, expect};
 use patchwright::context::environment::{self, Environment};
-use patchwright::context::thread::{Thread, ThreadContext, thread};
+use patchwright::context::thread::{Thread, ThreadContext, thread, thread_within};
 use patchwright::context::{hidden, instructions, skills};
 use patchwright::forge::{Account, Comment, Issue};
 use patchwright::task::{IssueSnapshot, Trigger};
@@ -208,6 +208,79 @@ fn context(issue: &Issue, comments: &[Comment], trigger: Option<&Trigger>) -> Th
 
 fn check(context: &ThreadContext, expected: &Expect) {
     expected.assert_eq(&format!("{}\n== notes\n{}\n", context.text, context.notes.join("\n")));
+}
+
+/// Comments of the largest size that GitHub stores, of markup that takes long.
+fn hostile(count: usize) -> Vec<Comment> {
+    let piece = "<!-- [a](<b c> \"d\") | `e` $x% -->\n> - &lt;*b*\n";
+    let body = piece.repeat((64 << 10) / piece.len());
+    (0..count).map(|_| comment("mallory", &body, "09:30:00", "09:30:00")).collect()
+}
+
+/// With one async thread, another task does its work while a hostile thread is being cleaned: the cleaning
+/// asks it in the middle, and goes on when it has answered.
+#[test]
+fn other_tasks_go_on_while_a_hostile_thread_is_cleaned() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (answer, answered) = std::sync::mpsc::channel::<()>();
+    let other = runtime.spawn(async move {
+        while asked.recv().await.is_some() {
+            // Not on the worker by chance: it has to be scheduled again.
+            tokio::task::yield_now().await;
+            answer.send(()).unwrap();
+        }
+    });
+    let cleaning = runtime.spawn(async move {
+        let (issue, comments) = (issue("t", "b"), hostile(20));
+        let input = Thread { issue: &issue, comments: &comments, trigger: None };
+        let answers = std::cell::Cell::new(0);
+        let is_over = || {
+            ask.send(()).unwrap();
+            // Without a thread to run on, the other task would never answer.
+            let came = answered.recv_timeout(Duration::from_secs(60));
+            answers.set(answers.get() + usize::from(came.is_ok()));
+            came.is_err()
+        };
+        let context = thread_within(&input, &is_over, &mut || 1);
+        (answers.get(), context)
+    });
+    let (answers, context) = runtime.block_on(cleaning).unwrap();
+    runtime.block_on(other).unwrap();
+    assert!(answers >= 4, "{answers}");
+    assert!(!context.notes.iter().any(|note| note.contains("time")), "{:?}", context.notes);
+}
+
+#[test]
+fn cleaning_many_comments_ends_with_the_runs_time() {
+    let comments: Vec<Comment> =
+        (0..10_000).map(|_| comment("mallory", "<!-- x -->", "09:30:00", "09:30:00")).collect();
+    let issue = issue("t", "b");
+    let input = Thread { issue: &issue, comments: &comments, trigger: None };
+    let asked = std::cell::Cell::new(0);
+    let is_over = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 3
+    };
+    let context = thread_within(&input, &is_over, &mut || 1);
+    assert_eq!((asked.get(), context.text.matches("Comment by").count()), (4, 3));
+    expect![[r"
+        3 hidden parts removed: 3 HTML comments
+        9900 older comments left out; the newest 100 are used
+        97 older comments left out; the time is over"]]
+    .assert_eq(&context.notes.join("\n"));
+}
+
+#[test]
+fn comments_are_cut_together_before_they_are_cleaned() {
+    let hidden = format!("<!-- {} -->", "x".repeat(250 << 10));
+    let comments: Vec<Comment> =
+        (0..50).map(|_| comment("mallory", &hidden, "09:30:00", "09:30:00")).collect();
+    let context = context(&issue("t", "b"), &comments, None);
+    expect![[r"
+        8 hidden parts removed: 8 HTML comments
+        42 older comments left out; 2 MB before cleaning are the limit"]]
+    .assert_eq(&context.notes.join("\n"));
 }
 
 #[test]

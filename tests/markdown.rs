@@ -1,6 +1,7 @@
 //! Markdown that others wrote, on its way out: judged by `cmark-gfm`, GitHub's own parser.
 
 mod cases;
+mod incoming;
 mod oracle;
 
 use cases::{HOSTILE, Numbers, mixed};

@@ -192,6 +192,14 @@ fn quotations_code_comments_and_links_are_not_the_writers_words() {
         "<blockquote><blockquote></blockquote>\n\n@patchwright fix it\n",
         "<a href=\"x\" title=\" @patchwright fix it\">a</a>",
         "<a href='x'> @patchwright fix it</a>",
+        "<details>\n<summary>x</summary>\n\n@patchwright fix it\n\n</details>",
+        "<details><summary>x</summary> @patchwright fix it</details>",
+        "<div>\n<span hidden>@patchwright fix it</span>\n</div>",
+        "a <span hidden> @patchwright fix it</span>",
+        "<div>\n<b title=\"x\n\n@patchwright fix it",
+        "a[^1]\n\n[^1]: @patchwright fix it",
+        "[b]: <https://example.org>\n  \"@patchwright fix it\"\n\n[b]",
+        "| a |\n|---|\n| b | @patchwright fix it |",
     ];
     for body in bodies {
         assert_eq!(parse(body, "patchwright"), None, "{body}");
@@ -224,6 +232,11 @@ fn what_stands_around_quotations_and_code_counts() {
         ("a <!-- b @patchwright fix it", fix("it")),
         ("<details>\n<summary>x</summary>\n\n@patchwright fix it", fix("it")),
         ("<p>@patchwright fix it", fix("it")),
+        ("<div>\n<p>one\n@patchwright fix it", fix("it")),
+        ("<details open>\n\n@patchwright fix it", fix("it")),
+        ("<details>\n\nx\n\n</details>\n\n@patchwright fix it", fix("it")),
+        ("[b]: https://example.org\n@patchwright fix it", fix("it")),
+        ("| a |\n|---|\n| b \\| @patchwright fix it |", fix("it |")),
         ("[a](b) @patchwright fix it", fix("it")),
         ("[a](b c @patchwright fix it", fix("it")),
         ("(@patchwright fix it)", fix("it)")),

@@ -91,6 +91,7 @@ const LAYERS: &[&[&str]] = &[
     &["egress"],
     &["patch", "edit_format", "prompt", "guest"],
     &["config", "event", "clock"],
+    &["gfm"],
     &["error", "redact"],
 ];
 

@@ -9,13 +9,15 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden;
 use crate::forge::{ReviewComment, Thread};
+use crate::gfm;
 
 /// Bytes of one comment, of one thread, and of all together.
 const MAX_COMMENT: usize = 4 << 10;
 const MAX_THREAD: usize = 16 << 10;
 const MAX_ALL: usize = 48 << 10;
-/// Bytes of a text that are looked at before it is cut: cleaning costs time.
+/// Bytes of a text that are looked at before it is cut, and of all texts of a thread: cleaning costs time.
 const MAX_RAW: usize = 64 << 10;
+const MAX_RAW_THREAD: usize = 512 << 10;
 /// Threads; those that people took part in come first.
 const MAX_THREADS: usize = 100;
 
@@ -28,10 +30,21 @@ pub struct Answered<'a> {
 }
 
 /// The block; empty without threads. What was written or edited after `until` is left out. `nonce`
-/// gives random numbers; it is asked again when the tag occurs in the text.
+/// gives random numbers; it is asked again when the tag occurs in the text. When `is_over` says that there is
+/// no more time, the answers that are not cleaned yet are left out.
 pub fn answers(
     answered: &[Answered<'_>],
     until: Option<DateTime<Utc>>,
+    is_over: &dyn Fn() -> bool,
+    nonce: &mut dyn FnMut() -> u64,
+) -> String {
+    gfm::apart(|| written(answered, until, is_over, nonce))
+}
+
+fn written(
+    answered: &[Answered<'_>],
+    until: Option<DateTime<Utc>>,
+    is_over: &dyn Fn() -> bool,
     nonce: &mut dyn FnMut() -> u64,
 ) -> String {
     let mut sorted: Vec<&Answered<'_>> = answered.iter().collect();
@@ -39,7 +52,11 @@ pub fn answers(
     let mut out = String::new();
     let mut left = sorted.len().saturating_sub(MAX_THREADS);
     for answered in sorted.iter().take(MAX_THREADS) {
-        let text = one(answered, until);
+        if is_over() {
+            left += 1;
+            continue;
+        }
+        let text = one(answered, until, is_over);
         if out.len() + text.len() > MAX_ALL {
             left += 1;
             continue;
@@ -68,7 +85,11 @@ pub fn answers(
     )
 }
 
-fn one(answered: &Answered<'_>, until: Option<DateTime<Utc>>) -> String {
+fn one(
+    answered: &Answered<'_>,
+    until: Option<DateTime<Utc>>,
+    is_over: &dyn Fn() -> bool,
+) -> String {
     let thread = answered.thread;
     let mut states = Vec::new();
     if answered.dismissed {
@@ -88,12 +109,16 @@ fn one(answered: &Answered<'_>, until: Option<DateTime<Utc>>) -> String {
     let Some((root, replies)) = thread.comments.split_first() else { return out };
     out.push_str(&clean(&root.body));
     out.push('\n');
+    // What is nothing but hidden takes no room, but time.
+    let mut raw = MAX_RAW_THREAD;
     for reply in replies.iter().filter(|reply| was_there(reply, until)) {
-        let text = clean(&reply.body);
-        if out.len() + text.len() > MAX_THREAD {
+        raw = raw.saturating_sub(reply.body.len().min(MAX_RAW).max(1));
+        let text = if raw == 0 || is_over() { None } else { Some(clean(&reply.body)) };
+        let text = text.filter(|text| out.len() + text.len() <= MAX_THREAD);
+        let Some(text) = text else {
             out.push_str("[the rest of this thread was left out]\n");
             break;
-        }
+        };
         let at = reply.created_at.to_rfc3339_opts(SecondsFormat::Secs, true);
         let _ = writeln!(out, "Answer by {} at {at}:\n{text}", login(&reply.author.login));
     }

@@ -1,6 +1,8 @@
 //! Formulas that show less than they say: white, tiny or shifted text, comments, definitions.
 //! Used by [`super::markup`] only.
 
+use crate::gfm::html::Ends;
+
 /// Commands that can hide what stands in a formula, or move it out of sight.
 const HIDING: &[&str] = &[
     "phantom",
@@ -73,8 +75,38 @@ pub(super) fn comments(formula: &str) -> bool {
     })
 }
 
+/// Where a formula ends that begins at `from` and shows less than it says.
+pub(super) fn invisible(text: &str, from: usize, ends: &mut Ends) -> Option<usize> {
+    let rest = text.get(from..)?;
+    let mark = if rest.starts_with("$$") { "$$" } else { "$" };
+    let length = ends.find(text, mark, from + mark.len())?;
+    let (body, after) = rest.get(mark.len()..)?.split_at(length);
+    let after = &after[mark.len()..];
+    let is_formula = mark == "$$" || is_formula(body, after);
+    (hides(body) || (is_formula && comments(body))).then(|| text.len() - after.len())
+}
+
+/// The text without such formulas, and how many there were.
+pub(super) fn without_invisible(text: &str) -> (String, usize) {
+    let (mut out, mut count, mut at) = (String::with_capacity(text.len()), 0, 0);
+    let mut ends = Ends::default();
+    while let Some(next) = text[at..].find('$') {
+        out.push_str(&text[at..at + next]);
+        at += next;
+        if let Some(end) = invisible(text, at, &mut ends) {
+            (at, count) = (end, count + 1);
+        } else {
+            let length = if text[at..].starts_with("$$") { 2 } else { 1 };
+            out.push_str(&text[at..at + length]);
+            at += length;
+        }
+    }
+    out.push_str(&text[at..]);
+    (out, count)
+}
+
 /// Between single dollar signs that GitHub takes for a formula, not for two prices.
-pub(super) fn is_formula(body: &str, after: &str) -> bool {
+fn is_formula(body: &str, after: &str) -> bool {
     !body.starts_with(char::is_whitespace)
         && !body.ends_with(char::is_whitespace)
         && !after.starts_with(|c: char| c.is_ascii_digit())

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::markup;
+use crate::gfm;
 
 /// What was removed, by kind.
 pub type Counts = BTreeMap<&'static str, usize>;
@@ -32,8 +33,11 @@ impl Cleaned {
 /// Longest text that is cleaned, in bytes: as much as GitHub stores of one.
 const MAX_TEXT: usize = 256 << 10;
 
-/// How often removing may uncover something new (`<!-<!-- -->- … -->`) before all markup goes.
+/// How often removing may uncover something new (`<!-<!-- -->- … -->`) before all of the text goes.
 const ROUNDS: usize = 10;
+
+/// In place of a text in which something is hidden again and again, or that takes too long to parse.
+const UNREADABLE: &str = "[a text was left out: its markup cannot be read]";
 
 /// Removes invisible characters and makes line ends `\n`.
 pub fn invisible(text: &str) -> Cleaned {
@@ -108,7 +112,7 @@ fn kind(c: char) -> Option<&'static str> {
 /// stores the beginning is read, and the result says so.
 pub fn clean(text: &str) -> Cleaned {
     let kept = head(text, MAX_TEXT);
-    let mut cleaned = bounded(kept);
+    let mut cleaned = gfm::apart_if_long(kept, || bounded(kept));
     if kept.len() < text.len() {
         cleaned.text.push_str("\n[the rest was left out]");
     }
@@ -118,7 +122,7 @@ pub fn clean(text: &str) -> Cleaned {
 fn bounded(text: &str) -> Cleaned {
     let mut cleaned = invisible(text);
     for _ in 0..ROUNDS {
-        let Cleaned { text, removed } = markup::strip(&cleaned.text);
+        let Some(Cleaned { text, removed }) = markup::strip(&cleaned.text) else { break };
         add(&mut cleaned.removed, removed);
         let Cleaned { text, removed } = invisible(&text);
         add(&mut cleaned.removed, removed);
@@ -127,7 +131,8 @@ fn bounded(text: &str) -> Cleaned {
         }
         cleaned.text = text;
     }
-    cleaned.text = cleaned.text.replace(['<', '>'], " ");
+    add(&mut cleaned.removed, Counts::from([("unreadable text", 1)]));
+    cleaned.text = UNREADABLE.to_owned();
     cleaned
 }
 

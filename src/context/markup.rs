@@ -1,450 +1,314 @@
 //! One pass over Markdown that leaves out what GitHub does not show.
 //!
-//! The order in which GitHub reads matters: a comment that begins outside of code hides everything
-//! up to its end, fences included, and a fence that begins outside of a comment shows everything in
-//! it. So the text is walked from left to right, and what begins first wins. Where our reading and
-//! GitHub's could differ, fences are *not* recognised: then too much is removed, never too little.
+//! The text is parsed as GitHub parses it, and what the tree shows is taken from the text, in its order
+//! and as it is written there. Between the pieces that are shown, only marks stay (`*`, `>`, `|`, blanks
+//! and the like): so what the tree does not know (definitions, titles, surplus cells) is left out,
+//! whatever it is. A piece that the text does not have at the place that the tree names is written from
+//! the tree. [`blocks`] has code, HTML and the marks of lists, [`links`] links, pictures and definitions,
+//! [`words`] plain text.
 
-use super::ahead::Ahead;
+mod blocks;
+mod links;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use comrak::Arena;
+use comrak::arena_tree::NodeEdge;
+use comrak::nodes::{Node, NodeValue};
+
 use super::formulas;
 use super::hidden::{Cleaned, Counts};
-use super::lines::{Lists, fence_opening, indent, info_length, without_quotes};
-use super::tables::Tables;
-use super::tags::{self, At};
+use crate::gfm::html::{self, Ends, Piece};
+use crate::gfm::{self, Places, tags};
 
-/// Removes hidden markup once. Removing may uncover more: [`super::hidden::clean`] repeats it.
-pub(super) fn strip(text: &str) -> Cleaned {
-    let mut walk = Walk {
+/// Removes hidden markup once; `None` when the text takes too long to parse. Removing may uncover more:
+/// [`super::hidden::clean`] repeats it.
+pub(super) fn strip(text: &str) -> Option<Cleaned> {
+    let arena = Arena::new();
+    let root = gfm::parse(&arena, text)?;
+    let mut page = Page {
         text,
-        ahead: Ahead::new(text),
+        places: Places::new(text),
         at: 0,
         out: String::with_capacity(text.len()),
         removed: Counts::new(),
-        html: Html::Outside,
-        lists: Lists::default(),
-        tables: Tables::default(),
-        surplus: None,
+        elements: html::elements(root.descendants().filter_map(html_of), |tag| tag.hides_content()),
+        tags: 0,
+        hiding: None,
+        cut: 0,
+        ends: Ends::default(),
+        used: HashSet::new(),
+        footnotes: root.descendants().filter_map(referenced).collect(),
+        definitions: Vec::new(),
+        links: Vec::new(),
+        tables: 0,
     };
-    while walk.at < text.len() {
-        let starts_line = walk.at == 0 || text.as_bytes()[walk.at - 1] == b'\n';
-        let is_done = starts_line && walk.block() || walk.surplus_cells();
-        if !is_done {
-            walk.inline();
+    let mut skipped: Option<Node<'_>> = None;
+    for edge in root.traverse() {
+        match edge {
+            NodeEdge::Start(node) if skipped.is_some() => page.pass(node),
+            NodeEdge::Start(node) => {
+                page.places.enter(node);
+                if !page.start(node) {
+                    skipped = Some(node);
+                }
+            }
+            NodeEdge::End(node) => {
+                let is_skipped = skipped.is_some_and(|skipped| skipped.same_node(node));
+                if is_skipped {
+                    skipped = None;
+                }
+                if skipped.is_none() {
+                    page.end(node, is_skipped);
+                }
+            }
         }
     }
-    Cleaned { text: walk.out, removed: walk.removed }
+    page.reach(text.len());
+    Some(page.finish())
 }
 
-/// Fences whose content GitHub draws.
-const DRAWN: &[&str] = &["mermaid", "geojson", "topojson", "stl"];
-
-/// Whether Markdown is read, or HTML as it is.
+/// What ends the part that is not shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Html {
-    Outside,
-    /// Up to the next blank line.
+enum Until {
+    /// The tag with this number.
+    Tag(usize),
+    /// The end of the block, for an element that nothing closes.
     Block,
-    /// Up to `</pre>`.
-    Pre,
+    /// Nothing: it began as a block of its own.
+    End,
 }
 
-struct Walk<'a> {
+struct Page<'a> {
     text: &'a str,
-    ahead: Ahead<'a>,
+    places: Places<'a>,
+    /// What stands before this is dealt with.
     at: usize,
     out: String,
     removed: Counts,
-    html: Html,
-    lists: Lists,
-    tables: Tables,
-    /// Where cells begin in this line that are not shown.
-    surplus: Option<usize>,
+    /// Elements whose content is hidden: number of the tag that opens, and of the tag that closes.
+    elements: HashMap<usize, usize>,
+    /// Tags so far.
+    tags: usize,
+    hiding: Option<Until>,
+    /// Up to here a formula is left out.
+    cut: usize,
+    ends: Ends,
+    /// Labels that a link names, as they are compared.
+    used: HashSet<String>,
+    /// Footnotes that something refers to. Of several definitions the first is shown.
+    footnotes: HashSet<String>,
+    /// Definitions in `out`, and their labels.
+    definitions: Vec<(Range<usize>, String)>,
+    /// Open links: where the bracket stands that opens, if the text has one.
+    links: Vec<Option<usize>>,
+    /// Depth of tables.
+    tables: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Page<'a> {
     fn count(&mut self, kind: &'static str) {
         *self.removed.entry(kind).or_default() += 1;
     }
 
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+    fn push(&mut self, shown: &str) {
+        if self.hiding.is_none() {
+            self.out.push_str(shown);
+        }
     }
 
-    /// Takes `length` bytes over as they are.
-    fn keep(&mut self, length: usize) {
-        self.out.push_str(&self.text[self.at..self.at + length]);
-        self.at += length;
-    }
-
-    /// What is decided at the beginning of a line. True when it was dealt with.
-    fn block(&mut self) -> bool {
-        let line = self.ahead.line(self.at);
-        self.surplus = None;
-        if line.trim_matches([' ', '\t', '>']).is_empty() {
-            self.tables.end();
-            if self.html == Html::Block {
-                self.html = Html::Outside;
-            }
-            self.lists.maybe.clone_from(&self.lists.surely);
-            return false;
+    /// Goes on to `to`. What stands between shows nothing by itself: its marks stay.
+    fn reach(&mut self, to: usize) {
+        self.at = self.at.max(self.cut.min(to));
+        if self.hiding.is_some() {
+            self.at = self.at.max(to);
         }
-        if self.html != Html::Outside {
-            return false;
-        }
-        let whole = line;
-        let line = self.lists.enter(line);
-        let column = self.lists.surely.last().copied().unwrap_or(0);
-        if let Some((mark, length, info)) = fence_opening(&line, column) {
-            self.tables.end();
-            self.fence(mark, length, line.quotes, info);
-            return true;
-        }
-        if line.rest.len() < whole.len() && line.opens_item {
-            self.tables.end();
-        }
-        let surplus = self.tables.enter(line.rest);
-        self.surplus = surplus.map(|at| self.at + whole.len() - line.rest.len() + at);
-        if line.rest.starts_with('[') && line.indent <= column + 3 && self.definition(line.rest) {
-            return true;
-        }
-        if line.rest.starts_with('<') && tags::tag(line.rest) != At::Nothing {
-            let pre = matches!(tags::tag(line.rest), At::Tag(tag) if tag.is("pre") && !tag.closing);
-            self.html = if pre { Html::Pre } else { Html::Block };
-        }
-        false
-    }
-
-    /// Cells that a table does not show are left out.
-    fn surplus_cells(&mut self) -> bool {
-        if self.surplus.is_none_or(|at| self.at < at) {
-            return false;
-        }
-        self.surplus = None;
-        self.at += self.ahead.line(self.at).len();
-        self.count("surplus table cell");
-        true
-    }
-
-    /// What begins here with this length would reach into cells that are not shown.
-    fn is_cut(&self, length: usize) -> bool {
-        self.surplus.is_some_and(|at| self.at < at && at < self.at + length)
-    }
-
-    /// Copies a fenced block. Its info string is not shown, so only a word of it stays. What GitHub draws
-    /// from a block is not its text, so a note stands in its place.
-    fn fence(&mut self, mark: char, length: usize, quotes: usize, info: &str) {
-        let column = self.lists.maybe.last().copied().unwrap_or(0);
-        let line = self.ahead.line(self.at);
-        let label: String = info
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '#' | '.' | '_'))
-            .take(20)
-            .collect();
-        if label.len() < info.len() {
-            self.count("code fence label");
-        }
-        let shown = line.len() - info_length(line);
-        let marks = line[..shown].trim_end_matches([mark, ' ', '\t']).len();
-        let start = self.out.len() + marks;
-        self.keep(shown);
-        self.out.push_str(&label);
-        self.at += line.len() - shown;
-        let content = self.out.len();
-        while self.at < self.text.len() {
-            self.keep(1);
-            let line = self.ahead.line(self.at);
-            let Some(content) = without_quotes(line, quotes) else { break };
-            let indent = indent(content);
-            if !content.trim().is_empty() && indent < column {
-                break;
-            }
-            self.keep(line.len());
-            let content = content.trim();
-            let closes = content.len() >= length && content.chars().all(|c| c == mark);
-            if closes && indent <= column + 3 {
-                break;
+        while self.at < to {
+            let rest = &self.text[self.at..to];
+            let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
+            let marks = line.find(|c| !is_mark(c)).unwrap_or(line.len());
+            self.out.push_str(&line[..marks]);
+            self.at += marks;
+            if marks < line.len() {
+                let length = self.unseen(&rest[marks..], line.len() - marks);
+                self.at += length;
+            } else if line.len() < rest.len() {
+                self.out.push('\n');
+                self.at += 1;
             }
         }
-        let label = label.to_ascii_lowercase();
-        let body = &self.out[content..];
-        if DRAWN.contains(&label.as_str()) {
-            self.left_out(start, "[a drawing was left out]", "drawing");
-        } else if label == "math" && (formulas::hides(body) || formulas::comments(body)) {
-            self.left_out(start, "[a formula was left out]", "invisible formula");
+    }
+
+    /// What the tree does not have, `line` bytes of it in this line. Returns how much is dealt with.
+    fn unseen(&mut self, rest: &str, line: usize) -> usize {
+        if self.tables > 0 {
+            self.count("surplus table cell");
+        } else if let Some((label, target, length)) = links::definition(rest) {
+            let shown = self.address(target);
+            let start = self.out.len();
+            self.out.extend(["[", label, "]: ", shown]);
+            self.definitions.push((start..self.out.len(), links::compared(label)));
+            return length;
+        } else if rest.starts_with(['"', '\'', '(']) {
+            self.count("link title");
+        } else if rest.starts_with('[') {
+            self.count("unused link definition");
+        } else {
+            self.count("hidden text");
+        }
+        line
+    }
+
+    /// A piece that stands at `from..to` when `is_there`. Otherwise `shown` is written from the tree.
+    fn piece(&mut self, (from, to): (usize, usize), is_there: bool, shown: &str) {
+        // A formula that ends inside of it takes it along.
+        if from >= self.at {
+            self.reach(from);
+            self.push(if is_there { &self.text[from..to] } else { shown });
+        } else if from >= self.cut {
+            self.push(shown);
+        }
+        self.at = self.at.max(to);
+    }
+
+    /// A node of a part that is not shown. Its tags count all the same.
+    fn pass(&mut self, node: Node<'_>) {
+        if let Some(html) = html_of(node) {
+            self.tags +=
+                html::pieces(&html).iter().filter(|it| matches!(it, Piece::Tag(_))).count();
         }
     }
 
-    fn left_out(&mut self, start: usize, note: &str, kind: &'static str) {
-        let ends_line = self.out.ends_with('\n');
-        self.out.truncate(start);
-        if !self.out.is_empty() && !self.out.ends_with([' ', '\n', '\t']) {
-            self.out.push(' ');
-        }
-        self.out.push_str(note);
-        if ends_line {
-            self.out.push('\n');
-        }
-        self.count(kind);
-    }
-
-    /// A link or footnote definition is not shown. Kept when something refers to it.
-    fn definition(&mut self, line: &str) -> bool {
-        let Some((label, _)) = line[1..].split_once("]:") else { return false };
-        if label.is_empty() || label.len() > 999 || label.contains(['[', ']']) {
+    /// A node begins. False when nothing in it is shown.
+    fn start(&mut self, node: Node<'_>) -> bool {
+        let (from, to) = self.places.of(node);
+        if self.hiding.is_none() && from < to && to <= self.cut {
+            self.pass(node);
             return false;
         }
-        let prefix = self.rest().find('[').unwrap_or(0);
-        let from = self.at + prefix + label.len() + 3;
-        let (times, seen) = self.ahead.uses(label);
-        // Where it stands behind a text in brackets only, the label itself is not shown.
-        let used = times > 1 && (seen > 1 || tags::is_label(label));
-        if label.starts_with('^') {
-            if used {
+        let data = node.data();
+        match &data.value {
+            NodeValue::Paragraph | NodeValue::Heading(_) => {
+                if let Some(first) = node.first_child() {
+                    self.lax_definitions(node, self.places.of(first).0, to);
+                }
+            }
+            NodeValue::Item(_) => self.item(from, false),
+            NodeValue::TaskItem(_) => self.item(from, true),
+            NodeValue::Table(_) => self.tables += 1,
+            NodeValue::CodeBlock(block) => self.code_block(data.sourcepos.start.line, from, block),
+            NodeValue::HtmlBlock(block) => {
+                self.html_block(node, data.sourcepos.start.line, from, &block.literal);
+            }
+            NodeValue::HtmlInline(_) => {
+                if from >= self.at {
+                    self.reach(from);
+                }
+                let shown = self.html(node, Until::Block);
+                self.out.push_str(&shown);
+                self.at = self.at.max(to);
+            }
+            NodeValue::Text(words) => self.words(from, to, words),
+            NodeValue::Code(code) => {
+                let is_there = words::is_code(&self.text[from..to], code);
+                let fence = "`".repeat(code.num_backticks.max(1));
+                self.piece((from, to), is_there, &format!("{fence}{}{fence}", code.literal));
+            }
+            NodeValue::FootnoteReference(footnote) => {
+                let mark = format!("[^{}]", footnote.name);
+                if tags::is_label(&footnote.name) {
+                    let is_there = self.text[from..to].eq_ignore_ascii_case(&mark);
+                    self.piece((from, to), is_there, &mark);
+                } else {
+                    self.count("link label");
+                    self.piece((from, to), false, "");
+                }
+            }
+            NodeValue::FootnoteDefinition(footnote) => {
+                return self.footnote(from, &footnote.name);
+            }
+            NodeValue::Link(_) => {
+                let is_there = from >= self.at && self.text[from..to].starts_with(['[', '<']);
+                if is_there {
+                    self.reach(from);
+                    let bracket = &self.text[from..=from];
+                    self.push(bracket);
+                    self.at = from + 1;
+                }
+                self.links.push(is_there.then_some(from));
+            }
+            NodeValue::Image(link) => {
+                self.image(node, from, to, link);
                 return false;
             }
-            self.count("unused footnote");
-            self.at = self.paragraph_end();
-            return true;
+            _ => {}
         }
-        let Some((target, mut length)) = tags::destination(&self.text[from..]) else {
-            return false;
-        };
-        let ends =
-            |at: usize| self.text[at..].split('\n').next().is_some_and(|l| l.trim().is_empty());
-        let mut titled = false;
-        let gap = self.text[from + length..].len() - self.text[from + length..].trim_start().len();
-        if let Some((_, title)) = tags::quoted(&self.text[from + length + gap..])
-            && ends(from + length + gap + title)
-            && gap > 0
-        {
-            length += gap + title;
-            titled = true;
-        }
-        let empty = target.is_empty() && !self.text[from..].trim_start().starts_with("<>");
-        if empty || !ends(from + length) {
-            return false;
-        }
-        if used {
-            let shown = self.address(target);
-            let kept = format!("{}[{label}]: {shown}", &self.rest()[..prefix]);
-            self.out.push_str(&kept);
-        } else {
-            self.count("unused link definition");
-        }
-        if titled {
-            self.count("link title");
-        }
-        self.at = from + length;
-        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
         true
     }
 
-    /// A link's address, when it is no place to hide words in.
-    fn address<'t>(&mut self, target: &'t str) -> &'t str {
-        if tags::is_address(target) {
-            return target;
-        }
-        self.count("link address");
-        "link"
-    }
-
-    /// The end of the paragraph that goes on here.
-    fn paragraph_end(&mut self) -> usize {
-        self.ahead.find("\n\n", self.at).unwrap_or(self.text.len())
-    }
-
-    /// One step inside a line.
-    fn inline(&mut self) {
-        let rest = self.rest();
-        let markdown = self.html == Html::Outside;
-        match rest.as_bytes()[0] {
-            b'<' => self.angle(rest),
-            b'&' => match tags::entity(rest) {
-                Some((text, length)) => {
-                    self.out.push_str(&text);
-                    self.at += length;
+    /// A node ends.
+    fn end(&mut self, node: Node<'_>, is_skipped: bool) {
+        let data = node.data();
+        match &data.value {
+            NodeValue::Table(_) if !is_skipped => {
+                let (_, to) = self.places.of(node);
+                self.reach(to.max(self.at));
+                self.tables -= 1;
+            }
+            NodeValue::Link(link) if !is_skipped => {
+                let (_, to) = self.places.of(node);
+                if let Some(from) = self.links.pop() {
+                    self.link_end(node, from, to, link);
                 }
-                None => self.keep(1),
-            },
-            b'\\' if markdown => {
-                let next = rest[1..].chars().next().filter(char::is_ascii_punctuation);
-                // `\<` shows a `<` on GitHub; here it stays dangerous, so it is looked at.
-                self.keep(1 + next.filter(|c| !matches!(c, '<' | '&')).map_or(0, char::len_utf8));
             }
-            b'`' if markdown => self.code_span(rest),
-            b'!' if rest.starts_with("![") => self.image(rest),
-            b']' if rest.starts_with("][") && self.hidden_label() => {}
-            b']' if rest.starts_with("](") => match tags::link_target(&rest[2..]) {
-                Some((target, title, length)) if !self.is_cut(length + 2) => {
-                    let shown = if target.is_empty() { target } else { self.address(target) };
-                    self.out.extend(["](", shown, ")"]);
-                    if title.is_some_and(|title| !title.is_empty()) {
-                        self.count("link title");
-                    }
-                    self.at += 2 + length;
-                }
-                _ => self.keep(1),
-            },
-            b'$' => self.formula(rest),
-            _ => {
-                let stops = |c: char| matches!(c, '<' | '&' | '\\' | '`' | '!' | ']' | '$' | '\n');
-                let first = rest.chars().next().map_or(1, char::len_utf8);
-                let length = match rest[first..].find(stops) {
-                    _ if rest.starts_with('\n') => 1,
-                    Some(at) => first + at,
-                    None => rest.len(),
-                };
-                let most = self.surplus.map_or(usize::MAX, |at| at.saturating_sub(self.at));
-                self.keep(length.min(most.max(1)));
+            NodeValue::FootnoteDefinition(_) if is_skipped => {
+                let (_, to) = self.places.of(node);
+                self.at = self.at.max(to);
             }
+            value if value.block() && self.hiding == Some(Until::Block) => {
+                self.at = self.at.max(self.places.of(node).1);
+                self.hiding = None;
+            }
+            _ => {}
         }
     }
 
-    /// A code span that closes on the same line stays; otherwise the backticks are characters.
-    fn code_span(&mut self, rest: &str) {
-        let run = rest.len() - rest.trim_start_matches('`').len();
-        let line = self.ahead.line(self.at);
-        let mut at = run;
-        while let Some(next) = line[at..].find('`') {
-            let start = at + next;
-            let length = line[start..].len() - line[start..].trim_start_matches('`').len();
-            at = start + length;
-            if length == run && !self.is_cut(at) {
-                self.keep(at);
-                return;
+    /// Leaves out the definitions that nothing uses.
+    fn finish(mut self) -> Cleaned {
+        let mut text = String::with_capacity(self.out.len());
+        let mut at = 0;
+        for (range, label) in std::mem::take(&mut self.definitions) {
+            if !self.used.contains(&label) {
+                self.count("unused link definition");
+                text.push_str(&self.out[at..range.start]);
+                at = range.end;
             }
         }
-        self.keep(run);
+        text.push_str(&self.out[at..]);
+        Cleaned { text, removed: self.removed }
     }
+}
 
-    /// `[text][label]` shows no label. True when it was left out.
-    fn hidden_label(&mut self) -> bool {
-        let open = self.at + 1;
-        let Some(end) = self.ahead.closing_bracket(open) else { return false };
-        let label = &self.text[open + 1..end];
-        if label.len() > 999 || tags::is_label(label) || !self.ahead.is_defined(label) {
-            return false;
-        }
-        self.count("link label");
-        self.out.push(']');
-        self.at = end + 1;
-        true
+/// Between the pieces of a page these are the marks of its blocks and spans.
+fn is_mark(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '>' | '*' | '_' | '~' | '#' | '|' | ':' | '-' | '=' | '\\')
+}
+
+/// The name of a footnote that something refers to.
+fn referenced(node: Node<'_>) -> Option<String> {
+    match &node.data().value {
+        NodeValue::FootnoteReference(footnote) => Some(footnote.name.to_lowercase()),
+        _ => None,
     }
+}
 
-    /// Leaves out the alternative text; what is behind it comes next.
-    fn image(&mut self, rest: &str) {
-        if let Some(end) = self.ahead.closing_bracket(self.at + 1) {
-            let length = end - self.at;
-            let alt = &rest[2..length];
-            if rest[length + 1..].starts_with(['(', '[']) || alt.len() > 40 {
-                if !tags::is_label(alt) {
-                    self.count("image alt text");
-                }
-                self.out.push_str("![");
-                self.at = end;
-                return;
-            }
-        }
-        self.keep(2);
-    }
-
-    fn formula(&mut self, rest: &str) {
-        let open = if rest.starts_with("$$") { "$$" } else { "$" };
-        let from = self.at + open.len();
-        if let Some(end) = self.ahead.find(open, from) {
-            let (body, after) = (&self.text[from..end], &self.text[end + open.len()..]);
-            let is_formula = open == "$$" || formulas::is_formula(body, after);
-            if formulas::hides(body) || (is_formula && formulas::comments(body)) {
-                self.count("invisible formula");
-                self.at = end + open.len();
-                return;
-            }
-        }
-        self.keep(open.len());
-    }
-
-    /// Comments, declarations and tags.
-    fn angle(&mut self, rest: &'a str) {
-        if rest.starts_with("<!--") {
-            return self.comment(rest);
-        }
-        let declaration = [("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
-        if let Some((open, close)) = declaration.iter().find(|(open, _)| rest.starts_with(open)) {
-            let named = rest[open.len()..].starts_with(|c: char| c.is_ascii_alphabetic());
-            let end = self.ahead.find(close, self.at).filter(|_| *open != "<!" || named);
-            match end {
-                Some(end) => {
-                    self.count("markup declaration");
-                    self.at = end + close.len();
-                }
-                None => self.keep(1),
-            }
-            return;
-        }
-        match tags::tag(rest) {
-            At::Nothing => self.keep(1),
-            At::TooLong if self.ahead.find(">", self.at).is_some() => {
-                self.count("HTML attribute");
-                self.at = self.ahead.find(">", self.at).map_or(self.text.len(), |end| end + 1);
-            }
-            At::TooLong | At::Unfinished if self.html == Html::Outside => self.keep(1),
-            At::TooLong | At::Unfinished => {
-                self.count("unfinished tag");
-                self.at = self.paragraph_end();
-            }
-            At::Tag(tag) => self.tag(&tag),
-        }
-    }
-
-    fn comment(&mut self, rest: &str) {
-        let body = &rest[4..];
-        let end = if body.starts_with('>') {
-            Some(1)
-        } else if body.starts_with("->") {
-            Some(2)
-        } else {
-            let from = self.at + 4;
-            let ends = [("-->", 3), ("--!>", 4)];
-            ends.iter().filter_map(|(end, n)| Some(self.ahead.find(end, from)? + n - from)).min()
-        };
-        // Far enough back: a line that begins with more marks than that is not for reading.
-        let marks = |c: &char| matches!(c, ' ' | '\t' | '>' | '-' | '*' | '+');
-        let mut before = self.out.chars().rev().take(200).skip_while(marks);
-        let starts_line = before.next().is_none_or(|c| c == '\n');
-        match end {
-            Some(end) => {
-                self.count("HTML comment");
-                self.at += 4 + end;
-            }
-            None if starts_line || self.html != Html::Outside => {
-                self.count("unclosed HTML comment");
-                self.at = self.text.len();
-            }
-            None => self.keep(4),
-        }
-    }
-
-    fn tag(&mut self, tag: &tags::Tag<'_>) {
-        if tag.closing && tag.is("pre") && self.html == Html::Pre {
-            self.html = Html::Block;
-        }
-        if tag.hides_content() {
-            let void = ["img", "br", "hr", "input", "source", "wbr"].iter().any(|n| tag.is(n));
-            self.count("hidden element");
-            self.at = match self.ahead.element_end(self.at).filter(|_| !void) {
-                _ if void => self.at + tag.length,
-                Some(end) => end,
-                None => self.paragraph_end().max(self.at + tag.length),
-            };
-            return;
-        }
-        for _ in 0..tag.worded_attributes() {
-            self.count("HTML attribute");
-        }
-        if tag.hides_words_in_address() {
-            self.count("link address");
-        }
-        self.out.push_str(&tag.bare());
-        self.at += tag.length;
+/// The HTML of a node.
+fn html_of(node: Node<'_>) -> Option<String> {
+    match &node.data().value {
+        NodeValue::HtmlBlock(block) => Some(formulas::without_invisible(&block.literal).0),
+        NodeValue::HtmlInline(html) => Some(html.clone()),
+        _ => None,
     }
 }

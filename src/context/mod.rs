@@ -9,10 +9,6 @@ pub mod log;
 pub mod skills;
 pub mod thread;
 
-mod ahead;
 mod formulas;
 mod front_matter;
-mod lines;
 mod markup;
-mod tables;
-mod tags;

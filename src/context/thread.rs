@@ -10,6 +10,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden::{self, Counts};
 use crate::forge::{self, Comment, Issue, marker};
+use crate::gfm;
 use crate::task::Trigger;
 
 /// Bytes of the body.
@@ -21,8 +22,9 @@ const MAX_COMMENTS_BYTES: usize = 128 << 10;
 const MAX_COMMENTS: usize = 100;
 /// Characters of the title.
 const MAX_TITLE: usize = 300;
-/// Bytes of a text that are looked at before it is cut: cleaning costs time.
+/// Bytes of a text that are looked at before it is cut, and of all comments together: cleaning costs time.
 const MAX_RAW: usize = 256 << 10;
+const MAX_RAW_COMMENTS: usize = 2 << 20;
 /// Bytes of the lines that a thread is about.
 const MAX_HUNK: usize = 8 << 10;
 /// Threads on a diff.
@@ -48,7 +50,25 @@ pub struct ThreadContext {
 
 /// Builds the block. `nonce` gives random numbers; it is asked again when the tag occurs in the text.
 pub fn thread(thread: &Thread<'_>, nonce: &mut dyn FnMut() -> u64) -> ThreadContext {
-    let mut writer = Writer::default();
+    thread_within(thread, &|| false, nonce)
+}
+
+/// As [`thread`], off the async threads, and without the comments that are not cleaned yet when `is_over`
+/// says that there is no more time.
+pub fn thread_within(
+    thread: &Thread<'_>,
+    is_over: &dyn Fn() -> bool,
+    nonce: &mut dyn FnMut() -> u64,
+) -> ThreadContext {
+    gfm::apart(|| written(thread, is_over, nonce))
+}
+
+fn written(
+    thread: &Thread<'_>,
+    is_over: &dyn Fn() -> bool,
+    nonce: &mut dyn FnMut() -> u64,
+) -> ThreadContext {
+    let mut writer = Writer::new(is_over);
     let issue = thread.issue;
     let snapshot = thread.trigger.and_then(|trigger| trigger.snapshot.as_ref());
     let (title, body) = match snapshot {
@@ -80,9 +100,19 @@ pub fn thread(thread: &Thread<'_>, nonce: &mut dyn FnMut() -> u64) -> ThreadCont
 pub fn review_threads(
     threads: &[forge::Thread],
     trigger: Option<&Trigger>,
+    is_over: &dyn Fn() -> bool,
     nonce: &mut dyn FnMut() -> u64,
 ) -> ThreadContext {
-    let mut writer = Writer::default();
+    gfm::apart(|| written_threads(threads, trigger, is_over, nonce))
+}
+
+fn written_threads(
+    threads: &[forge::Thread],
+    trigger: Option<&Trigger>,
+    is_over: &dyn Fn() -> bool,
+    nonce: &mut dyn FnMut() -> u64,
+) -> ThreadContext {
+    let mut writer = Writer::new(is_over);
     let mut room = MAX_COMMENTS_BYTES;
     for thread in threads.iter().take(MAX_THREADS) {
         let line = thread
@@ -107,14 +137,33 @@ pub fn review_threads(
     writer.finish("thread", nonce)
 }
 
-#[derive(Default)]
-struct Writer {
+struct Writer<'a> {
     text: String,
     notes: Vec<String>,
     removed: Counts,
+    /// Bytes of comments that may still be cleaned.
+    raw: usize,
+    is_over: &'a dyn Fn() -> bool,
 }
 
-impl Writer {
+impl<'a> Writer<'a> {
+    fn new(is_over: &'a dyn Fn() -> bool) -> Self {
+        let (text, notes, removed) = (String::new(), Vec::new(), Counts::new());
+        Self { text, notes, removed, raw: MAX_RAW_COMMENTS, is_over }
+    }
+
+    /// Why no more comments are read, if so; otherwise this one's bytes are taken from those left.
+    fn has_to_end(&mut self, comment: &str) -> Option<&'static str> {
+        if (self.is_over)() {
+            return Some("the time is over");
+        }
+        match self.raw.checked_sub(comment.len().min(MAX_RAW)) {
+            Some(left) => self.raw = left,
+            None => return Some("2 MB before cleaning are the limit"),
+        }
+        None
+    }
+
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -122,11 +171,7 @@ impl Writer {
 
     /// Without hidden parts; they are counted.
     fn clean(&mut self, text: &str) -> String {
-        let mut end = text.len().min(MAX_RAW);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let cleaned = hidden::clean(&text[..end]);
+        let cleaned = hidden::clean(hidden::head(text, MAX_RAW));
         hidden::add(&mut self.removed, cleaned.removed);
         cleaned.text
     }
@@ -200,6 +245,11 @@ impl Writer {
         let mut room = MAX_COMMENTS_BYTES;
         let mut blocks = Vec::new();
         for comment in kept[skip..].iter().rev() {
+            if let Some(why) = self.has_to_end(&comment.body) {
+                let left = kept.len() - skip - blocks.len();
+                self.notes.push(format!("{left} older comments left out; {why}"));
+                break;
+            }
             let is_own = comment.ours;
             // Our markers are hidden text, and no news.
             let body =
@@ -224,6 +274,12 @@ impl Writer {
         let who = login(&said.author.login);
         if let Some(why) = left_out(&as_comment, trigger) {
             self.notes.push(format!("comment by {who} left out: {why}"));
+            return;
+        }
+        if let Some(why) = self.has_to_end(&said.body) {
+            if self.notes.len() < 40 {
+                self.notes.push(format!("comment by {who} left out: {why}"));
+            }
             return;
         }
         let is_own = said.ours;

@@ -12,6 +12,8 @@ use super::shown::shown;
 /// What is read of a comment, and kept of its words, in bytes. GitHub's comments are shorter.
 const LONGEST: usize = 256 << 10;
 const LONGEST_WORDS: usize = 32 << 10;
+/// How far on each side of a mention its angle brackets are looked for.
+const LONGEST_TAG: usize = 500;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +104,7 @@ fn find(body: &str, name: &str) -> Option<(usize, usize)> {
             let alone = if *sign == b'@' { opens(before) } else { begins_line(before) };
             alone
                 && ends(after)
+                && !is_in_angles(before, after)
                 && plain.get(*from..*to).is_some_and(|plain| plain.iter().all(|plain| *plain))
         })
         .map(|(from, to, _)| (from, to))
@@ -113,6 +116,18 @@ fn opens(before: &str) -> bool {
     let before = before.trim_end_matches(['*', '_', '~']);
     let Some(last) = before.chars().next_back() else { return true };
     last.is_whitespace() || is_east_asian(last) || "(,;:.!?>|–—…".contains(last)
+}
+
+/// Between `<` and `>`, as in an address that a blank made none.
+fn is_in_angles(before: &str, after: &str) -> bool {
+    let tail = &before[before.ceil_char_boundary(before.len().saturating_sub(LONGEST_TAG))..];
+    let Some((_, inside)) = tail.rsplit_once('<') else { return false };
+    let head = &after[..after.floor_char_boundary(LONGEST_TAG)];
+    let begins = inside.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    begins
+        && !inside.contains(['>', '\n'])
+        && head.find('>') < head.find('\n').or(Some(usize::MAX))
+        && head.contains('>')
 }
 
 fn begins_line(before: &str) -> bool {

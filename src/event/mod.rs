@@ -10,7 +10,6 @@ pub mod mention;
 pub mod payload;
 mod pull_payload;
 mod shown;
-mod spans;
 
 use std::collections::BTreeMap;
 

@@ -15,11 +15,21 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// For work that only its own limits end.
+    pub fn never() -> Stop {
+        Stop { cancel: CancellationToken::new(), deadline: None }
+    }
+
     /// # Errors
     /// When it is time to end; who gave the deadline knows what that means.
     pub fn check(&self) -> Result<(), GitError> {
+        if self.is_over() { Err(over()) } else { Ok(()) }
+    }
+
+    /// It is time to end.
+    pub fn is_over(&self) -> bool {
         let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if is_late || self.cancel.is_cancelled() { Err(over()) } else { Ok(()) }
+        is_late || self.cancel.is_cancelled()
     }
 }
 

@@ -251,7 +251,7 @@ fn task_text(
 ) -> Result<(String, Vec<String>)> {
     match (&run.task.kind, admitted) {
         (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
-            let thread = thread_of(admitted, trigger.as_ref());
+            let thread = thread_of(run, admitted, trigger.as_ref());
             let mut text = prompt::issue_task(&prompt::IssueTask {
                 repository: &admitted.repository.id.to_string(),
                 number: admitted.issue.number,
@@ -283,9 +283,14 @@ fn task_text(
 }
 
 /// The conversation as it stood at the trigger, hidden text removed, delimited at random.
-fn thread_of(admitted: &Admitted, trigger: Option<&super::Trigger>) -> ThreadContext {
+fn thread_of(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    trigger: Option<&super::Trigger>,
+) -> ThreadContext {
+    let stop = run.stop();
     let thread = Thread { issue: &admitted.issue, comments: &admitted.comments, trigger };
-    thread::thread(&thread, &mut rand::random)
+    thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random)
 }
 
 /// A message of plain text.

@@ -20,6 +20,7 @@ use comrak::nodes::{Node, NodeValue};
 use comrak::{Arena, Options};
 
 use super::text;
+use crate::gfm;
 
 /// How often the parser may ask whether to go on. It asks every 256 steps, and an ordinary passage of
 /// 64 KB takes some hundred questions.
@@ -27,6 +28,10 @@ const MAX_STEPS: usize = 20_000;
 
 /// The passage, safe in a report, at most `most` bytes (when `most` is at least 200). Its last line ends.
 pub fn passage(markdown: &str, most: usize) -> String {
+    gfm::apart_if_long(markdown, || bounded(markdown, most))
+}
+
+fn bounded(markdown: &str, most: usize) -> String {
     let markdown = &escape::without_inert(markdown);
     let mut room = most;
     // Escaping makes text longer, so more has to be cut than is too much.

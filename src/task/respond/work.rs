@@ -112,7 +112,7 @@ pub(super) async fn work(
     } else {
         Vec::new()
     };
-    let (text, notes) = task_text(admitted, job, &checks.commands)?;
+    let (text, notes) = task_text(run, admitted, job, &checks.commands)?;
     let brief = Brief::for_task(run, &text, notes, grounds.rules.workspace(), &checks).await?;
     let brief = brief.in_mode(job.mode);
     progress.phase("Working on it");
@@ -147,18 +147,21 @@ pub(super) async fn work(
 
 /// The task in words: what was asked, where, and the conversation around it.
 fn task_text(
+    run: &Run<'_>,
     admitted: &Admitted,
     job: &Job<'_>,
     checks: &[String],
 ) -> Result<(String, Vec<String>)> {
     let trigger = admitted.request.trigger.as_ref();
-    let conversation = thread::thread(
+    let stop = run.stop();
+    let conversation = thread::thread_within(
         &Thread { issue: &admitted.issue, comments: &admitted.comments, trigger },
+        &|| stop.is_over(),
         &mut rand::random,
     );
     let said = match admitted.threads.as_slice() {
         [] => ThreadContext::default(),
-        threads => thread::review_threads(threads, trigger, &mut rand::random),
+        threads => thread::review_threads(threads, trigger, &|| stop.is_over(), &mut rand::random),
     };
     let words = crate::context::hidden::clean(job.words);
     let text = prompt::comment_task(

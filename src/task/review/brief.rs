@@ -11,6 +11,7 @@ use crate::config::review::Review;
 use crate::context::thread::{self, Thread, ThreadContext};
 use crate::error::{Failure, Result};
 use crate::forge::{Comment, Issue};
+use crate::git::stop::Stop;
 use crate::policy::Globs;
 use crate::prompt::{self, ReviewCheck, ReviewTask};
 use crate::provider::catalogue::Model;
@@ -44,6 +45,8 @@ pub struct Sources<'a> {
     pub desk: &'a Desk<'a>,
     /// Bytes of the difference.
     pub room: usize,
+    /// When reading what others wrote is to end.
+    pub stop: &'a Stop,
 }
 
 /// The task in words, and what it shows of which file.
@@ -78,7 +81,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<Told> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, earlier) = (desk.list(0), earlier.for_model());
+    let (list, earlier) = (desk.list(0), earlier.for_model(sources.stop));
     let earlier = earlier.trim();
     let mut texts = vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier];
     texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
@@ -127,7 +130,7 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         updated_at: pull.updated_at,
     };
     let thread = Thread { issue: &issue, comments: sources.comments, trigger: sources.trigger };
-    thread::thread(&thread, &mut rand::random)
+    thread::thread_within(&thread, &|| sources.stop.is_over(), &mut rand::random)
 }
 
 /// What the maintainers ask for in files that are under review.

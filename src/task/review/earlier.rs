@@ -9,6 +9,8 @@ use crate::context::hidden;
 use crate::error::{Failure, Result};
 use crate::event::mention::dismisses;
 use crate::forge::{Account, Comment, Role, Thread};
+use crate::gfm;
+use crate::git::stop::Stop;
 use crate::report;
 use crate::report::review::{PURPOSE, inline, state};
 use crate::review::incremental::{Memory, Seen};
@@ -46,7 +48,7 @@ impl Earlier {
     /// # Errors
     /// When the forge does not answer.
     pub async fn load(run: &Run<'_>, admitted: &Admitted) -> Result<Earlier> {
-        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?).await?;
+        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
         if let TaskKind::Review { trigger: Some(trigger), .. } = &run.task.kind {
             earlier.until = trigger.at;
         }
@@ -57,7 +59,7 @@ impl Earlier {
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn read(outbox: &Outbox<'_>) -> Result<Earlier> {
+    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<Earlier> {
         let mut earlier = Earlier::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
         let comments = comments.await.map_err(Failure::from)?;
@@ -79,7 +81,7 @@ impl Earlier {
         let stands = |thread: &Thread| !thread.resolved || !resolved_by_us(outbox, thread);
         let standing = earlier.ours().filter(|(thread, _)| stands(thread));
         earlier.seen.posted = standing.map(|(_, fp)| fp.to_owned()).collect();
-        earlier.judge(outbox).await;
+        earlier.judge(outbox, stop).await;
         Ok(earlier)
     }
 
@@ -110,13 +112,13 @@ impl Earlier {
 
     /// Which of our findings people said no to. Only those who work on the repository can: resolving
     /// one's own pull request's threads is no verdict.
-    async fn judge(&mut self, outbox: &Outbox<'_>) {
+    async fn judge(&mut self, outbox: &Outbox<'_>, stop: &Stop) {
         let mention = outbox.config.respond.mention.as_str();
         let mut asked: Vec<(String, bool)> = Vec::new();
         let mut dismissed = Vec::new();
         for (at, fingerprint) in &self.ours {
             let Some(thread) = self.threads.get(*at) else { continue };
-            for login in judges(outbox, thread, mention) {
+            for login in gfm::apart(|| judges(outbox, thread, mention, stop)) {
                 let known = asked.iter().find(|(other, _)| *other == login).map(|(_, may)| *may);
                 let may = match known {
                     Some(may) => may,
@@ -139,7 +141,7 @@ impl Earlier {
 
     /// Our threads with the replies of people, for the model; sanitised and bounded. Empty when there
     /// are none.
-    pub fn for_model(&self) -> String {
+    pub fn for_model(&self, stop: &Stop) -> String {
         let answered: Vec<Answered<'_>> = self
             .ours()
             .map(|(thread, fingerprint)| Answered {
@@ -147,7 +149,7 @@ impl Earlier {
                 dismissed: self.seen.dismissed.iter().any(|other| other == fingerprint),
             })
             .collect();
-        answers::answers(&answered, self.until, &mut rand::random)
+        answers::answers(&answered, self.until, &|| stop.is_over(), &mut rand::random)
     }
 
     /// Our threads and their fingerprints.
@@ -180,7 +182,7 @@ impl Earlier {
 }
 
 /// People who resolved the thread, or answered that the finding is not wanted.
-fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
+fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str, stop: &Stop) -> Vec<String> {
     let mut logins = Vec::new();
     if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
         let account = Account::of(login);
@@ -188,7 +190,7 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str) -> Vec<String> {
             logins.push(account.login);
         }
     }
-    for reply in thread.comments.iter().skip(1) {
+    for reply in thread.comments.iter().skip(1).take_while(|_| !stop.is_over()) {
         let by_person = !reply.author.is_machine() && !outbox.is_ours(&reply.author);
         if by_person
             && dismisses(&hidden::clean(hidden::head(&reply.body, MAX_REPLY)).text, mention)

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::error::{Failure, Result};
 use crate::event::HeadBranch;
 use crate::forge::{Forge, PullRequest, RepositoryId, Side};
+use crate::git::stop::Stop;
 use crate::redact::Redactor;
 use crate::report::annotations::{self, Level, Lines};
 use crate::report::review::{check, state};
@@ -174,7 +175,7 @@ pub async fn post_from(
         viewer: viewer.as_ref(),
         folder: None,
     };
-    let earlier = Earlier::read(&outbox).await?;
+    let earlier = Earlier::read(&outbox, &Stop::never()).await?;
     let found =
         Found { reviewed: &reviewed, placed_at: None, seen: None, origin: Origin::HandedOver };
     let published = publish_at(outbox, &earlier, &pull, &found).await?;

@@ -278,6 +278,7 @@ impl Ready {
             evidence,
             desk,
             room: brief::room(&run.world.model, &run.config.limits),
+            stop: &run.stop(),
         })?;
         show(run, desk, &told)?;
         let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();

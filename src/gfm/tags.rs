@@ -1,6 +1,6 @@
-//! Pieces of HTML and Markdown syntax at one place of a text: tags, entities, link targets. Pure
-//! functions from the rest of the text to what stands there and how long it is; [`super::markup`]
-//! walks over the text and decides.
+//! What the tree leaves as it is in the text: tags of HTML with their attributes, character references,
+//! and how a link's target is written. Pure functions from the rest of a text to what stands there and
+//! how long it is.
 
 /// Longest tag that is looked at, in bytes. A longer one is cut off here.
 const MAX_TAG: usize = 16 << 10;
@@ -14,38 +14,38 @@ const MAX_ADDRESS: usize = 120;
 
 /// An opening or closing tag.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tag<'a> {
-    pub(super) name: &'a str,
-    pub(super) closing: bool,
+pub struct Tag<'a> {
+    pub name: &'a str,
+    pub closing: bool,
     /// Names in lower case, values as written.
-    pub(super) attributes: Vec<(String, &'a str)>,
+    pub attributes: Vec<(String, &'a str)>,
     /// Bytes from `<` to `>`.
-    pub(super) length: usize,
+    pub length: usize,
 }
 
 /// What stands at a `<`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum At<'a> {
+pub enum At<'a> {
     Tag(Tag<'a>),
     /// The beginning of a tag whose `>` is missing.
     Unfinished,
+    /// The beginning of a tag in which a quotation mark opens and none closes.
+    Quoted,
     /// The beginning of a tag that has no end within reason.
     TooLong,
     /// Just a character.
     Nothing,
 }
 
-/// Parses a tag at the start of `rest`.
-pub(super) fn tag(rest: &str) -> At<'_> {
+/// Parses a tag at the start of `rest` as browsers do: whatever follows `<` and a letter is one.
+pub fn tag(rest: &str) -> At<'_> {
     let closing = rest.starts_with("</");
     let from = if closing { 2 } else { 1 };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let length = rest[from..].find(|c| !is_name(c)).unwrap_or(rest.len() - from);
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '>');
+    let length = rest[from..].find(ends).unwrap_or(rest.len() - from);
     let name = &rest[from..from + length];
     let mut at = from + length;
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let goes_on = rest[at..].chars().next();
-    if !starts || !goes_on.is_none_or(|c| c.is_whitespace() || c == '/' || c == '>') {
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return At::Nothing;
     }
     let mut attributes = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn tag(rest: &str) -> At<'_> {
                     attributes.push((name.to_ascii_lowercase(), value));
                     at += length;
                 }
-                None => return At::Unfinished,
+                None => return At::Quoted,
             },
         }
     }
@@ -139,19 +139,19 @@ const LAYOUT: &[&str] = &[
 ];
 
 impl Tag<'_> {
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
     /// Its content is not shown.
-    pub(super) fn hides_content(&self) -> bool {
+    pub fn hides_content(&self) -> bool {
         !self.closing
             && (NOT_SHOWN.iter().any(|name| self.is(name))
                 || self.attributes.iter().any(|(name, value)| hides(name, value)))
     }
 
     /// Attributes that carry text which nobody sees.
-    pub(super) fn worded_attributes(&self) -> usize {
+    pub fn worded_attributes(&self) -> usize {
         let worded = |(name, value): &&(String, &str)| {
             !LAYOUT.contains(&name.as_str()) && !is_label(value) && name != "hidden"
         };
@@ -159,11 +159,19 @@ impl Tag<'_> {
     }
 
     /// The tag as the model sees it: bare, with the target of links and pictures.
-    pub(super) fn bare(&self) -> String {
+    pub fn bare(&self) -> String {
         let slash = if self.closing { "/" } else { "" };
+        if self.has_odd_name() {
+            return String::new();
+        }
         let wanted = match self.name.to_ascii_lowercase().as_str() {
             "a" => "href",
             "img" => "src",
+            "details"
+                if !self.closing && self.attributes.iter().any(|(name, _)| name == "open") =>
+            {
+                return format!("<{} open>", self.name);
+            }
             _ => return format!("<{slash}{}>", self.name),
         };
         let target =
@@ -174,8 +182,14 @@ impl Tag<'_> {
         }
     }
 
+    /// No element has this name, so it may be words.
+    pub fn has_odd_name(&self) -> bool {
+        let is_usual = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        self.name.len() > 40 || !self.name.chars().all(is_usual)
+    }
+
     /// The target of a link or picture that [`Self::bare`] leaves out.
-    pub(super) fn hides_words_in_address(&self) -> bool {
+    pub fn hides_words_in_address(&self) -> bool {
         let wanted = |name: &str| ["href", "src"].contains(&name);
         self.attributes.iter().any(|(name, value)| {
             wanted(name)
@@ -190,7 +204,7 @@ fn is_target(value: &str) -> bool {
 }
 
 /// An address without room for a sentence: short, without blanks however they are spelled.
-pub(super) fn is_address(target: &str) -> bool {
+pub fn is_address(target: &str) -> bool {
     let lower = target.to_ascii_lowercase();
     let blanks = [
         "%20", "%09", "%0a", "%0d", "%c2%a0", "&#", "&nbsp", "&tab", "&newline", "&ensp", "&emsp",
@@ -202,7 +216,7 @@ pub(super) fn is_address(target: &str) -> bool {
 }
 
 /// A word such as `image` or a file name, which tools put there: removed, but no news.
-pub(super) fn is_label(value: &str) -> bool {
+pub fn is_label(value: &str) -> bool {
     value.len() <= 40 && !value.trim().contains(char::is_whitespace)
 }
 
@@ -250,7 +264,7 @@ fn hides(name: &str, value: &str) -> bool {
 }
 
 /// The character or characters of an entity and its length.
-pub(super) fn entity(rest: &str) -> Option<(String, usize)> {
+pub fn entity(rest: &str) -> Option<(String, usize)> {
     let end = rest.char_indices().take(33).find(|(_, c)| *c == ';')?.0;
     let name = &rest[1..end];
     let text = match name.strip_prefix('#') {
@@ -298,7 +312,7 @@ pub(super) fn entity(rest: &str) -> Option<(String, usize)> {
 }
 
 /// Target and title of a link, from behind the `(`; length up to and with the `)`.
-pub(super) fn link_target(rest: &str) -> Option<(&str, Option<&str>, usize)> {
+pub fn link_target(rest: &str) -> Option<(&str, Option<&str>, usize)> {
     let (target, mut at) = destination(rest)?;
     let gap = blank(&rest[at..]);
     at += gap;
@@ -316,7 +330,7 @@ pub(super) fn link_target(rest: &str) -> Option<(&str, Option<&str>, usize)> {
 const MAX_DEPTH: usize = 32;
 
 /// `<…>` or characters up to a space or the closing parenthesis, and the length with what is before.
-pub(super) fn destination(rest: &str) -> Option<(&str, usize)> {
+pub fn destination(rest: &str) -> Option<(&str, usize)> {
     let start = blank(rest);
     let mut escaped = false;
     if let Some(inner) = rest[start..].strip_prefix('<') {
@@ -348,7 +362,7 @@ pub(super) fn destination(rest: &str) -> Option<(&str, usize)> {
 }
 
 /// A text in `"…"`, `'…'` or `(…)` without a blank line in it.
-pub(super) fn quoted(rest: &str) -> Option<(&str, usize)> {
+pub fn quoted(rest: &str) -> Option<(&str, usize)> {
     let close = match rest.chars().next()? {
         '"' => '"',
         '\'' => '\'',
