@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use git2::{ObjectType, Odb, Repository, Tree};
+use serde::{Deserialize, Serialize};
 use tar::{Builder, EntryType, Header};
 
 use super::differing::Counter;
@@ -31,7 +32,7 @@ const MAX_BYTES: u64 = 8 << 30;
 const MAX_PATHS: usize = 128 << 20;
 
 /// What the tar contains and how large it may become.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArchiveOptions {
     /// The branch that `HEAD` is on in the sandbox.
     pub branch: String,
