@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::io::Read;
+use std::path::Path;
 
 use git2::{ErrorClass, Repository};
 
@@ -35,6 +36,22 @@ pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>, GitError> {
 /// [`GitError::Unacceptable`] when it is something else than `commit`; nothing is kept of it then.
 /// [`GitError::NotFound`] when the parent is not here.
 pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
+    unpack_by(repo, pack, |place| helper::unpack(repo, place, pack, commit))
+}
+
+/// The same, read in this process: for whoever looks for defects of the reading itself.
+///
+/// # Errors
+/// Those of [`unpack`].
+pub fn unpack_here(repo: &Repo, mut pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
+    unpack_by(repo, pack, |place| take_in(&Repo::at(place.to_owned()), &mut pack, commit))
+}
+
+fn unpack_by(
+    repo: &Repo,
+    pack: &[u8],
+    take_in: impl FnOnce(&Path) -> Result<Oid, GitError>,
+) -> Result<Oid, GitError> {
     if pack.len() > MAX_PACK {
         return Err(refused("it is too large"));
     }
@@ -44,7 +61,7 @@ pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
     }
     let _lock = lock(repo.path())?;
     let place = Quarantine::new(repo)?;
-    let parent = helper::unpack(repo, place.path(), pack, commit)?;
+    let parent = take_in(place.path())?;
     place.keep_packs(repo)?;
     Ok(parent)
 }
@@ -63,7 +80,7 @@ pub(super) fn take_in(place: &Repo, pack: &mut impl Read, commit: Oid) -> Result
     })?;
     let git = place.git()?;
     let ours = incoming::all_listed(place)?;
-    incoming::check_sizes(&git, &ours)?;
+    incoming::check_sizes(&git, &ours, MAX_PACK)?;
     let found = git.find_commit(commit.0).map_err(|_| refused("its commit is not in it"))?;
     let [parent] = parents(&found)[..] else { return Err(refused("it has not one parent")) };
     if ours.contains(&parent) {

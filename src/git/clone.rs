@@ -97,8 +97,13 @@ pub fn collide(one: &str, other: &str) -> bool {
 }
 
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
-    let wish =
-        |depth, enough| Wish { refs: refs.to_vec(), depth, enough, objects: remote.limits.objects };
+    let wish = |depth, enough| Wish {
+        refs: refs.to_vec(),
+        depth,
+        enough,
+        objects: remote.limits.objects,
+        object: remote.limits.object,
+    };
     let received = match remote.line()? {
         Line::Local(path) => {
             borrow_objects(repo, path)?;

@@ -12,8 +12,6 @@ use super::helper::{Received, Wish};
 use super::repo::{Repo, parents};
 use super::{GitError, Oid, printable};
 
-/// Bytes of one file: forges take none that is nearly as large.
-const MAX_BLOB: usize = 1 << 30;
 /// Bytes of a folder, a commit or a tag.
 const MAX_OTHER: usize = 16 << 20;
 
@@ -55,7 +53,8 @@ pub(super) fn receive(place: &Repo, url: &str, wish: &Wish) -> Result<Received, 
     // A fresh handle, because libgit2 reads the list of shallow commits once.
     let git = place.git()?;
     for index in indexes(place).difference(&before) {
-        check_sizes(&git, &listed(&place.path().join("objects/pack").join(index))?)?;
+        let oids = listed(&place.path().join("objects/pack").join(index))?;
+        check_sizes(&git, &oids, wish.object)?;
     }
     let mut tips = Vec::new();
     for want in wanted {
@@ -159,11 +158,15 @@ fn indexes(repo: &Repo) -> HashSet<std::ffi::OsString> {
 
 /// Refuses packs with objects that are too large for whoever reads them later: a few bytes of a delta can
 /// stand for gigabytes.
-pub(super) fn check_sizes(git: &Repository, oids: &[git2::Oid]) -> Result<(), GitError> {
+pub(super) fn check_sizes(
+    git: &Repository,
+    oids: &[git2::Oid],
+    most_of_a_file: usize,
+) -> Result<(), GitError> {
     let odb = git.odb()?;
     for oid in oids {
         let (size, kind) = odb.read_header(*oid)?;
-        let most = if kind == ObjectType::Blob { MAX_BLOB } else { MAX_OTHER };
+        let most = if kind == ObjectType::Blob { most_of_a_file } else { MAX_OTHER };
         if size > most {
             return Err(GitError::Unacceptable(format!(
                 "the {} `{oid}` has {size} bytes, and {most} are the most that is read; take it out \

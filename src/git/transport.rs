@@ -60,6 +60,10 @@ pub struct Limits {
     pub bytes: u64,
     /// Objects in one pack.
     pub objects: usize,
+    /// Bytes of one file in it, unpacked.
+    pub object: usize,
+    /// Bytes of memory for reading it.
+    pub memory: u64,
     /// Longest silence.
     pub idle: Duration,
     /// Longest operation.
@@ -74,6 +78,8 @@ impl Default for Limits {
         Limits {
             bytes: 4 << 30,
             objects: 10_000_000,
+            object: 1 << 30,
+            memory: 2 << 30,
             idle: Duration::from_mins(1),
             total: Duration::from_mins(15),
             tries: 3,

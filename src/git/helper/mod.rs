@@ -33,13 +33,11 @@ use self::wire::{Bounds, Given, Job, Work};
 pub use self::process::use_program;
 pub(super) use self::wire::{Received, Wish};
 
-/// Bytes of memory of one helper: the largest objects, the list of all objects of the largest pack.
-const MEMORY: u64 = 2 << 30;
 /// Bytes of a file beyond those of the pack itself: what the pack only refers to is added to it, and an
 /// index is written.
 const FILE_SLACK: u64 = 1 << 30;
-/// Seconds of processor time for a difference or a tar.
-const READING_SECONDS: u64 = 15 * 60;
+/// Seconds of processor time of one helper, at most.
+const MAX_SECONDS: u64 = 15 * 60;
 
 /// Folders of objects that one repository borrows from, one from the other.
 const MAX_BORROWED: usize = 8;
@@ -102,7 +100,21 @@ pub(super) fn unpack(repo: &Repo, place: &Path, pack: &[u8], commit: Oid) -> Res
 /// # Errors
 /// Those of [`super::hunks::hunks`]; [`GitError::Unacceptable`] when it takes too much.
 pub fn compare(repo: &Repo, old: Oid, new: Oid, stop: &Stop) -> Result<Diff, GitError> {
-    let bounds = bounds(readable(repo.path()), None, Limits::default());
+    compare_within(repo, old, new, stop, Limits::default())
+}
+
+/// The same within the memory and time of these limits.
+///
+/// # Errors
+/// Those of [`compare`].
+pub fn compare_within(
+    repo: &Repo,
+    old: Oid,
+    new: Oid,
+    stop: &Stop,
+    limits: Limits,
+) -> Result<Diff, GitError> {
+    let bounds = bounds(readable(repo.path()), None, limits);
     let work = Work::Compare { repository: repo.path().to_owned(), old, new };
     match process::run(&Job { work, bounds }, Supplies::default(), stop)? {
         Given::Diff(diff) => Ok(diff),
@@ -131,9 +143,9 @@ fn bounds(read: Vec<PathBuf>, write: Option<&Path>, limits: Limits) -> Bounds {
     Bounds {
         read,
         write: write.map(Path::to_owned),
-        memory: MEMORY,
+        memory: limits.memory,
         file: if write.is_some() { limits.bytes.saturating_add(FILE_SLACK) } else { 0 },
-        seconds: limits.total.as_secs().clamp(1, READING_SECONDS),
+        seconds: limits.total.as_secs().clamp(1, MAX_SECONDS),
     }
 }
 

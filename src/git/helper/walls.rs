@@ -127,11 +127,16 @@ const OLDER: &[libc::c_long] = &[];
 pub(super) fn raise(bounds: &Bounds) -> Result<bool, String> {
     close_inherited_files();
     let failed = |err: rustix::io::Errno| format!("cannot take rights away: {err}");
-    rustix::thread::set_no_new_privs(true).map_err(failed)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     limit(bounds).map_err(failed)?;
     map_little()?;
+    confine(bounds)
+}
+
+/// Confines the thread that calls it; true when files are, too.
+fn confine(bounds: &Bounds) -> Result<bool, String> {
+    rustix::thread::set_no_new_privs(true).map_err(|err| format!("no new privileges: {err}"))?;
     let files_confined = confine_files(bounds).map_err(|err| format!("Landlock: {err}"))?;
     confine_calls().map_err(|err| format!("seccomp: {err}"))?;
     Ok(files_confined)
@@ -218,4 +223,75 @@ fn confine_calls() -> Result<(), String> {
         .map_err(|err| err.to_string())?;
     let program = BpfProgram::try_from(filter).map_err(|err| err.to_string())?;
     seccompiler::apply_filter(&program).map_err(|err| err.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use super::*;
+
+    /// What confined code tried, and what came of it.
+    #[derive(Debug, Default)]
+    struct Tried {
+        files_confined: bool,
+        allowed: Vec<(&'static str, bool)>,
+        refused: Vec<(&'static str, Option<ErrorKind>)>,
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "what is tried is what must not work")]
+    fn attempt(bounds: &Bounds, port: u16) -> Tried {
+        let files_confined = confine(bounds).unwrap();
+        let (ours, place) = (&bounds.read[0], bounds.write.as_ref().unwrap());
+        let outside = ours.with_file_name("outside");
+        let mut tried = Tried { files_confined, ..Tried::default() };
+        tried.allowed.push(("reads", fs_err::read(ours.join("object")).is_ok()));
+        tried.allowed.push(("writes", fs_err::write(place.join("pack"), "x").is_ok()));
+        let renamed = fs_err::rename(place.join("pack"), place.join("pack-1"));
+        tried.allowed.push(("renames", renamed.is_ok()));
+        let mut refused = |what, result: std::io::Result<()>| {
+            tried.refused.push((what, result.err().map(|err| err.kind())));
+        };
+        refused("a file outside", fs_err::read(&outside).map(drop));
+        refused("a file of the system", fs_err::read("/etc/passwd").map(drop));
+        refused("its own environment", fs_err::read("/proc/self/environ").map(drop));
+        refused("the memory of others", fs_err::read("/proc/1/environ").map(drop));
+        refused("a file of ours", fs_err::write(ours.join("object"), "x"));
+        refused("a new file of ours", fs_err::write(ours.join("new"), "x"));
+        refused("a new file outside", fs_err::write(outside.with_extension("new"), "x"));
+        refused("a connection", TcpStream::connect(("127.0.0.1", port)).map(drop));
+        refused("a port", TcpListener::bind("127.0.0.1:0").map(drop));
+        refused("a pair of sockets", UnixStream::pair().map(drop));
+        refused("a local socket", UnixDatagram::unbound().map(drop));
+        refused("a program", std::process::Command::new("/bin/true").status().map(drop));
+        refused("a thread", std::thread::Builder::new().spawn(|| {}).map(drop));
+        let signal = rustix::process::kill_process(rustix::process::getpid(), Signal::CONT);
+        refused("a signal", signal.map_err(std::io::Error::from));
+        tried
+    }
+
+    #[test]
+    fn nothing_but_the_repositorys_files_is_left() {
+        let top = tempfile::tempdir().unwrap();
+        let (ours, place) = (top.path().join("ours"), top.path().join("place"));
+        for folder in [&ours, &place] {
+            fs_err::create_dir(folder).unwrap();
+        }
+        fs_err::write(ours.join("object"), "ours").unwrap();
+        fs_err::write(top.path().join("outside"), "outside").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let bounds =
+            Bounds { read: vec![ours], write: Some(place), memory: 0, file: 0, seconds: 0 };
+        // Both kinds of walls hold for the thread that raises them.
+        let tried = std::thread::spawn(move || attempt(&bounds, port)).join().unwrap();
+        assert!(tried.files_confined, "this machine has no Landlock");
+        assert!(tried.allowed.iter().all(|(_, done)| *done), "{:?}", tried.allowed);
+        for (what, kind) in tried.refused {
+            assert_eq!(kind, Some(ErrorKind::PermissionDenied), "{what}");
+        }
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_ok(), "the test's own port is shut");
+    }
 }

@@ -63,6 +63,8 @@ pub(in super::super) struct Wish {
     pub(in super::super) enough: u32,
     /// Objects in one pack, at most.
     pub(in super::super) objects: usize,
+    /// Bytes of one file in it, at most.
+    pub(in super::super) object: usize,
 }
 
 /// What was received.
