@@ -132,8 +132,11 @@ pub(super) fn archive(
     options: &ArchiveOptions,
     output: &mut dyn Write,
 ) -> Result<(), GitError> {
-    let bounds = bounds(readable(repo.path()), None, Limits::default());
-    let (repository, options) = (repo.path().to_owned(), options.clone());
+    let scratch = tempfile::Builder::new().prefix("patchwright-tar-").tempdir()?;
+    let place = scratch.path().to_owned();
+    let bounds = bounds(readable(repo.path()), Some(&place), Limits::default());
+    let options = ArchiveOptions { scratch: Some(place), ..options.clone() };
+    let repository = repo.path().to_owned();
     let work = Work::Archive { repository, commit, options };
     let supplies = Supplies { output: Some(output), ..Supplies::default() };
     process::run(&Job { work, bounds }, supplies, &Stop::default()).map(drop)

@@ -2,6 +2,7 @@
 //! call but those for files and memory, and most of the machine's memory, disk and time.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use landlock::{
@@ -150,9 +151,13 @@ fn close_inherited_files() {
     let numbers: Vec<i32> =
         open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > 2) {
-        // SAFETY: nothing in this process has opened a file yet, so nobody owns this one. The folder
-        // that was just read is in the list and closed already, which is an error without consequence.
-        unsafe { rustix::io::close(number) };
+        // SAFETY: nothing in this process has opened a file yet, so nobody owns this one. The folder that
+        // was just read is in the list, and is closed already: the question finds that out.
+        unsafe {
+            if rustix::io::fcntl_getfd(BorrowedFd::borrow_raw(number)).is_ok() {
+                rustix::io::close(number);
+            }
+        }
     }
 }
 
