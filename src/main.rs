@@ -1,14 +1,18 @@
-//! Parse, start the log, run the command, print the failure, exit with its code.
+//! Be git's helper if asked to. Otherwise: parse, start the log, run the command, print the failure, exit with its code.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use patchwright::cli::{self, Cli};
 use patchwright::config::env::Env;
+use patchwright::git::helper;
 use patchwright::{redact, report, telemetry};
 use serde_json::json;
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::run_if_asked() {
+        return code;
+    }
     let cli = Cli::parse();
     let env = Env::from_process();
     telemetry::protect_process();

@@ -2,6 +2,7 @@
 
 mod change;
 mod clone;
+mod confined;
 mod hostile;
 mod push;
 mod upload;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use patchwright::batch::stored::unpack;
 use patchwright::git::Oid;
+use patchwright::git::bundle::unpack_here;
 use patchwright::git::repo::Repo;
 
 /// The base that is here; the commit that the seed holds comes after it.
@@ -65,7 +65,7 @@ pub fn is_taken(data: &[u8]) -> bool {
     let (path, base, next) = &*HERE;
     let here = Repo::open(path).expect("a repository");
     let before = packs(path);
-    if let Ok(parent) = unpack(&here, data, *next) {
+    if let Ok(parent) = unpack_here(&here, data, *next) {
         assert_eq!(parent, *base, "a change on another base");
         true
     } else {

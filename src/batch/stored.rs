@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, FailureKind, Result};
 use crate::git::clone::Repo;
-use crate::git::{GitError, Oid, blocking, bundle, diff};
+use crate::git::{GitError, Oid, blocking, bundle, change_id, diff};
 use crate::report::commit_message;
 use crate::store::model::{Changeset, Target};
 use crate::task::campaign::Stored;
@@ -26,7 +26,7 @@ pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid> {
 
 /// Hash of a change without positions and context, the same on another base.
 pub fn change_id(repo: &Repo, base_tree: Oid, tree: Oid) -> Result<String> {
-    bundle::change_id(repo, base_tree, tree)
+    change_id::change_id(repo, base_tree, tree)
         .map_err(|err| failure("the change cannot be compared", err))
 }
 
@@ -45,7 +45,7 @@ pub async fn changeset(campaign: &Campaign, target: &Target, stored: &Stored) ->
     let (commit, tree) = (stored.commit, stored.change.tree);
     let packed = blocking(move || {
         let base = diff::tree_of(&workspace.repo, workspace.base)?;
-        let id = bundle::change_id(&workspace.repo, base, tree)?;
+        let id = change_id::change_id(&workspace.repo, base, tree)?;
         Ok((bundle::pack(&workspace.repo, commit)?, id))
     });
     let (pack, change_id) =

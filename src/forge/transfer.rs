@@ -14,6 +14,7 @@ use url::Url;
 use super::{ForgeError, Need, StateProblem};
 use crate::git::clone::{self, Repo};
 use crate::git::rate_limit::Limit;
+use crate::git::stop::Stop;
 use crate::git::transport::Remote;
 use crate::git::{self, Denial, GitError, Oid, PushOutcome, Rejection};
 
@@ -43,6 +44,10 @@ pub(super) async fn fetch(
     depth: u32,
 ) -> Result<(), NoTransfer> {
     let (into, refs) = (into.to_owned(), refs.to_vec());
+    // The thread that works does not end with this future, but what it waits for does.
+    let stop = Stop::default();
+    let _ends_with_this = stop.cancel.clone().drop_guard();
+    let remote = remote.until(stop);
     let work = move || clone::fetch(&Repo::open(&into)?, &remote, &refs, depth);
     git::blocking(work).await.map_err(NoTransfer::Git)
 }

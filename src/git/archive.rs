@@ -3,9 +3,10 @@
 //! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Odb, Repository, Tree};
+use serde::{Deserialize, Serialize};
 use tar::{Builder, EntryType, Header};
 
 use super::differing::Counter;
@@ -31,7 +32,7 @@ const MAX_BYTES: u64 = 8 << 30;
 const MAX_PATHS: usize = 128 << 20;
 
 /// What the tar contains and how large it may become.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArchiveOptions {
     /// The branch that `HEAD` is on in the sandbox.
     pub branch: String,
@@ -41,6 +42,8 @@ pub struct ArchiveOptions {
     pub max_entries: usize,
     /// Bytes of all files together, without `.git`.
     pub max_bytes: u64,
+    /// Where a pack may lie while it is made; the usual place when absent.
+    pub scratch: Option<PathBuf>,
 }
 
 impl ArchiveOptions {
@@ -51,6 +54,7 @@ impl ArchiveOptions {
             history_depth,
             max_entries: 1_000_000,
             max_bytes: MAX_BYTES,
+            scratch: None,
         }
     }
 }

@@ -5,14 +5,15 @@
 //! it is: one commit with one parent that is here, whole, and nothing else.
 
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::Read;
+use std::path::Path;
 
-use git2::{DiffFormat, DiffOptions, Repository};
-use sha2::{Digest, Sha256};
+use git2::{ErrorClass, Repository};
 
-use super::push;
+use super::clone::lock;
+use super::quarantine::Quarantine;
 use super::repo::{Repo, parents};
-use super::{GitError, Oid};
+use super::{GitError, Oid, helper, incoming, push};
 
 /// The largest pack that is made or taken in, in bytes.
 pub const MAX_PACK: usize = 256 << 20;
@@ -35,8 +36,22 @@ pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>, GitError> {
 /// [`GitError::Unacceptable`] when it is something else than `commit`; nothing is kept of it then.
 /// [`GitError::NotFound`] when the parent is not here.
 pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
-    let refused =
-        |why: &str| GitError::Unacceptable(format!("the stored change is not valid: {why}"));
+    unpack_by(repo, pack, |place| helper::unpack(repo, place, pack, commit))
+}
+
+/// The same, read in this process: for whoever looks for defects of the reading itself.
+///
+/// # Errors
+/// Those of [`unpack`].
+pub fn unpack_here(repo: &Repo, mut pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
+    unpack_by(repo, pack, |place| take_in(&Repo::at(place.to_owned()), &mut pack, commit))
+}
+
+fn unpack_by(
+    repo: &Repo,
+    pack: &[u8],
+    take_in: impl FnOnce(&Path) -> Result<Oid, GitError>,
+) -> Result<Oid, GitError> {
     if pack.len() > MAX_PACK {
         return Err(refused("it is too large"));
     }
@@ -44,21 +59,34 @@ pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
     if announced > MAX_OBJECTS {
         return Err(refused("it has too many objects"));
     }
-    let aside = tempfile::Builder::new().prefix("patchwright-pack-").tempdir()?;
-    let place = Repo::create(&aside.path().join("aside.git"))?;
-    let objects = fs_err::canonicalize(repo.path().join("objects"))?;
-    fs_err::create_dir_all(place.path().join("objects/info"))?;
-    fs_err::write(
-        place.path().join("objects/info/alternates"),
-        format!("{}\n", objects.display()),
-    )?;
+    let _lock = lock(repo.path())?;
+    let place = Quarantine::new(repo)?;
+    let parent = take_in(place.path())?;
+    place.keep_packs(repo)?;
+    Ok(parent)
+}
+
+fn refused(why: &str) -> GitError {
+    GitError::Unacceptable(format!("the stored change is not valid: {why}"))
+}
+
+/// Unpacks into `place`, which borrows the objects that are here, and sees that this is the commit with one
+/// parent that is here, whole, and nothing else; returns the parent.
+pub(super) fn take_in(place: &Repo, pack: &mut impl Read, commit: Oid) -> Result<Oid, GitError> {
+    let before = place.git()?;
+    write(&before, pack).map_err(|error| match error {
+        GitError::Other(error) if error.class() == ErrorClass::NoMemory => error.into(),
+        _ => refused("it cannot be unpacked"),
+    })?;
     let git = place.git()?;
-    write(&git, pack).map_err(|_| refused("it cannot be unpacked"))?;
-    let git = place.git()?;
+    let ours = incoming::all_listed(place)?;
+    incoming::check_sizes(&git, &ours, MAX_PACK)?;
     let found = git.find_commit(commit.0).map_err(|_| refused("its commit is not in it"))?;
     let [parent] = parents(&found)[..] else { return Err(refused("it has not one parent")) };
-    let here = repo.git()?;
-    let base = here.find_commit(parent).and_then(|commit| commit.tree());
+    if ours.contains(&parent) {
+        return Err(refused("it has more than its commit"));
+    }
+    let base = git.find_commit(parent).and_then(|commit| commit.tree());
     let base = base.map_err(|_| GitError::NotFound(parent.to_string()))?;
     let mut reached = vec![commit.0];
     let tree = found.tree().map_err(|_| refused("its tree is not in it"))?;
@@ -69,17 +97,16 @@ pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
         return Err(refused("a file of it is missing"));
     }
     // The same content may stand in several places, and be in the pack once.
-    if announced > reached.into_iter().collect::<HashSet<_>>().len() {
+    if ours.len() > reached.into_iter().collect::<HashSet<_>>().len() {
         return Err(refused("it has more than its commit"));
     }
-    write(&here, pack)?;
     Ok(Oid(parent))
 }
 
-fn write(git: &Repository, pack: &[u8]) -> Result<(), GitError> {
+fn write(git: &Repository, pack: &mut impl Read) -> Result<(), GitError> {
     let odb = git.odb()?;
     let mut writer = odb.packwriter()?;
-    writer.write_all(pack)?;
+    std::io::copy(pack, &mut writer)?;
     writer.commit()?;
     Ok(())
 }
@@ -91,40 +118,4 @@ fn announced(pack: &[u8]) -> Option<usize> {
     let (count, _) = rest.split_first_chunk::<4>()?;
     let is_known = matches!(u32::from_be_bytes(*version), 2 | 3);
     is_known.then(|| u32::from_be_bytes(*count) as usize)
-}
-
-/// SHA-256, in hex, of what a change does: paths, modes, and the lines that go and come, without their
-/// positions and what stands around them. The same change on another base has the same one.
-pub fn change_id(repo: &Repo, old: Oid, new: Oid) -> Result<String, GitError> {
-    let git = repo.git()?;
-    let (old, new) = (git.find_tree(old.0)?, git.find_tree(new.0)?);
-    let mut options = DiffOptions::new();
-    options.context_lines(0).interhunk_lines(0).id_abbrev(40).show_binary(true);
-    let diff = git.diff_tree_to_tree(Some(&old), Some(&new), Some(&mut options))?;
-    let mut hash = Sha256::new();
-    let mut part = |kind: u8, text: &[u8]| {
-        hash.update([kind]);
-        hash.update((text.len() as u64).to_be_bytes());
-        hash.update(text);
-    };
-    for delta in diff.deltas() {
-        for file in [delta.old_file(), delta.new_file()] {
-            part(b'f', file.path_bytes().unwrap_or_default());
-            part(b'm', &u32::from(file.mode()).to_be_bytes());
-        }
-    }
-    diff.print(DiffFormat::Patch, |delta, _, line| {
-        match line.origin() {
-            '+' | '-' => {
-                // Which file it is, so that a line that moves to another file is another change.
-                part(b'p', delta.new_file().path_bytes().unwrap_or_default());
-                part(u8::try_from(line.origin()).unwrap_or(b'?'), line.content());
-            }
-            // Binary files: what they become, whatever they were.
-            'B' => part(b'b', delta.new_file().id().as_bytes()),
-            _ => {}
-        }
-        true
-    })?;
-    Ok(hex::encode(hash.finalize()))
 }

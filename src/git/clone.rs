@@ -5,18 +5,19 @@
 //! refspecs, no tags and no submodules. Runs share it: fetching takes a lock, objects are only ever
 //! added, and a run reads by the commit id that it pinned.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use git2::{AutotagOption, Direction, FetchOptions, RemoteCallbacks, Repository};
+use git2::Repository;
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::helper::{self, Wish};
+use super::incoming;
+use super::quarantine::Quarantine;
 pub use super::repo::Repo;
-use super::repo::parents;
-use super::transport::{Limits, Remote};
+use super::transport::{Line, Remote};
 use super::{GitError, Oid, printable};
 
 /// How deep to fetch when nobody says otherwise: enough for `git log` and `git blame` to be useful.
@@ -74,25 +75,17 @@ pub(super) fn pause(attempt: u32) {
 /// What a branch (or other ref) of a remote points to now.
 pub fn remote_ref(remote: &Remote, reference: &str) -> Result<Option<Oid>, GitError> {
     let name = advertised_as(reference);
-    remote.run(|url| {
-        let mut handle = git2::Remote::create_detached(url)?;
-        let connection = handle.connect_auth(Direction::Fetch, None, None)?;
-        let heads = connection.list()?;
-        Ok(heads.iter().find(|head| head.name() == name).map(|head| Oid(head.oid())))
-    })
+    let heads = remote.line()?.heads(false)?;
+    Ok(heads.into_iter().find(|(head, _)| *head == name).map(|(_, oid)| oid))
 }
 
 /// The branches of a remote that have one of these names, or with which no branch of such a name can
 /// be: git keeps no `a` beside an `a/b`.
 pub fn branches_beside(remote: &Remote, names: &[String]) -> Result<Vec<String>, GitError> {
     let is_beside = |branch: &str| names.iter().any(|name| branch == name || collide(branch, name));
-    remote.run(|url| {
-        let mut handle = git2::Remote::create_detached(url)?;
-        let connection = handle.connect_auth(Direction::Fetch, None, None)?;
-        let heads = connection.list()?;
-        let branches = heads.iter().filter_map(|head| head.name().strip_prefix("refs/heads/"));
-        Ok(branches.filter(|branch| is_beside(branch)).map(str::to_owned).collect())
-    })
+    let heads = remote.line()?.heads(false)?;
+    let branches = heads.iter().filter_map(|(head, _)| head.strip_prefix("refs/heads/"));
+    Ok(branches.filter(|branch| is_beside(branch)).map(str::to_owned).collect())
 }
 
 /// Two names that no repository can have at the same time.
@@ -103,115 +96,38 @@ pub fn collide(one: &str, other: &str) -> bool {
     is_folder_of(one, other) || is_folder_of(other, one)
 }
 
-/// One thing to fetch.
-struct Wanted {
-    /// The left side of the refspec.
-    source: String,
-    /// Our name for it.
-    kept_as: String,
-    oid: git2::Oid,
-}
-
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
-    let (depth, enough) = match remote.local_path() {
-        Some(path) => {
+    let wish = |depth, enough| Wish {
+        refs: refs.to_vec(),
+        depth,
+        enough,
+        objects: remote.limits.objects,
+        object: remote.limits.object,
+    };
+    let received = match remote.line()? {
+        Line::Local(path) => {
             borrow_objects(repo, path)?;
-            (0, 1)
+            incoming::receive(repo, &path.display().to_string(), &wish(0, 1))?
         }
-        None if depth == 0 => (0, u32::MAX),
-        None => (depth, depth),
+        Line::Http(session) => {
+            let enough = if depth == 0 { u32::MAX } else { depth };
+            let place = Quarantine::new(repo)?;
+            let received = helper::receive(&session, repo, place.path(), wish(depth, enough))?;
+            if received.is_new {
+                place.keep_packs(repo)?;
+                place.keep_shallow(repo)?;
+            }
+            received
+        }
     };
     let git = repo.git()?;
-    let wanted = remote.run(|url| {
-        let mut handle = git.remote_anonymous(url)?;
-        let mut connection = handle.connect_auth(Direction::Fetch, None, None)?;
-        let heads: BTreeMap<String, git2::Oid> =
-            connection.list()?.iter().map(|head| (head.name().to_owned(), head.oid())).collect();
-        let wanted = want(&heads, refs)?;
-        let missing: Vec<String> = wanted
-            .iter()
-            .filter(|want| !holds(&git, want.oid, enough))
-            .map(|want| format!("+{}:{}", want.source, want.kept_as))
-            .collect();
-        if !missing.is_empty() {
-            download(connection.remote(), &missing, depth, remote.limits)?;
+    for (reference, tip) in refs.iter().zip(received.tips) {
+        if is_commit_id(reference) && !tip.to_string().eq_ignore_ascii_case(reference) {
+            return Err(GitError::NotFound(reference.clone()));
         }
-        Ok(wanted)
-    })?;
-    // A fresh handle, because libgit2 reads the list of shallow commits once.
-    let git = repo.git()?;
-    for want in wanted {
-        let found = git.find_object(want.oid, None)?;
-        let commit = found.peel_to_commit().map_err(|_| GitError::NotFound(want.source))?;
-        commit.tree()?;
-        git.reference(&want.kept_as, want.oid, true, "fetch")?;
+        git.reference(&kept_as(reference)?, tip.0, true, "fetch")?;
     }
     Ok(())
-}
-
-fn download(
-    remote: &mut git2::Remote<'_>,
-    refspecs: &[String],
-    depth: u32,
-    limits: Limits,
-) -> Result<(), GitError> {
-    let mut over = None;
-    let mut callbacks = RemoteCallbacks::new();
-    callbacks.transfer_progress(|progress| {
-        if progress.total_objects() > limits.objects {
-            over = Some(format!("the repository has more than {} objects", limits.objects));
-        } else if progress.received_bytes() as u64 > limits.bytes {
-            over = Some(format!("the repository is larger than {} bytes", limits.bytes));
-        }
-        over.is_none()
-    });
-    let mut options = FetchOptions::new();
-    options
-        .remote_callbacks(callbacks)
-        .download_tags(AutotagOption::None)
-        .depth(i32::try_from(depth).unwrap_or(i32::MAX));
-    let result = remote.download(refspecs, Some(&mut options));
-    drop(options);
-    match (over, result) {
-        (Some(reason), _) => Err(GitError::Unacceptable(reason)),
-        (None, Err(error)) if is_broken_pack(&error) => {
-            Err(GitError::Transport(printable(error.message(), 500)))
-        }
-        // The server refuses what we want where it should list shallow commits.
-        (None, Err(error)) if error.message() == "unexpected packet type" => {
-            Err(GitError::NotFound(refspecs.join(", ")))
-        }
-        (None, result) => Ok(result?),
-    }
-}
-
-/// What arrived is damaged; what we have is not.
-fn is_broken_pack(error: &git2::Error) -> bool {
-    use git2::ErrorClass::{Indexer, Object, Zlib};
-    matches!(error.class(), Indexer | Object | Zlib)
-}
-
-/// Finds the refs among what the server advertises.
-fn want(heads: &BTreeMap<String, git2::Oid>, refs: &[String]) -> Result<Vec<Wanted>, GitError> {
-    refs.iter()
-        .map(|reference| {
-            let kept_as = kept_as(reference)?;
-            if is_commit_id(reference) {
-                let oid = git2::Oid::from_str(reference)?;
-                // Asking for a tip by its ref works with servers that do not serve bare ids.
-                let tip = heads.iter().find(|(_, tip)| **tip == oid).map(|(name, _)| name.clone());
-                return Ok(Wanted { source: tip.unwrap_or(reference.clone()), kept_as, oid });
-            }
-            let source = advertised_as(reference);
-            match heads.get(&source) {
-                Some(oid) => Ok(Wanted { source, kept_as, oid: *oid }),
-                None if heads.keys().all(|name| !name.starts_with("refs/heads/")) => {
-                    Err(GitError::Empty)
-                }
-                None => Err(GitError::NotFound(reference.clone())),
-            }
-        })
-        .collect()
 }
 
 /// Whether this is a whole commit id rather than the name of a ref.
@@ -220,7 +136,7 @@ pub fn is_commit_id(reference: &str) -> bool {
 }
 
 /// The name of a ref on the server.
-fn advertised_as(reference: &str) -> String {
+pub(super) fn advertised_as(reference: &str) -> String {
     if reference == "HEAD" || reference.starts_with("refs/") {
         reference.to_owned()
     } else {
@@ -245,24 +161,6 @@ pub(super) fn kept_as(reference: &str) -> Result<String, GitError> {
     } else {
         Err(GitError::NotFound(printable(reference, 200)))
     }
-}
-
-/// Whether the commit and its history, `depth` commits deep, are here.
-fn holds(git: &Repository, oid: git2::Oid, depth: u32) -> bool {
-    let mut seen = HashSet::from([oid]);
-    let mut level = vec![oid];
-    for _ in 0..depth {
-        if level.is_empty() {
-            break;
-        }
-        let mut next = Vec::new();
-        for oid in level {
-            let Ok(commit) = git.find_commit(oid) else { return false };
-            next.extend(parents(&commit).into_iter().filter(|parent| seen.insert(*parent)));
-        }
-        level = next;
-    }
-    true
 }
 
 /// Lets the mirror of a local repository read that repository's objects instead of copying them.
@@ -314,7 +212,7 @@ fn segment(text: &str) -> String {
 }
 
 /// Held while the mirror at `path` is created, replaced or fetched into.
-fn lock(path: &Path) -> Result<File, GitError> {
+pub(super) fn lock(path: &Path) -> Result<File, GitError> {
     let name = path.with_extension("lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name)?;
     let deadline = Instant::now() + LOCK_WAIT;

@@ -56,7 +56,7 @@ pub(super) fn append<W: Write>(
     }
     match packs(git)? {
         Some(packs) => copy_objects(git, commit, &packs, tar)?,
-        None => pack(git, &history, tar)?,
+        None => pack(git, &history, options, tar)?,
     }
     let index = index(files, tar.mtime)?;
     // An index that is as old as its files makes git read them all, to be sure.
@@ -164,9 +164,15 @@ fn copy<W: Write>(tar: &mut Tar<W>, from: &Path, to: &str) -> Result<(), GitErro
 }
 
 /// Writes the one pack with everything that the commits reach.
-fn pack<W: Write>(git: &Repository, history: &History, tar: &mut Tar<W>) -> Result<(), GitError> {
+fn pack<W: Write>(
+    git: &Repository,
+    history: &History,
+    options: &ArchiveOptions,
+    tar: &mut Tar<W>,
+) -> Result<(), GitError> {
     let mut builder = git.packbuilder()?;
-    builder.set_threads(0);
+    // No deltas are looked for, and git's helper can start no threads.
+    builder.set_threads(1);
     let mut reach = Reach { git, builder: &mut builder, seen: HashSet::new() };
     for oid in &history.commits {
         reach.builder.insert_object(*oid, None)?;
@@ -174,7 +180,10 @@ fn pack<W: Write>(git: &Repository, history: &History, tar: &mut Tar<W>) -> Resu
     for oid in &history.commits {
         reach.tree(git.find_commit(*oid)?.tree_id())?;
     }
-    let folder = tempfile::tempdir()?;
+    let folder = match &options.scratch {
+        Some(place) => tempfile::tempdir_in(place)?,
+        None => tempfile::tempdir()?,
+    };
     builder.write(folder.path(), 0o600)?;
     for entry in fs_err::read_dir(folder.path())? {
         let entry = entry?;

@@ -1,27 +1,25 @@
-//! One conversation with a git server over HTTP: requests, redirects, statuses and limits. Driven by
-//! libgit2 through [`super::transport`]; waits for the asynchronous client on the calling thread.
+//! One conversation with a git server over HTTP: requests, redirects, statuses and limits. Driven by git's
+//! helper ([`super::helper`]) and by [`super::push`]; waits for the asynchronous client on the calling
+//! thread.
 
-use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes};
-use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
+use bytes::Bytes;
+use git2::transport::Service;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Client, Response, StatusCode};
 use tokio::runtime::Handle;
 use url::Url;
 
+use super::stop::Stop;
 use super::transport::Limits;
 use super::{Denial, GitError, printable, rate_limit, refusal};
 use crate::error::chain;
 
 /// GitHub decides by this whether a URL without `.git` is meant for git.
 const AGENT: &str = concat!("git/2.0 (patchwright/", env!("CARGO_PKG_VERSION"), ")");
-
-/// Largest request body: a push is a bounded change, a negotiation is small.
-const MAX_REQUEST: usize = 1 << 30;
 
 /// Most bytes of a refusal that are read.
 const MAX_EXPLANATION: usize = 8 << 10;
@@ -35,9 +33,8 @@ pub(super) struct Session {
     authorization: Option<HeaderValue>,
     limits: Limits,
     deadline: Instant,
+    stop: Stop,
     received: AtomicU64,
-    /// The first thing that went wrong, in our terms.
-    failure: Mutex<Option<GitError>>,
 }
 
 impl Session {
@@ -47,33 +44,38 @@ impl Session {
         base: Url,
         authorization: Option<HeaderValue>,
         limits: Limits,
+        stop: Stop,
     ) -> Session {
+        let latest = Instant::now() + limits.total;
+        let deadline = stop.deadline.map_or(latest, |deadline| deadline.min(latest));
         Session {
             client,
             runtime,
             base: Mutex::new(base),
             authorization,
             limits,
-            deadline: Instant::now() + limits.total,
+            deadline,
+            stop,
             received: AtomicU64::new(0),
-            failure: Mutex::new(None),
         }
     }
 
-    /// What went wrong first, once.
-    pub(super) fn take_failure(&self) -> Option<GitError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Where the repository is, as far as we know.
+    pub(super) fn url(&self) -> String {
+        self.base().to_string()
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// When this conversation is to end.
+    pub(super) fn stop(&self) -> Stop {
+        Stop { cancel: self.stop.cancel.clone(), deadline: Some(self.deadline) }
     }
 
     fn base(&self) -> Url {
         self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Remembers the failure for [`Remote::run`] and gives libgit2 something to fail with.
-    fn fail(&self, failure: GitError) -> io::Error {
-        let text = failure.to_string();
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
-        io::Error::other(text.replace('\0', " "))
     }
 
     /// Waits for one step of the exchange, at most until the silence or the operation is too long.
@@ -83,12 +85,20 @@ impl Session {
     ) -> Result<T, GitError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let wait = left.min(self.limits.idle);
-        match self.runtime.block_on(async { tokio::time::timeout(wait, step).await }) {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => {
+        let stopped = self.stop.cancel.cancelled();
+        let step = async {
+            tokio::select! {
+                result = tokio::time::timeout(wait, step) => Some(result),
+                () = stopped => None,
+            }
+        };
+        match self.runtime.block_on(step) {
+            Some(Ok(Ok(value))) => Ok(value),
+            Some(Ok(Err(error))) => {
                 Err(GitError::Transport(printable(&chain(&error.without_url()), 500)))
             }
-            Err(_) => Err(GitError::Transport(format!(
+            None => self.stop.check().and(Err(GitError::Machine("it was stopped".to_owned()))),
+            Some(Err(_)) => Err(GitError::Transport(format!(
                 "`{}` did not answer within {} s",
                 host(&self.base()),
                 wait.as_secs()
@@ -239,83 +249,41 @@ fn elsewhere(base: &Url) -> GitError {
     GitError::Unacceptable(format!("`{base}` redirects to another place, which is not followed"))
 }
 
-pub(super) struct Subtransport {
-    pub(super) session: Arc<Session>,
-}
-
-impl SmartSubtransport for Subtransport {
-    fn action(
-        &self,
-        _url: &str,
-        service: Service,
-    ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        Ok(Box::new(Exchange::new(self.session.clone(), service)))
-    }
-
-    fn close(&self) -> Result<(), git2::Error> {
-        Ok(())
-    }
-}
-
-/// One request and its answer: what is written becomes the body, the first read sends it.
+/// One request and its answer. The first piece that is asked for sends it.
 pub(super) struct Exchange {
     session: Arc<Session>,
     service: Service,
     body: Vec<u8>,
     response: Option<Response>,
-    chunk: Bytes,
 }
 
 impl Exchange {
-    pub(super) fn new(session: Arc<Session>, service: Service) -> Exchange {
-        Exchange { session, service, body: Vec::new(), response: None, chunk: Bytes::new() }
+    pub(super) fn new(session: Arc<Session>, service: Service, body: Vec<u8>) -> Exchange {
+        Exchange { session, service, body, response: None }
     }
 
-    fn more(&mut self) -> Result<Option<Bytes>, GitError> {
+    /// The next piece of the answer, which is not empty; `None` at the end.
+    pub(super) fn more(&mut self) -> Result<Option<Bytes>, GitError> {
         let mut response = match self.response.take() {
             Some(response) => response,
             None => self.session.send(self.service, std::mem::take(&mut self.body))?,
         };
-        let chunk = self.session.wait(response.chunk())?;
+        let chunk = loop {
+            match self.session.wait(response.chunk())? {
+                Some(chunk) if chunk.is_empty() => {}
+                chunk => break chunk,
+            }
+        };
         self.response = Some(response);
         let size = chunk.as_ref().map_or(0, Bytes::len) as u64;
         let total = self.session.received.fetch_add(size, Ordering::Relaxed) + size;
-        if total > self.session.limits.bytes {
+        let most = self.session.limits.bytes;
+        if total > most {
             return Err(GitError::Unacceptable(format!(
-                "the server sent more than {} bytes",
-                self.session.limits.bytes
+                "the server sent more than {most} bytes; fetch less history, or look at what makes the \
+                 repository so large"
             )));
         }
         Ok(chunk)
-    }
-}
-
-impl Read for Exchange {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.chunk.is_empty() {
-            match self.more() {
-                Ok(Some(chunk)) => self.chunk = chunk,
-                Ok(None) => return Ok(0),
-                Err(failure) => return Err(self.session.fail(failure)),
-            }
-        }
-        let count = buffer.len().min(self.chunk.len());
-        self.chunk.copy_to_slice(&mut buffer[..count]);
-        Ok(count)
-    }
-}
-
-impl Write for Exchange {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.body.len() + bytes.len() > MAX_REQUEST {
-            let failure = GitError::Unacceptable("the push is larger than 1 GiB".to_owned());
-            return Err(self.session.fail(failure));
-        }
-        self.body.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -32,7 +32,7 @@ const MAX_KEPT: usize = 64 << 20;
 /// So far git looks for a NUL that makes a file binary.
 const BINARY_WITHIN: usize = 8000;
 
-const TYPE: i32 = 0o170_000;
+pub(super) const TYPE: i32 = 0o170_000;
 const REGULAR: i32 = 0o100_000;
 pub(super) const GITLINK: i32 = 0o160_000;
 

@@ -7,7 +7,8 @@ use tokio::fs::File;
 use tokio::io::AsyncSeekExt;
 use tokio::sync::Mutex;
 
-use super::archive::{self, ArchiveOptions, archive};
+use super::archive::{self, ArchiveOptions};
+use super::helper;
 use super::repo::Repo;
 use super::{GitError, Oid};
 use crate::guest::client::{Client, GuestError};
@@ -25,10 +26,11 @@ impl Packed {
     /// process, however that ends.
     ///
     /// # Errors
-    /// Those of [`archive`]; [`GitError::Machine`] when the disk is full.
+    /// Those of [`archive::archive`]; [`GitError::Machine`] when the disk is full.
     pub fn new(repo: &Repo, commit: Oid, options: &ArchiveOptions) -> Result<Packed, GitError> {
         let file = tempfile::tempfile_in(repo.path())?;
-        let writer = archive(repo, commit, options, BufWriter::with_capacity(BUFFER, file))?;
+        let mut writer = BufWriter::with_capacity(BUFFER, file);
+        helper::archive(repo, commit, options, &mut writer)?;
         Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
     }
 

@@ -6,13 +6,16 @@
 //! among the advertised branches, and when the base branch has moved meanwhile it would send, or
 //! from a shallow clone fail to send, everything.
 
-use git2::{Buf, Direction, Repository, Tree};
+use git2::{Buf, Repository, Tree};
 
 use super::clone::{pause, remote_ref};
 use super::refusal::{self, Rejection};
 use super::repo::{Repo, parents};
-use super::transport::{Remote, receive_pack};
-use super::{GitError, Oid, PushOutcome, printable};
+use super::transport::{Line, Remote, receive_pack};
+use super::{GitError, Oid, PushOutcome, helper, printable};
+
+/// Largest request body: a push is a bounded change.
+const MAX_REQUEST: usize = 1 << 30;
 
 /// What we ask of the server: a status per ref, and remarks beside it.
 const CAPABILITIES: &str =
@@ -103,19 +106,21 @@ impl Lease {
         pack: &[u8],
         permit: &dyn Fn() -> Result<(), GitError>,
     ) -> Result<PushOutcome, GitError> {
-        remote.run(|url| {
-            let mut handle = git2::Remote::create_detached(url)?;
-            let connection = handle.connect_auth(Direction::Push, None, None)?;
-            let heads = connection.list()?;
-            let actual = heads.iter().find(|head| head.name() == self.reference);
-            if let Some(outcome) = self.check(actual.map(|head| Oid(head.oid())))? {
-                return Ok(outcome);
-            }
-            permit()?;
-            let answer = receive_pack(&self.request(pack))?;
-            self.read(&answer)?;
-            Ok(PushOutcome::Pushed)
-        })
+        let Line::Http(session) = remote.line()? else {
+            return Err(GitError::Machine("this remote is a folder".to_owned()));
+        };
+        let heads = helper::heads(&session, true)?;
+        let actual = heads.into_iter().find(|(name, _)| *name == self.reference);
+        if let Some(outcome) = self.check(actual.map(|(_, oid)| oid))? {
+            return Ok(outcome);
+        }
+        permit()?;
+        let request = self.request(pack);
+        if request.len() > MAX_REQUEST {
+            return Err(GitError::Unacceptable("the push is larger than 1 GiB".to_owned()));
+        }
+        self.read(&receive_pack(&session, request)?)?;
+        Ok(PushOutcome::Pushed)
     }
 
     /// The body of `git-receive-pack` (`Documentation/gitprotocol-pack`): one command and the pack.

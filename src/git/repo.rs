@@ -13,7 +13,7 @@ use super::{GitError, Oid};
 
 /// Our whole configuration of a bare repository. Packs that are made from it live for minutes, so
 /// no time goes into finding deltas: with this little memory libgit2 tries none.
-const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
+pub(super) const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
     [pack]\n\twindowMemory = 1\n";
 
 /// A bare repository of ours.
@@ -147,7 +147,7 @@ pub(super) fn parents(commit: &git2::Commit<'_>) -> Vec<git2::Oid> {
 }
 
 /// Compares the checksum at the end of a pack with the one that its index recorded.
-fn pack_matches_index(index: &Path) -> bool {
+pub(super) fn pack_matches_index(index: &Path) -> bool {
     let tail = |path: &Path, from_end: i64| -> std::io::Result<[u8; 20]> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::End(-from_end))?;

@@ -1,14 +1,13 @@
-//! Git's smart HTTP over our own HTTP client, as a libgit2 subtransport.
+//! Remotes, and git's smart HTTP over our own HTTP client.
 //!
-//! So proxies, private CAs and TLS are the ones of the rest of the program, and a token is a request
+//! What a server says is read by git's helper ([`super::helper`]), which has this process ask for it. So
+//! proxies, private CAs and TLS are the ones of the rest of the program, and a token is a request
 //! header inside this process: never part of a URL, an argument, a file or an error text. Called by
 //! [`super::clone`] and [`super::push`]. It does not retry and knows nothing of refs or objects.
 //!
 //! Everything here blocks: call it from [`super::blocking`] or a thread of a tokio runtime's
 //! blocking pool, never from async code itself.
 
-use std::cell::RefCell;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,8 +21,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 use url::Url;
 
-use super::http::{Exchange, Session, Subtransport};
-use super::{GitError, printable};
+use super::http::{Exchange, Session};
+use super::stop::Stop;
+use super::{GitError, Oid, helper, incoming, printable};
 
 /// Who we are to a git server.
 #[derive(Clone, Debug)]
@@ -60,6 +60,10 @@ pub struct Limits {
     pub bytes: u64,
     /// Objects in one pack.
     pub objects: usize,
+    /// Bytes of one file in it, unpacked.
+    pub object: usize,
+    /// Bytes of memory for reading it.
+    pub memory: u64,
     /// Longest silence.
     pub idle: Duration,
     /// Longest operation.
@@ -74,6 +78,8 @@ impl Default for Limits {
         Limits {
             bytes: 4 << 30,
             objects: 10_000_000,
+            object: 1 << 30,
+            memory: 2 << 30,
             idle: Duration::from_mins(1),
             total: Duration::from_mins(15),
             tries: 3,
@@ -86,6 +92,7 @@ impl Default for Limits {
 pub struct Remote {
     reach: Reach,
     pub(super) limits: Limits,
+    stop: Stop,
 }
 
 #[derive(Clone, Debug)]
@@ -115,12 +122,13 @@ impl Remote {
             return Err(unusable("must not have a query or fragment"));
         }
         let reach = Reach::Http { base, client: client.clone(), credentials };
-        Ok(Remote { reach, limits: Limits::default() })
+        Ok(Remote { reach, limits: Limits::default(), stop: Stop::default() })
     }
 
     /// A repository on this machine, bare or not. It is read and, if bare, pushed to.
     pub fn local(path: &Path) -> Remote {
-        Remote { reach: Reach::Local(path.to_owned()), limits: Limits::default() }
+        let reach = Reach::Local(path.to_owned());
+        Remote { reach, limits: Limits::default(), stop: Stop::default() }
     }
 
     /// The same remote under other limits.
@@ -152,51 +160,62 @@ impl Remote {
         }
     }
 
-    /// Calls `work` with the URL for libgit2 while this thread's connections go to this remote. What
-    /// the server answered (401, 403, 404, a cut) takes precedence over libgit2's words for it.
-    pub(super) fn run<T>(
-        &self,
-        work: impl FnOnce(&str) -> Result<T, GitError>,
-    ) -> Result<T, GitError> {
-        prepare()?;
-        let Reach::Http { base, client, credentials } = &self.reach else {
-            return work(&self.name());
+    /// The same remote; what is under way with it ends when `stop` says so.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Remote {
+        Remote { stop, ..self }
+    }
+
+    /// A way to it, for one operation.
+    pub(super) fn line(&self) -> Result<Line<'_>, GitError> {
+        let (base, client, credentials) = match &self.reach {
+            Reach::Http { base, client, credentials } => (base, client, credentials),
+            Reach::Local(path) => return Ok(Line::Local(path)),
         };
         let runtime = Handle::try_current()
             .map_err(|_| GitError::Machine("git over HTTP needs a tokio runtime".to_owned()))?;
         let authorization = credentials.as_ref().map(Credentials::header).transpose()?;
-        let (client, limits) = (client.clone(), self.limits);
-        let session = Arc::new(Session::new(client, runtime, base.clone(), authorization, limits));
-        let previous = SESSION.replace(Some(session.clone()));
-        let result = work(base.as_str());
-        SESSION.replace(previous);
-        match (result, session.take_failure()) {
-            (Err(GitError::Other(_)), Some(failure)) => Err(failure),
-            (Err(GitError::Other(error)), None) => Err(connection_error(error)),
-            (result, _) => result,
+        let (client, limits, stop) = (client.clone(), self.limits, self.stop.clone());
+        let session = Session::new(client, runtime, base.clone(), authorization, limits, stop);
+        Ok(Line::Http(Arc::new(session)))
+    }
+}
+
+/// How one operation reaches its remote.
+pub(super) enum Line<'a> {
+    Http(Arc<Session>),
+    Local(&'a Path),
+}
+
+impl Line<'_> {
+    /// The refs of the remote, as it advertises them for fetching or for pushing.
+    pub(super) fn heads(&self, pushes: bool) -> Result<Vec<(String, Oid)>, GitError> {
+        match self {
+            Line::Http(session) => helper::heads(session, pushes),
+            Line::Local(path) => {
+                prepare()?;
+                incoming::heads(&path.display().to_string(), pushes)
+            }
         }
     }
 }
 
-/// Posts to `git-receive-pack` of the remote that this thread talks to and returns the whole answer.
-/// Only inside [`Remote::run`].
-pub(super) fn receive_pack(body: &[u8]) -> Result<Vec<u8>, GitError> {
-    const MAX_ANSWER: u64 = 4 << 20;
-    let session = SESSION.with_borrow(Clone::clone);
-    let session = session.ok_or_else(|| GitError::Machine("no connection is open".to_owned()))?;
+/// Posts to `git-receive-pack` and returns the whole answer.
+pub(super) fn receive_pack(session: &Arc<Session>, body: Vec<u8>) -> Result<Vec<u8>, GitError> {
+    const MAX_ANSWER: usize = 4 << 20;
     let mut answer = Vec::new();
-    let mut exchange = Exchange::new(session.clone(), Service::ReceivePack);
-    exchange.write_all(body)?;
-    let read = exchange.take(MAX_ANSWER).read_to_end(&mut answer);
-    if let Some(failure) = session.take_failure() {
-        return Err(failure);
+    let mut exchange = Exchange::new(session.clone(), Service::ReceivePack, body);
+    while let Some(piece) = exchange.more()? {
+        answer.extend_from_slice(&piece);
+        if answer.len() > MAX_ANSWER {
+            break;
+        }
     }
-    read?;
     Ok(answer)
 }
 
 /// libgit2's own words for a connection that broke without an HTTP error.
-fn connection_error(error: git2::Error) -> GitError {
+pub(super) fn connection_error(error: git2::Error) -> GitError {
     match error.class() {
         git2::ErrorClass::Net if error.message().contains("not our ref") => {
             GitError::NotFound(printable(error.message(), 200))
@@ -211,11 +230,19 @@ fn connection_error(error: git2::Error) -> GitError {
     }
 }
 
-/// Makes libgit2 ours: our transport for HTTP, no configuration from outside the repositories that
-/// we create, no ownership check (it guards against configuration that starts programs, and libgit2
-/// starts none). Everything that opens a repository calls this first.
-#[expect(unsafe_code, reason = "libgit2 is configured through process-wide state")]
+/// Makes libgit2 ours: no configuration from outside the repositories that we create, no ownership check
+/// (it guards against configuration that starts programs, and libgit2 starts none), and no HTTP: that is
+/// the helper's. Everything that opens a repository calls this first.
 pub(super) fn prepare() -> Result<(), GitError> {
+    prepare_with(|_| Err(git2::Error::from_str("git's helper talks to servers, nobody else")))
+}
+
+/// The same with a transport for HTTP, which is the first one that is given.
+#[expect(unsafe_code, reason = "libgit2 is configured through process-wide state")]
+pub(super) fn prepare_with<F>(transport: F) -> Result<(), GitError>
+where
+    F: Fn(&git2::Remote<'_>) -> Result<Transport, git2::Error> + Clone + Send + Sync + 'static,
+{
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let configure = || -> Result<(), git2::Error> {
         use git2::ConfigLevel::{Global, ProgramData, System, XDG};
@@ -228,13 +255,7 @@ pub(super) fn prepare() -> Result<(), GitError> {
             }
             git2::opts::set_verify_owner_validation(false)?;
             for scheme in ["http", "https"] {
-                git2::transport::register(scheme, |remote| {
-                    let session = SESSION.with_borrow(Clone::clone);
-                    let session = session.ok_or_else(|| {
-                        git2::Error::from_str("no connection was prepared for this thread")
-                    })?;
-                    Transport::smart(remote, true, Subtransport { session })
-                })?;
+                git2::transport::register(scheme, transport.clone())?;
             }
         }
         git2::opts::strict_object_creation(true);
@@ -245,9 +266,4 @@ pub(super) fn prepare() -> Result<(), GitError> {
         .get_or_init(|| configure().map_err(|error| error.message().to_owned()))
         .clone()
         .map_err(GitError::Machine)
-}
-
-thread_local! {
-    /// The remote that this thread talks to; libgit2 makes connections on the calling thread.
-    static SESSION: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
 }

@@ -1,7 +1,6 @@
 //! Trees that are small as objects and endless as files: counted, not walked.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use patchwright::git::Oid;
 use patchwright::git::diff::{DiffSpec, unified};
@@ -51,7 +50,6 @@ fn a_tree_without_end_is_counted_and_refused_at_once() {
     let git = git2::Repository::open_bare(repo.path()).unwrap();
     let empty = Oid(git.treebuilder(None).unwrap().write().unwrap());
     let before = memory_mb();
-    let started = Instant::now();
     for depth in [5, 6, 7, 30, 200] {
         let one = bomb(&git, depth, Some(b"x\n"));
         let other = bomb(&git, depth, Some(b"y\n"));
@@ -76,14 +74,12 @@ fn a_tree_without_end_is_counted_and_refused_at_once() {
         let at = Oid(commit(&git, hollow, &[]));
         assert!(archive(&repo, at, &ArchiveOptions::new("main", 1), std::io::sink()).is_err());
     }
-    // More than thirty walks, in a build without optimization, on a machine with other work.
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     let cost = memory_mb() - before;
     assert!(cost < 200, "{cost} MB");
 }
 
 #[test]
-fn folders_that_differ_without_files_end_the_walk() {
+fn folders_that_differ_without_files_are_no_difference() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::create(&folder.path().join("r.git")).unwrap();
     let git = git2::Repository::open_bare(repo.path()).unwrap();
@@ -98,9 +94,7 @@ fn folders_that_differ_without_files_end_the_walk() {
         }
         other = tree.write().unwrap();
     }
-    let started = Instant::now();
-    assert!(hunks(&repo, Oid(one), Oid(other)).is_err());
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(hunks(&repo, Oid(one), Oid(other)).unwrap().files, []);
 }
 
 /// Puts a bomb on the head of the pull request's branch in the server's repository.

@@ -103,6 +103,7 @@ async fn a_workspace_is_pinned_to_one_commit() {
 
 #[test]
 fn an_error_text_never_contains_the_token() {
+    crate::support::git_quick::name_helper();
     let credentials = Credentials::token(TOKEN.to_owned().into());
     let url = "https://127.0.0.1:1/a/b.git";
     let remote = Remote::http(&client(), url, Some(credentials)).unwrap();

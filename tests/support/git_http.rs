@@ -57,6 +57,12 @@ pub(crate) enum Fault {
     DownUntil(u16, Instant),
     /// Answers with this status, these headers and this body without doing anything.
     Answer(u16, Vec<(&'static str, String)>, String),
+    /// Answers a fetch with this body in the place of git.
+    Body(Vec<u8>),
+    /// Answers a fetch with the first, and then with the second again and again.
+    Endless(Vec<u8>, Vec<u8>),
+    /// The same for a list of refs.
+    Refs(Vec<u8>, Vec<u8>),
     /// Does it so much later, also when nobody waits for the answer any more.
     Late(Duration),
     /// Cuts the connection after this many bytes of the answer's body.
@@ -100,6 +106,7 @@ pub(crate) struct GitState {
 impl GitState {
     /// A server over an empty folder.
     pub(crate) fn new(root: &Path) -> Arc<GitState> {
+        git_quick::name_helper();
         std::fs::create_dir_all(root).unwrap();
         Arc::new(GitState {
             root: root.to_owned(),
@@ -329,6 +336,11 @@ impl GitState {
                 }
                 return Some(answer);
             }
+            Fault::Body(body) => return Some(spoken("result", Body::from(body.clone()))),
+            Fault::Endless(first, again) => return Some(spoken("result", endless(first, again))),
+            Fault::Refs(first, again) => {
+                return Some(spoken("advertisement", endless(first, again)));
+            }
             Fault::RedirectTo(url) => return Some(moved(url)),
             Fault::Slow(wait) => tokio::time::sleep(*wait).await,
             Fault::MoveFirst(repository, branch, commit) => {
@@ -399,6 +411,16 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => None,
     };
     from_cgi(&output, cut)
+}
+
+fn spoken(part: &str, body: Body) -> Response {
+    ([(header::CONTENT_TYPE, format!("application/x-git-upload-pack-{part}"))], body)
+        .into_response()
+}
+
+fn endless(first: &[u8], again: &[u8]) -> Body {
+    let pieces = std::iter::once(first.to_vec()).chain(std::iter::repeat(again.to_vec()));
+    Body::from_stream(futures_util::stream::iter(pieces.map(Ok::<_, std::io::Error>)))
 }
 
 fn moved(url: &str) -> Response {

@@ -13,8 +13,14 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
     [uploadpack]\n\tallowReachableSHA1InWant = true\n\tallowTipSHA1InWant = true\n\
     [receive]\n\thideRefs = refs/pull\n";
 
+/// Lets this process, which is no Patchwright, start git's helper.
+pub(crate) fn name_helper() {
+    patchwright::git::helper::use_program(Path::new(env!("CARGO_BIN_EXE_patchwright")));
+}
+
 /// An empty bare repository whose first branch is `main`.
 pub(crate) fn create(path: &Path) {
+    name_helper();
     for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
         fs::create_dir_all(path.join(folder)).unwrap();
     }

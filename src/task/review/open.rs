@@ -3,6 +3,7 @@
 
 use super::admit::Admitted;
 use crate::error::{Failure, FailureKind, Result};
+use crate::git::helper;
 use crate::git::hunks::{self, Diff};
 use crate::git::stop::Stop;
 use crate::git::{GitError, Oid, blocking, clone, diff};
@@ -77,7 +78,7 @@ pub async fn difference(workspace: &Workspace, old: Oid, new: Oid, stop: &Stop) 
     let (repo, until) = (workspace.repo.clone(), stop.clone());
     let compared = blocking(move || {
         let (old, new) = (diff::tree_of(&repo, old)?, diff::tree_of(&repo, new)?);
-        hunks::hunks_until(&repo, old, new, &until)
+        helper::compare(&repo, old, new, &until)
     });
     match compared.await {
         Ok(diff) => Ok(diff),
