@@ -13,7 +13,7 @@ use crate::sandbox::PreparedImage;
 use crate::verify::Evidence;
 
 /// Decides how the run ended.
-pub fn decide(
+pub(super) fn decide(
     run: &Run<'_>,
     workspace: &Workspace,
     image: &PreparedImage,
