@@ -66,8 +66,8 @@ pub(super) enum Taken {
     Same { url: String, until: i64 },
     /// Another run reviews a newer commit.
     Newer { url: String, head: String, until: i64 },
-    /// Another run has reviewed it meanwhile.
-    Done { url: String },
+    /// Another run has reviewed this commit, or the newest one.
+    Done { url: String, head: String },
 }
 
 impl Taken {
@@ -85,7 +85,7 @@ impl Taken {
                 ),
                 Some(*until),
             ),
-            Taken::Done { url } => {
+            Taken::Done { url, .. } => {
                 (format!("another run has reviewed {name} meanwhile: {url}"), None)
             }
         };
@@ -129,7 +129,8 @@ impl Slot {
             && !full
         {
             // This run was dead, and another one took its work over.
-            let taken = Taken::Done { url: sticky.html_url.clone() };
+            let (url, head) = (sticky.html_url.clone(), admitted.head.clone());
+            let taken = Taken::Done { url, head };
             return Err(taken.failure(&outbox, &admitted.head));
         }
         let now = run.world.clock.now();
@@ -175,7 +176,11 @@ impl Slot {
         let is_dead = |other: &str| run.folder.has_beside(other);
         let rules = Rules { is_alone: false, ..rules(run, newest, &is_dead) };
         held.stands(earlier.sticky.as_ref(), &rules).map_err(|taken| {
-            let is_newer = matches!(taken, Taken::Newer { .. });
+            let is_newer = match &taken {
+                Taken::Same { .. } => false,
+                Taken::Newer { .. } => true,
+                Taken::Done { head, .. } => *head != held.claim.head,
+            };
             (taken.failure(outbox, &held.claim.head), is_newer)
         })
     }
@@ -303,7 +308,8 @@ async fn create(
     }
     let memory = state::read(&first.body).ok().flatten().unwrap_or_default();
     if memory.looked_at == claim.head && !claim.full && Claim::read(&first.body).is_none() {
-        return Ok(Attempt::Taken(Taken::Done { url: first.html_url.clone() }));
+        let (url, head) = (first.html_url.clone(), memory.looked_at);
+        return Ok(Attempt::Taken(Taken::Done { url, head }));
     }
     Ok(Attempt::Again(Some(Box::new(first.clone()))))
 }
@@ -348,7 +354,8 @@ impl Held {
         let memory = state::read(&sticky.body).ok().flatten().unwrap_or_default();
         let is_read = memory.looked_at == self.claim.head || memory.looked_at == rules.newest;
         if is_new && is_read {
-            return Err(Taken::Done { url: sticky.html_url.clone() });
+            let (url, head) = (sticky.html_url.clone(), memory.looked_at);
+            return Err(Taken::Done { url, head });
         }
         Ok(())
     }
