@@ -2,6 +2,7 @@
 //! up to date after pushes, handed over where we may not write.
 
 mod at_once;
+mod bounds;
 mod standing;
 
 use patchwright::forge::Role;
