@@ -79,9 +79,9 @@ async fn oldest(work: &Work<'_>, created: &Comment, marker: &str, body: &str) ->
         return created.id;
     };
     let marked = comments.iter().filter(|it| report::marked(&it.body, review::PURPOSE).is_some());
-    let Some(first) = Comment::newest(marked).filter(|first| first.id != created.id) else {
-        return created.id;
-    };
+    // The list may lack ours yet.
+    let first = Comment::newest(marked.chain([created]));
+    let Some(first) = first.filter(|first| first.id != created.id) else { return created.id };
     match forge.upsert_comment(repository, number, marker, Some(first.id), body).await {
         Ok(first) => {
             let _ = forge.delete_comment(repository, created.id).await;
