@@ -144,7 +144,7 @@ fn a_run_that_is_killed_after_posting_goes_on_without_posting_again() {
     let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
     // The sticky comment is written; its answer comes too late.
     let late = Kind::Delay(std::time::Duration::from_mins(1));
-    world.github.fault(Fault::once("POST", "/issues/3/comments", late));
+    world.github.fault(Fault::once("PATCH", "/issues/comments/", late));
     let mut child = world.spawn(&["review", "acme/app#3"]);
     while world.github.reviews(3).is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(5));

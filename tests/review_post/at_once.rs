@@ -185,7 +185,7 @@ fn a_review_of_a_newer_commit_comes_before_one_that_is_under_way() {
     assert_eq!(first.code, 10, "{}", first.text());
     assert_eq!(counts(&world), [1, 1, 1, 2]);
     for check in world.github.check_runs() {
-        let is_old = check.head_sha == old;
+        let is_old = check.sha == old;
         let expected = if is_old { "Not reviewed" } else { "1 finding" };
         assert_eq!(check.title.as_deref(), Some(expected), "{check:?}");
     }
