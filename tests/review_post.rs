@@ -63,7 +63,8 @@ fn sticky(world: &TestWorld) -> String {
     let ours: Vec<_> = comments
         .into_iter()
         .filter(|c| {
-            c.body.contains("<!-- patchwright:review run=") && c.author == "patchwright-bot"
+            let is_us = ["patchwright-bot", "github-actions[bot]"].contains(&c.author.as_str());
+            c.body.contains("<!-- patchwright:review run=") && is_us
         })
         .collect();
     assert_eq!(ours.len(), 1, "one sticky comment");

@@ -92,7 +92,7 @@ fn of_too_many_findings_the_least_important_are_counted_and_none_that_is_grave_i
     assert!(sticky(&world).contains("Not shown: 25 findings beyond the 200"), "{}", sticky(&world));
     let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
     let kept = result["findings"].as_array().unwrap();
-    let of = |priority: u8| kept.iter().filter(|it| it["priority"] == priority).count();
+    let of = |priority: u8| kept.iter().filter(|it| it["finding"]["priority"] == priority).count();
     assert_eq!((of(0), of(1), of(2)), (5, 5, 190), "{}", output.text());
     assert_eq!(result["dropped"], 25);
 }
