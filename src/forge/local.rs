@@ -219,16 +219,6 @@ impl Forge for LocalForge {
         self.write_comment(repository, issue, marker, known, body)
     }
 
-    async fn post_comment(
-        &self,
-        repository: &RepositoryId,
-        issue: u64,
-        marker: &str,
-        body: &str,
-    ) -> Result<Comment, ForgeError> {
-        self.write_new_comment(repository, issue, marker, body)
-    }
-
     async fn delete_comment(
         &self,
         repository: &RepositoryId,

@@ -288,7 +288,10 @@ pub trait Forge: Send + Sync {
         issue: u64,
         marker: &str,
         body: &str,
-    ) -> Result<Comment, ForgeError>;
+    ) -> Result<Comment, ForgeError> {
+        let place = CommentPlace::Conversation { comment: 0 };
+        self.reply(repository, issue, place, marker, body).await
+    }
 
     /// Deletes a comment of ours; one that is gone already is fine.
     async fn delete_comment(

@@ -119,22 +119,6 @@ impl LocalForge {
         self.store.write_pull(&pull)
     }
 
-    pub(super) fn write_new_comment(
-        &self,
-        repository: &RepositoryId,
-        issue: u64,
-        marker: &str,
-        body: &str,
-    ) -> Result<Comment, ForgeError> {
-        let _guard = self.store.lock();
-        self.open_conversation(repository, issue, "comment")?;
-        let mut comments = self.store.comments(issue)?;
-        let comment = self.store.new_comment(issue, ourselves(), marked(body, marker))?;
-        comments.push(comment.clone());
-        self.store.write_comments(issue, &comments)?;
-        Ok(comment)
-    }
-
     pub(super) fn write_comment(
         &self,
         repository: &RepositoryId,
