@@ -183,6 +183,7 @@ fn comment(login: &str, body: &str, created: &str, updated: &str) -> Comment {
         updated_at: at(updated),
         ours: false,
         revision: 0,
+        left_out: false,
     }
 }
 

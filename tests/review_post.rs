@@ -1,6 +1,8 @@
 //! Reviews on GitHub, whole processes against GitHub and a model: posted once whatever is lost, brought
 //! up to date after pushes, handed over where we may not write.
 
+mod at_once;
+mod bounds;
 mod standing;
 
 use patchwright::forge::Role;
@@ -61,7 +63,8 @@ fn sticky(world: &TestWorld) -> String {
     let ours: Vec<_> = comments
         .into_iter()
         .filter(|c| {
-            c.body.contains("<!-- patchwright:review run=") && c.author == "patchwright-bot"
+            let is_us = ["patchwright-bot", "github-actions[bot]"].contains(&c.author.as_str());
+            c.body.contains("<!-- patchwright:review run=") && is_us
         })
         .collect();
     assert_eq!(ours.len(), 1, "one sticky comment");
@@ -142,7 +145,7 @@ fn a_run_that_is_killed_after_posting_goes_on_without_posting_again() {
     let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
     // The sticky comment is written; its answer comes too late.
     let late = Kind::Delay(std::time::Duration::from_mins(1));
-    world.github.fault(Fault::once("POST", "/issues/3/comments", late));
+    world.github.fault(Fault::once("PATCH", "/issues/comments/", late));
     let mut child = world.spawn(&["review", "acme/app#3"]);
     while world.github.reviews(3).is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -234,7 +234,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file without text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary or submodule): `logo.png`
 
         </details>
 
@@ -324,7 +324,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         <details><summary>What was not read</summary>
 
-        - 1 file without text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary or submodule): `logo.png`
 
         </details>
 
@@ -897,7 +897,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file without text to read (binary, submodule or too large): `logo.png`
+        - 1 file without text to read (binary or submodule): `logo.png`
 
         </details>
 

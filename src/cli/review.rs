@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::common::Common;
 use crate::cli::issue::Reference;
 use crate::cli::ui::Ui;
+use crate::clock::Clock;
 use crate::config::env::Env;
 use crate::config::review::FailOn;
 use crate::config::{Config, Source};
@@ -129,7 +130,8 @@ pub async fn post_from(
 ) -> Result<(Reviewed, Published)> {
     let forge = world::github(env, &http::client()?, &world::state_dir(common, env)?)?;
     let redactor = Redactor::new(env.secrets());
-    let poster = Poster { forge: &forge, config, redactor: &redactor, ui };
+    let now = Clock::new(env)?.now();
+    let poster = Poster { forge: &forge, config, redactor: &redactor, ui, now };
     let (reviewed, published) = hand_over::post_from(poster, folder, expected).await?;
     if let Some(url) = &published.url {
         ui.say(&format!("review of #{}: {url}", reviewed.number));

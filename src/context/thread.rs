@@ -319,6 +319,9 @@ impl<'a> Writer<'a> {
 /// Why a comment was not there at the trigger. Times have seconds; within the second of the trigger
 /// a comment counts as there.
 fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
+    if comment.left_out {
+        return Some("the conversation is too long".to_owned());
+    }
     let at = trigger?.at?;
     if comment.created_at > at {
         return Some(format!("written after the trigger ({})", stamp(comment.created_at)));

@@ -157,6 +157,10 @@ pub struct Comment {
     /// How often we wrote it, where that is told: of two that are ours, the higher one is the newer.
     #[serde(skip)]
     pub revision: u64,
+    /// Its text was not kept, because all comments of the conversation together are too long. Never one
+    /// of ours.
+    #[serde(skip)]
+    pub left_out: bool,
 }
 
 impl Comment {
@@ -240,7 +244,8 @@ pub trait Forge: Send + Sync {
 
     async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError>;
 
-    /// All comments, oldest first; complete or an error. At most `limit` are fetched (newest kept).
+    /// All comments, oldest first; complete or an error. At most `limit` are fetched (newest kept), and of
+    /// texts that are too long together the oldest are [left out](Comment::left_out).
     async fn comments(
         &self,
         repository: &RepositoryId,
@@ -275,6 +280,19 @@ pub trait Forge: Send + Sync {
         known: Option<u64>,
         body: &str,
     ) -> Result<Comment, ForgeError>;
+
+    /// Creates a comment that ends with `marker`, whatever other comments of ours there are. A lost answer
+    /// is resolved by looking for this very marker.
+    async fn post_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let place = CommentPlace::Conversation { comment: 0 };
+        self.reply(repository, issue, place, marker, body).await
+    }
 
     /// Deletes a comment of ours; one that is gone already is fine.
     async fn delete_comment(

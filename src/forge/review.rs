@@ -77,6 +77,7 @@ impl Review {
             updated_at: when,
             ours: self.ours,
             revision: 0,
+            left_out: false,
         }
     }
 }
@@ -145,6 +146,7 @@ impl ReviewComment {
             updated_at: self.updated_at,
             ours: self.ours,
             revision: 0,
+            left_out: false,
         }
     }
 }

@@ -18,6 +18,8 @@ use super::{GitError, Oid};
 pub const MAX_FILES: u64 = 20_000;
 /// Larger files are not compared, bytes.
 const MAX_FILE: usize = 16 << 20;
+/// Files that are not compared are still told from binary ones up to this size, bytes.
+const MAX_LOOKED_AT: usize = 64 << 20;
 /// Files with more lines are not compared.
 pub(super) const MAX_FILE_LINES: usize = 500_000;
 /// A file whose difference has more lines, context included, is too large to be shown; GitHub's own
@@ -66,6 +68,9 @@ pub struct FileDiff {
     /// Binary, a submodule, of another kind than before, too large to be shown, or with a path that is
     /// not UTF-8: there are no hunks.
     pub opaque: bool,
+    /// It is opaque because there is too much of it, not because it is no text.
+    #[serde(default)]
+    pub too_large: bool,
     pub hunks: Vec<Hunk>,
     /// Lines; also of a file that is too large to be shown, when it was compared.
     pub added: u32,
@@ -174,6 +179,7 @@ fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, Git
         old_path: None,
         status: FileStatus::Modified,
         opaque: false,
+        too_large: false,
         hunks: Vec::new(),
         added: 0,
         deleted: 0,
@@ -199,7 +205,8 @@ fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, Git
             file.hunks = hunks;
         }
         Shown::TooLarge { added, deleted } => {
-            (file.opaque, file.added, file.deleted) = (true, added, deleted);
+            (file.opaque, file.too_large) = (true, true);
+            (file.added, file.deleted) = (added, deleted);
         }
         Shown::NotText => file.opaque = true,
     }
@@ -228,17 +235,25 @@ fn shown(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<Shown, GitEr
         return Ok(Shown::Lines { hunks: Vec::new(), added: 0, deleted: 0 });
     }
     let mut contents = [Vec::new(), Vec::new()];
+    let mut is_too_large = false;
     for (version, content) in sides.into_iter().zip(&mut contents) {
         let Some(version) = version else { continue };
         let (size, _) = odb.read_header(version.id)?;
-        if size > MAX_FILE || size > budget.compared {
-            return Ok(Shown::TooLarge { added: 0, deleted: 0 });
+        is_too_large |= size > MAX_FILE || size > budget.compared;
+        // What nobody has looked at may be text.
+        if size > MAX_LOOKED_AT || size > budget.compared {
+            continue;
         }
         budget.compared -= size;
-        *content = odb.read(version.id)?.data().to_vec();
+        let object = odb.read(version.id)?;
+        let kept = if is_too_large { BINARY_WITHIN } else { size };
+        *content = object.data()[..object.len().min(kept)].to_vec();
     }
     if contents.iter().any(|content| is_binary(content)) {
         return Ok(Shown::NotText);
+    }
+    if is_too_large {
+        return Ok(Shown::TooLarge { added: 0, deleted: 0 });
     }
     let [old, new] = &contents;
     if old.is_empty() || new.is_empty() {

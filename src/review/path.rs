@@ -176,6 +176,7 @@ mod tests {
             old_path: old.map(str::to_owned),
             status: FileStatus::Modified,
             opaque: false,
+            too_large: false,
             hunks: Vec::new(),
             added: 0,
             deleted: 0,

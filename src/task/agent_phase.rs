@@ -25,6 +25,7 @@ use crate::provider::Progress as ModelProgress;
 use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
 use crate::task::outcome::Spending;
+use crate::task::plan::Plan;
 use crate::tools::metrics;
 use crate::tools::review::Desk;
 use crate::verify::{self, CheckRun};
@@ -76,6 +77,27 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         instruction_files: brief.instruction_files(),
         enforced: Vec::new(),
     })
+}
+
+/// Of a review in which there is nothing to show to a model.
+pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> Worked {
+    let stopped = Stopped {
+        reason: StopKind::Finished,
+        final_message: String::new(),
+        plan: Plan::default(),
+        findings: Vec::new(),
+        spending: Spending::default(),
+        touched: std::collections::BTreeSet::new(),
+        notes: Vec::new(),
+    };
+    Worked {
+        stopped,
+        change: None,
+        baseline: baseline.to_vec(),
+        notes,
+        instruction_files: Vec::new(),
+        enforced: Vec::new(),
+    }
 }
 
 /// The collected change, for a run that goes on after a crash. The objects are in the mirror.

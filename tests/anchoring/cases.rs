@@ -14,6 +14,7 @@ fn file(path: &str, hunks: &str) -> FileDiff {
         old_path: None,
         status: FileStatus::Modified,
         opaque: false,
+        too_large: false,
         hunks: Vec::new(),
         added: 0,
         deleted: 0,

@@ -100,6 +100,7 @@ fn only_our_own_comment_stops_us() {
         updated_at: DateTime::<Utc>::UNIX_EPOCH,
         ours,
         revision,
+        left_out: false,
     };
     let going_on = "Going on.\n\n<!-- patchwright:stop v=1 -->";
     let quoted = format!("> {}", stopped.trim().replace('\n', "\n> "));

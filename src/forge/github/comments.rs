@@ -3,12 +3,13 @@
 //! A comment is ours when our account wrote it *and* our seal fits: anybody can copy a marker, and other
 //! workflows may share the account. What is not ours is never edited.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
 
-use super::super::marker::carries;
+use super::super::marker::{carries, carries_exactly};
 use super::super::seal::{self, Kind};
 use super::body::{LONGEST_BODY, fit_comment, same};
 use super::http::{Call, Written};
@@ -28,6 +29,10 @@ pub(super) const LOOKS: [Duration; 5] = [
 pub(super) const WRITES: u32 = 5;
 /// Comments that are searched for ours.
 const SEARCHED: usize = 10_000;
+/// Bytes of text that are kept of the comments of one conversation, those of ours left aside.
+const MOST_BYTES: usize = 8 << 20;
+/// Whether a comment has a marker: of its purpose, or this very one.
+type Carries = fn(&str, &str) -> bool;
 
 impl GitHubForge {
     pub(super) async fn list_comments(
@@ -40,11 +45,23 @@ impl GitHubForge {
             route(repository, &format!("issues/{issue}/comments?per_page=100")),
             format!("the comments of `{repository}#{issue}`"),
         );
-        let mut comments: Vec<CommentJson> = self.api.list(&call, limit.min(SEARCHED)).await?;
+        let place = self.place(Kind::Conversation, repository, issue);
+        // Whatever else is left out: nobody without our key can make one that stays.
+        let is_sealed = |comment: &Comment| {
+            seal::is_sealed(&comment.body)
+                && self.seal.revision(&comment.body, &place, comment.id).is_some()
+        };
+        let items = |page: Vec<CommentJson>| page.into_iter().map(Comment::from).collect();
+        let bound = |kept: &mut VecDeque<Comment>| leave_out(kept, MOST_BYTES, is_sealed);
+        let kept = self.api.list_bounded(&call, limit.min(SEARCHED), items, bound);
+        let mut comments: Vec<Comment> = kept.await?;
         // A comment deleted or added between two pages moves the others over the edge.
-        comments.sort_by_key(|comment| (comment.created_at(), comment.id));
+        comments.sort_by_key(|comment| (comment.created_at, comment.id));
         comments.dedup_by_key(|comment| comment.id);
-        let mut comments: Vec<Comment> = comments.into_iter().map(Comment::from).collect();
+        let left_out = comments.iter().filter(|comment| comment.left_out).count();
+        if left_out > 0 {
+            tracing::warn!(%repository, issue, left_out, "the oldest comments were not kept");
+        }
         self.know_ours(Kind::Conversation, repository, issue, &mut comments).await?;
         Ok(comments)
     }
@@ -65,10 +82,10 @@ impl GitHubForge {
         };
         let existing = match existing {
             Some(comment) => Some(comment),
-            None => self.find_comment(repository, issue, marker).await?,
+            None => self.find_comment(repository, issue, (marker, carries)).await?,
         };
         let Some(existing) = existing else {
-            return self.create_comment(repository, issue, marker, &body).await;
+            return self.create_comment(repository, issue, (marker, carries), &body).await;
         };
         if same(&seal::without(&existing.body), &body) {
             return Ok(existing);
@@ -80,10 +97,22 @@ impl GitHubForge {
             Ok(comment) => Ok(Comment { revision, ..comment }),
             // Deleted since we looked.
             Err(ForgeError::NotFound { .. }) => {
-                self.create_comment(repository, issue, marker, &body).await
+                self.create_comment(repository, issue, (marker, carries), &body).await
             }
             result => result,
         }
+    }
+
+    /// Creates a comment beside all others of ours.
+    pub(super) async fn write_new_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        let body = fit_comment(body, marker);
+        self.create_comment(repository, issue, (marker, carries_exactly), &body).await
     }
 
     /// The comment with this id when it is still there, on this issue and ours.
@@ -119,7 +148,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         issue: u64,
-        marker: &str,
+        (marker, carries): (&str, Carries),
     ) -> Result<Option<Comment>, ForgeError> {
         let comments = self.list_comments(repository, issue, SEARCHED).await?;
         let carrying = comments.iter().filter(|comment| carries(&comment.body, marker));
@@ -131,7 +160,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         issue: u64,
-        marker: &str,
+        known_by: (&str, Carries),
         body: &str,
     ) -> Result<Comment, ForgeError> {
         let call = Call::write(
@@ -158,7 +187,7 @@ impl GitHubForge {
             }
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
-                if let Some(found) = self.find_comment(repository, issue, marker).await? {
+                if let Some(found) = self.find_comment(repository, issue, known_by).await? {
                     return Ok(found);
                 }
             }
@@ -202,5 +231,20 @@ impl GitHubForge {
         let reply = self.api.good(&call, reply)?;
         let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
         Ok(Comment { ours: true, ..comment })
+    }
+}
+
+/// Leaves out the oldest texts until at most `most` bytes are left. What `stays` says is kept.
+fn leave_out(comments: &mut VecDeque<Comment>, most: usize, stays: impl Fn(&Comment) -> bool) {
+    let mut bytes: usize = comments.iter().map(|comment| comment.body.len()).sum();
+    for comment in comments {
+        if bytes <= most {
+            return;
+        }
+        if !comment.body.is_empty() && !stays(comment) {
+            bytes -= comment.body.len();
+            comment.body = String::new();
+            comment.left_out = true;
+        }
     }
 }

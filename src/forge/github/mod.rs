@@ -180,6 +180,16 @@ impl Forge for GitHubForge {
         self.write_comment(repository, issue, marker, known, body).await
     }
 
+    async fn post_comment(
+        &self,
+        repository: &RepositoryId,
+        issue: u64,
+        marker: &str,
+        body: &str,
+    ) -> Result<Comment, ForgeError> {
+        self.write_new_comment(repository, issue, marker, body).await
+    }
+
     async fn delete_comment(
         &self,
         repository: &RepositoryId,

@@ -39,6 +39,17 @@ impl Api {
         limit: usize,
         items: impl Fn(P) -> Vec<T>,
     ) -> Result<Vec<T>, ForgeError> {
+        self.list_bounded(call, limit, items, |_| {}).await
+    }
+
+    /// The same; `bound` sees what is kept after each page, and may make it smaller.
+    pub(super) async fn list_bounded<P: DeserializeOwned, T>(
+        &self,
+        call: &Call,
+        limit: usize,
+        items: impl Fn(P) -> Vec<T>,
+        bound: impl Fn(&mut VecDeque<T>),
+    ) -> Result<Vec<T>, ForgeError> {
         let mut kept = VecDeque::new();
         let mut page = call.clone();
         for number in 0..MOST_PAGES {
@@ -56,6 +67,7 @@ impl Api {
             while kept.len() > limit {
                 kept.pop_front();
             }
+            bound(&mut kept);
             match links.next {
                 None => return Ok(kept.into()),
                 Some(next) => page.path = self.below_root(&next)?,

@@ -154,12 +154,6 @@ pub(super) struct CommentJson {
     pub(super) issue_url: Option<String>,
 }
 
-impl CommentJson {
-    pub(super) fn created_at(&self) -> DateTime<Utc> {
-        self.created_at
-    }
-}
-
 impl From<CommentJson> for Comment {
     fn from(json: CommentJson) -> Comment {
         Comment {
@@ -171,6 +165,7 @@ impl From<CommentJson> for Comment {
             updated_at: json.updated_at.unwrap_or(json.created_at),
             ours: false,
             revision: 0,
+            left_out: false,
         }
     }
 }

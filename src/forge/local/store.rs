@@ -139,6 +139,7 @@ impl Store {
             updated_at: now,
             ours,
             revision: 0,
+            left_out: false,
         })
     }
 

@@ -6,6 +6,7 @@
 
 pub mod body;
 pub mod check;
+pub mod claim;
 pub mod inline;
 pub mod limit;
 pub mod state;
@@ -196,7 +197,7 @@ fn was(count: usize, noun: &str) -> String {
 }
 
 pub(super) fn unread(coverage: &Coverage) -> usize {
-    coverage.skipped.iter().filter(|file| file.why == SkippedBecause::NotRead).count()
+    coverage.skipped.iter().filter(|file| file.why.is_shortfall()).count()
 }
 
 /// What was not read and why: counts, and the first names of each reason.
@@ -204,7 +205,8 @@ pub(super) fn skipped(coverage: &Coverage) -> String {
     const NAMES: usize = 20;
     let reasons = [
         (SkippedBecause::NotRead, "not looked at"),
-        (SkippedBecause::NotText, "without text to read (binary, submodule or too large)"),
+        (SkippedBecause::TooLarge, "too large to be shown"),
+        (SkippedBecause::NotText, "without text to read (binary or submodule)"),
         (SkippedBecause::Filtered, "left out by `review.paths` or `review.ignore-paths`"),
         (SkippedBecause::Earlier, "unchanged since an earlier review"),
     ];

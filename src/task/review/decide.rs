@@ -214,13 +214,29 @@ fn conclude(
     if coverage.is_complete() {
         return (Conclusion::Done, None);
     }
-    let unread = coverage.skipped.iter().filter(|it| it.why == SkippedBecause::NotRead);
-    let (count, lines) = unread.fold((0, 0), |(count, sum), it| (count + 1, sum + it.lines));
-    let files = if count == 1 { "file was" } else { "files were" };
-    (
-        Conclusion::Partial,
-        Some(format!("{count} changed {files} not read completely ({lines} lines)")),
-    )
+    (Conclusion::Partial, Some(unread(coverage)))
+}
+
+/// What should have been read and was not.
+fn unread(coverage: &Coverage) -> String {
+    let of = |why: SkippedBecause| {
+        let files = coverage.skipped.iter().filter(move |it| it.why == why);
+        files.fold((0, 0), |(count, sum), it| (count + 1, sum + it.lines))
+    };
+    let files = |count: u64, is: &str, are: &str| match count {
+        1 => format!("1 changed file {is}"),
+        _ => format!("{count} changed files {are}"),
+    };
+    let mut said = Vec::new();
+    let (count, lines) = of(SkippedBecause::NotRead);
+    if count > 0 {
+        said.push(format!("{} not read completely ({lines} lines)", files(count, "was", "were")));
+    }
+    let (count, _) = of(SkippedBecause::TooLarge);
+    if count > 0 {
+        said.push(format!("{} too large to be shown", files(count, "is", "are")));
+    }
+    said.join(", and ")
 }
 
 /// The review as an outcome, for what all runs have: the journal's last line and the report.

@@ -19,7 +19,9 @@ use crate::task::respond::stop;
 use crate::task::run::Run;
 
 /// Comments of the conversation that are searched for ours; the newest.
-const SEARCHED: usize = 10_000;
+pub(super) const SEARCHED: usize = 10_000;
+/// Comments of the conversation that are kept for the model.
+const MAX_COMMENTS: usize = 300;
 /// People whose word on a finding is looked up.
 const JUDGES: usize = 30;
 /// How much of an answer is read for the words that dismiss a finding, in bytes.
@@ -30,7 +32,11 @@ const MAX_REPLY: usize = 16 << 10;
 pub struct Earlier {
     pub memory: Memory,
     /// The sticky comment.
-    pub sticky: Option<u64>,
+    pub sticky: Option<Comment>,
+    /// Others like it, which two reviews at once left.
+    pub doubles: Vec<u64>,
+    /// The newest comments of the conversation, oldest first.
+    pub conversation: Vec<Comment>,
     /// All threads on the diff.
     pub threads: Vec<Thread>,
     pub seen: Seen,
@@ -66,6 +72,16 @@ impl Earlier {
         earlier.remember(&comments);
         // `stop` is kept in a comment of its own.
         earlier.memory.paused = stop::state(&comments).is_some_and(|it| it.stopped);
+        let left_out = comments.iter().filter(|comment| comment.left_out).count();
+        if left_out > 0 {
+            earlier.notes.push(format!(
+                "the oldest comments of the conversation, {left_out} of them, are too long together \
+                 and were not read"
+            ));
+        }
+        earlier.conversation = comments;
+        let old = earlier.conversation.len().saturating_sub(MAX_COMMENTS);
+        earlier.conversation.drain(..old);
         let threads = outbox.forge.threads(outbox.repository, outbox.number);
         earlier.threads = threads.await.map_err(Failure::from)?;
         earlier.ours = earlier
@@ -100,8 +116,10 @@ impl Earlier {
                 "{count} with our marker cannot be told for ours, and {plural} not believed"
             ));
         }
-        let Some(sticky) = Comment::newest(marked) else { return };
-        self.sticky = Some(sticky.id);
+        let Some(sticky) = Comment::newest(marked.iter().copied()) else { return };
+        self.sticky = Some(sticky.clone());
+        let doubles = marked.iter().filter(|comment| comment.ours && comment.id != sticky.id);
+        self.doubles = doubles.map(|comment| comment.id).collect();
         match state::read(&sticky.body) {
             Ok(memory) => self.memory = memory.unwrap_or_default(),
             Err(why) => self.notes.push(format!(

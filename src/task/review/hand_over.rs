@@ -10,8 +10,10 @@
 use std::io::Read;
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::claim::{self, Rules};
 use super::earlier::Earlier;
 use super::outbox::Outbox;
 use super::outcome::Reviewed;
@@ -146,6 +148,7 @@ pub struct Poster<'a> {
     pub config: &'a Config,
     pub redactor: &'a Redactor,
     pub ui: Ui,
+    pub now: DateTime<Utc>,
 }
 
 /// Posts the review that is in a folder.
@@ -158,7 +161,7 @@ pub async fn post_from(
     expected: &Expected,
 ) -> Result<(Reviewed, Published)> {
     let reviewed = read(folder, expected)?;
-    let Poster { forge, config, redactor, ui } = poster;
+    let Poster { forge, config, redactor, ui, now } = poster;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let pull = expected.pull(forge, &reviewed).await?;
     if config.dry_run {
@@ -176,10 +179,22 @@ pub async fn post_from(
         folder: None,
     };
     let earlier = Earlier::read(&outbox, &Stop::never()).await?;
-    let found =
-        Found { reviewed: &reviewed, placed_at: None, seen: None, origin: Origin::HandedOver };
-    let published = publish_at(outbox, &earlier, &pull, &found).await?;
-    Ok((reviewed, published))
+    // A run that reviews this commit itself says more than what was handed over.
+    let claim = claim::to_post(&reviewed.head, now);
+    let rules = Rules { now, newest: &pull.head_sha, is_dead: &|_| false, is_alone: false };
+    let held = claim::take(&outbox, claim, earlier.sticky.as_ref(), &rules).await?;
+    let found = Found {
+        reviewed: &reviewed,
+        placed_at: None,
+        seen: None,
+        origin: Origin::HandedOver,
+        claim: held.as_ref(),
+    };
+    let published = publish_at(outbox, &earlier, &pull, &found).await;
+    if let Some(held) = &held {
+        held.release(&outbox).await;
+    }
+    Ok((reviewed, published?))
 }
 
 /// Reads the file as what somebody hostile wrote.

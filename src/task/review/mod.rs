@@ -2,6 +2,7 @@
 
 pub mod admit;
 pub mod brief;
+mod claim;
 pub mod decide;
 pub mod earlier;
 mod files;

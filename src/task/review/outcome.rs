@@ -63,17 +63,29 @@ pub struct Skipped {
 pub enum SkippedBecause {
     /// `review.paths` or `review.ignore-paths`; asked for, so the review is complete without it.
     Filtered,
-    /// Binary, a submodule, too large: there is no text to read.
+    /// Binary or a submodule: there is no text to read.
     NotText,
     /// Reviewed at an earlier commit and unchanged since.
     Earlier,
+    /// Text, or what may be text, of which there is too much to be shown.
+    TooLarge,
     /// The model did not look at it, or the budget did not allow it.
     NotRead,
+}
+
+impl SkippedBecause {
+    /// It should have been read, so the review is not complete.
+    pub fn is_shortfall(self) -> bool {
+        match self {
+            SkippedBecause::TooLarge | SkippedBecause::NotRead => true,
+            SkippedBecause::Filtered | SkippedBecause::NotText | SkippedBecause::Earlier => false,
+        }
+    }
 }
 
 impl Coverage {
     /// Everything that was to be read has been read.
     pub fn is_complete(&self) -> bool {
-        !self.skipped.iter().any(|file| file.why == SkippedBecause::NotRead)
+        !self.skipped.iter().any(|file| file.why.is_shortfall())
     }
 }

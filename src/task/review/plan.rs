@@ -78,7 +78,8 @@ pub(super) async fn plan(
     }
     let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
     let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
-    if scope.order.is_empty() {
+    // What is too large to be shown is said in a review, though nobody reads it.
+    if scope.order.is_empty() && !scope.skipped.iter().any(|file| file.why.is_shortfall()) {
         return nothing(match &fresh {
             Some(_) => {
                 format!("nothing that is reviewed in {name} has changed since the last review")

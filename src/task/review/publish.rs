@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
+use super::claim::{Held, Slot};
 use super::earlier::Earlier;
 use super::outbox::Outbox;
 use super::outcome::{Reviewed, SkippedBecause};
@@ -73,6 +74,8 @@ pub(super) struct Work<'a> {
     /// The review that a killed attempt of this run posted.
     pub(super) own: Option<&'a Review>,
     pub(super) origin: Origin,
+    /// The claim that the sticky comment holds, when there is one.
+    pub(super) claim: Option<&'a Held>,
 }
 
 /// Posts what is new.
@@ -84,6 +87,7 @@ pub(super) async fn publish(
     run: &Run<'_>,
     admitted: &Admitted,
     earlier: &Earlier,
+    claim: &Slot,
     reviewed: &Reviewed,
     seen: Seen<'_>,
 ) -> Result<Published> {
@@ -98,6 +102,13 @@ pub(super) async fn publish(
     };
     let forge = outbox.forge;
     let pull = forge.pull_request(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    if let Err((failure, is_newer)) = claim.stands(run, &outbox, &newest, &pull.head_sha) {
+        // The other run says nothing about this commit.
+        if is_newer {
+            verdict::not_run(run, admitted, &failure.message).await;
+        }
+        return Err(failure);
+    }
     let moved = if moved::is_part(run, admitted, &pull).await {
         None
     } else {
@@ -113,7 +124,8 @@ pub(super) async fn publish(
         Some(moved) => (&moved.reviewed, Some(moved.head.as_str())),
         None => (reviewed, None),
     };
-    let found = Found { reviewed, placed_at, seen: Some(seen), origin: Origin::Here };
+    let claim = claim.held();
+    let found = Found { reviewed, placed_at, seen: Some(seen), origin: Origin::Here, claim };
     publish_at(outbox, &newest, &pull, &found).await
 }
 
@@ -125,6 +137,7 @@ pub(super) struct Found<'a> {
     /// What this run saw itself; absent for what was handed over.
     pub(super) seen: Option<Seen<'a>>,
     pub(super) origin: Origin,
+    pub(super) claim: Option<&'a Held>,
 }
 
 /// What a run has seen of the pull request with its own eyes.
@@ -169,6 +182,7 @@ pub(super) async fn publish_at(
         reviews: &reviews,
         own,
         origin: found.origin,
+        claim: found.claim,
     };
     let known = settled.findings.clone();
     let verdict = Some(verdict::of(&work));

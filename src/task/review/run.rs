@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::admit::{self, Admitted};
 use super::brief::{self, Told};
+use super::claim::Slot;
 use super::decide::{self, Ending};
 use super::earlier::Earlier;
 use super::open::{self, Opened};
@@ -41,8 +42,6 @@ use crate::world::World;
 
 /// Commits of history that are fetched of the base branch at first.
 const DEPTH: u32 = crate::git::clone::DEFAULT_DEPTH;
-/// Comments of the conversation that are read; the newest are kept.
-const MAX_COMMENTS: usize = 300;
 
 /// A review that came to an end.
 #[derive(Debug)]
@@ -81,16 +80,19 @@ pub async fn review(
     world.provider.resume_at(None, replies.sum());
     run.journal_start()?;
     let progress = Progress::start(&run, None).await?;
-    let ended = Box::pin(work(&mut run, &admitted, &progress)).await;
+    let claim = Slot::default();
+    let ended = Box::pin(work(&mut run, &admitted, &claim, &progress)).await;
     let ended = match interrupted(&run.around) {
         Some(failure) => Err(failure.hint(run.kept())),
         None => ended,
     };
+    let is_ours = claim.release(&run, &admitted).await;
     if let Err(failure) = &ended {
         match failure.kind {
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
-            _ if run.config.dry_run => {}
+            // Where another run has the work, it says how it went.
+            _ if run.config.dry_run || !is_ours => {}
             _ => verdict::not_run(&run, &admitted, &failure.message).await,
         }
     }
@@ -108,8 +110,13 @@ async fn admitted(world: &World, config: &Config, mut task: Task) -> Result<(Adm
     Ok((admitted, task))
 }
 
-async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ended> {
-    let ready = prepare(run, admitted, progress).await?;
+async fn work(
+    run: &mut Run<'_>,
+    admitted: &Admitted,
+    claim: &Slot,
+    progress: &Progress,
+) -> Result<Ended> {
+    let ready = prepare(run, admitted, claim, progress).await?;
     let Ready { base, opened, earlier, plan, checks, image, .. } = &ready;
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
@@ -125,21 +132,26 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         &place,
         page_bytes(run.world.model.output_tokens),
     );
-    let brief = ready.brief(run, admitted, &evidence, &desk).await?;
-    progress.phase("Reviewing");
-    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
-        worked
+    let worked = if plan.scope.order.is_empty() {
+        agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
-        let phase = Phase {
-            run,
-            workspace: &head,
-            tree: tree.into(),
-            image,
-            checks,
-            baseline: &baseline,
-            progress,
-        };
-        agent_phase::review(&phase, brief, &desk).await?
+        let brief = ready.brief(run, admitted, &evidence, &desk).await?;
+        progress.phase("Reviewing");
+        if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+            worked
+        } else {
+            claim.confirm(run, admitted).await?;
+            let phase = Phase {
+                run,
+                workspace: &head,
+                tree: tree.into(),
+                image,
+                checks,
+                baseline: &baseline,
+                progress,
+            };
+            agent_phase::review(&phase, brief, &desk).await?
+        }
     };
     let reviewed = decide::reviewed(Ending {
         run,
@@ -157,11 +169,16 @@ async fn work(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Re
         earlier: &earlier.memory.findings,
     });
     let seen = Seen { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
-    finish(run, admitted, earlier, seen, reviewed, worked, progress).await
+    finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 
 /// What is known before the model is asked.
-async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) -> Result<Ready> {
+async fn prepare<'a>(
+    run: &mut Run<'_>,
+    admitted: &Admitted,
+    claim: &'a Slot,
+    progress: &Progress,
+) -> Result<Ready<'a>> {
     progress.phase("Cloning the repository");
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
@@ -177,18 +194,19 @@ async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) ->
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
+    run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
     let checks = Checks::find(&run.config, &rules).await?;
     progress.phase("Preparing the sandbox");
     let image = run.unless_interrupted(run.prepare_image(&rules, None)).await?;
     run.opened(&base, &image)?;
-    Ok(Ready { base, rules, opened, earlier, plan, checks, image })
+    Ok(Ready { base, rules, opened, earlier, claim, plan, checks, image })
 }
 
 /// Leaves the files, publishes, and writes the journal's last line.
 async fn finish(
     run: &Run<'_>,
     admitted: &Admitted,
-    earlier: &Earlier,
+    Ready { earlier, claim, .. }: &Ready<'_>,
     seen: Seen<'_>,
     reviewed: Reviewed,
     worked: Worked,
@@ -201,12 +219,15 @@ async fn finish(
         matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
         progress.phase("Publishing");
-        let published = Box::pin(publish::publish(run, admitted, earlier, &reviewed, seen));
+        let published = Box::pin(publish::publish(run, admitted, earlier, claim, &reviewed, seen));
         let published = run.unless_interrupted(published).await?;
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
     } else {
-        if !run.config.dry_run && !run.is_interrupted() {
+        if !run.config.dry_run
+            && !run.is_interrupted()
+            && claim.confirm(run, admitted).await.is_ok()
+        {
             let why = reviewed.reason.as_deref().unwrap_or(reviewed.conclusion.word());
             verdict::not_run(run, admitted, why).await;
         }
@@ -225,18 +246,19 @@ fn page_bytes(output_tokens: u64) -> usize {
 }
 
 /// What a review works with.
-struct Ready {
+struct Ready<'a> {
     /// The repository at the base branch.
     base: Workspace,
     rules: Rules,
     opened: Opened,
     earlier: Earlier,
+    claim: &'a Slot,
     plan: Plan,
     checks: Checks,
     image: PreparedImage,
 }
 
-impl Ready {
+impl Ready<'_> {
     /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
     async fn check(
         &self,
@@ -264,16 +286,13 @@ impl Ready {
         evidence: &Evidence,
         desk: &Desk<'_>,
     ) -> Result<Brief> {
-        let forge = run.world.forge()?;
-        let comments = forge.comments(&admitted.repository.id, admitted.pull.number, MAX_COMMENTS);
-        let comments = comments.await.map_err(Failure::from)?;
         let told = brief::tell(&brief::Sources {
             admitted,
             opened: &self.opened,
             rules: &run.config.review,
             since: self.plan.since.as_deref().map(short),
             earlier: &self.earlier,
-            comments: &comments,
+            comments: &self.earlier.conversation,
             trigger: trigger(&run.task),
             evidence,
             desk,

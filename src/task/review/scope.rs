@@ -57,8 +57,8 @@ impl Scope {
             let is_known = since.is_some_and(|since| !since.paths.contains(&file.path));
             let why = match (is_filtered, file.opaque, is_known) {
                 (true, _, _) => SkippedBecause::Filtered,
-                // Text with too many lines to be shown: nobody has read it, and nobody may think so.
-                (false, true, false) if file.added + file.deleted > 0 => SkippedBecause::NotRead,
+                // Nobody has read it, and nobody may think so.
+                (false, true, _) if file.too_large => SkippedBecause::TooLarge,
                 (false, true, _) => SkippedBecause::NotText,
                 (false, false, true) => SkippedBecause::Earlier,
                 (false, false, false) => {
@@ -147,6 +147,7 @@ mod tests {
             old_path: None,
             status: FileStatus::Added,
             opaque: false,
+            too_large: false,
             hunks: vec![Hunk { lines: vec![line] }],
             added: 1,
             deleted: 0,
@@ -171,8 +172,9 @@ mod tests {
 
     #[test]
     fn each_file_that_is_left_out_has_its_reason() {
-        let mut all = diff(&["src/a.rs", "src/b.rs", "gen/c.rs", "logo.png"]);
+        let mut all = diff(&["src/a.rs", "src/b.rs", "gen/c.rs", "logo.png", "log.txt"]);
         all.files[3].opaque = true;
+        (all.files[4].opaque, all.files[4].too_large) = (true, true);
         let rules = Review { ignore_paths: vec!["GEN/".to_owned()], ..Review::default() };
         let since = Since::new(&diff(&["src/b.rs"]), &all, None);
         let scope = Scope::new(&rules, &all, Some(&since));
@@ -184,6 +186,7 @@ mod tests {
                 ("src/a.rs", SkippedBecause::Earlier),
                 ("gen/c.rs", SkippedBecause::Filtered),
                 ("logo.png", SkippedBecause::NotText),
+                ("log.txt", SkippedBecause::TooLarge),
             ]
         );
         let only = Review { paths: vec!["src/*.rs".to_owned()], ..Review::default() };

@@ -1,11 +1,12 @@
 //! The one comment on the pull request that is edited in place. It never costs the review: trouble
 //! with it is said.
 
-use super::earlier::links;
+use super::earlier::{SEARCHED, links};
+use super::outbox::Outbox;
 use super::post::Posted;
 use super::publish::{Origin, Work};
 use crate::error::Result;
-use crate::forge::ForgeError;
+use crate::forge::{Comment, ForgeError};
 use crate::report::review::sticky::{self, Sticky};
 use crate::report::{self, review};
 use crate::review::incremental::Memory;
@@ -41,13 +42,23 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         mention: &outbox.config.respond.mention,
     });
     let marker = report::marker(review::PURPOSE, &work.reviewed.run);
-    outbox.intends("sticky", &work.earlier.sticky)?;
     let body = outbox.redactor.redact(&body);
-    let known = work.earlier.sticky;
+    let known = work.earlier.sticky.as_ref().map(|sticky| sticky.id);
+    let known = known.or(work.claim.map(|claim| claim.comment));
+    outbox.intends("sticky", &known)?;
     let comment =
         outbox.forge.upsert_comment(outbox.repository, outbox.number, &marker, known, &body).await;
     match comment {
-        Ok(comment) => outbox.did("sticky", &comment.id)?,
+        Ok(comment) => {
+            if let Some(claim) = work.claim {
+                claim.done();
+            }
+            let is_new = known != Some(comment.id);
+            let kept =
+                if is_new { oldest(work, &comment, &marker, &body).await } else { comment.id };
+            outbox.did("sticky", &kept)?;
+            tidy(work, kept).await?;
+        }
         Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
             // With the review posted, there is nothing to hand over.
             if posted.review.is_none() {
@@ -58,6 +69,44 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         Err(err) => outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
     }
     Ok(Ok(()))
+}
+
+/// Looks again after the comment was created: another run may have created one at the same time. The
+/// older one stays, with these words. Returns its id.
+async fn oldest(work: &Work<'_>, created: &Comment, marker: &str, body: &str) -> u64 {
+    let Outbox { forge, repository, number, .. } = work.outbox;
+    let Ok(comments) = forge.comments(repository, number, SEARCHED).await else {
+        return created.id;
+    };
+    let marked = comments.iter().filter(|it| report::marked(&it.body, review::PURPOSE).is_some());
+    // The list may lack ours yet.
+    let first = Comment::newest(marked.chain([created]));
+    let Some(first) = first.filter(|first| first.id != created.id) else { return created.id };
+    match forge.upsert_comment(repository, number, marker, Some(first.id), body).await {
+        Ok(first) => {
+            let _ = forge.delete_comment(repository, created.id).await;
+            first.id
+        }
+        Err(_) => created.id,
+    }
+}
+
+/// Deletes the others of ours: one comment stays.
+async fn tidy(work: &Work<'_>, kept: u64) -> Result<()> {
+    let outbox = &work.outbox;
+    let mut doubles = work.earlier.doubles.clone();
+    doubles.extend(work.claim.map(|claim| claim.comment));
+    doubles.retain(|double| *double != kept);
+    if doubles.is_empty() {
+        return Ok(());
+    }
+    outbox.intends("tidy", &doubles)?;
+    for double in &doubles {
+        if let Err(err) = outbox.forge.delete_comment(outbox.repository, *double).await {
+            outbox.ui.say(&format!("a second comment of ours could not be deleted: {err}"));
+        }
+    }
+    outbox.did("tidy", &doubles)
 }
 
 /// What the next review starts from. Only what we read ourselves, and read completely, need not be

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::review::finding::{Category, Finding, Priority};
 
-/// Most findings that are taken from a message.
-const MAX_FINDINGS: usize = 200;
+/// Most findings that are taken from a message; the most important of them are kept later.
+const MAX_FINDINGS: usize = 2000;
 /// Most lines that a location may span.
 const MAX_LINES: u32 = 200;
 /// Bytes of a body.

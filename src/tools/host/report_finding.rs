@@ -18,6 +18,8 @@ use crate::tools::{Effect, ToolError, ToolOutput, schema};
 /// not be merged.
 const MAX_FINDINGS: usize = 200;
 const MAX_GRAVE: usize = 1000;
+/// Findings that are kept at all, so that the review can say how many it left out.
+const MAX_COUNTED: usize = 2000;
 /// Characters of a title that are kept.
 const MAX_TITLE: usize = 200;
 /// Bytes of a body, a quote and a replacement.
@@ -83,16 +85,25 @@ impl Tool for ReportFinding {
             return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
         }
         let most = if finding.priority == Priority::P0 { MAX_GRAVE } else { MAX_FINDINGS };
-        if findings.iter().filter(|known| known.priority <= finding.priority).count() >= most {
-            return Err(ToolError::tell(format!(
-                "not reported: there are {most} findings that are as important, the most of one review. \
-                 Go on only with graver ones, or end with the summary"
-            )));
+        let too_many =
+            findings.iter().filter(|known| known.priority <= finding.priority).count() >= most;
+        let only_graver = |what: &str| {
+            Err(ToolError::tell(format!(
+                "{what}: there are {most} findings that are as important, the most of one review. Go on \
+                 only with graver ones, or end with the summary"
+            )))
+        };
+        if too_many && findings.len() >= MAX_COUNTED {
+            return only_graver("not reported");
         }
         ctx.journal
             .append(&Entry::Found { finding: finding.clone() })
             .map_err(|failure| ToolError::Broken(failure.to_string()))?;
         findings.push(finding);
+        if too_many {
+            // The review says how many there were.
+            return only_graver("counted only");
+        }
         Ok(ToolOutput::text(format!("Finding {}: {place}", findings.len())))
     }
 }

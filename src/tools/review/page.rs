@@ -115,6 +115,7 @@ mod tests {
             old_path: None,
             status: FileStatus::Modified,
             opaque: false,
+            too_large: false,
             hunks: vec![Hunk { lines: first }, Hunk { lines: second }],
             added: 2,
             deleted: 1,
