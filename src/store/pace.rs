@@ -4,7 +4,7 @@
 //! keeps every limit; it is given only when it is near, so that nobody holds a place in a queue and
 //! dies with it.
 
-use super::db::{Write, get};
+use super::db::{Write, get, meaningless};
 use super::{Store, StoreResult};
 use crate::store::model::{Millis, PaceLimits, WriteSlot};
 
@@ -70,7 +70,7 @@ async fn read(write: &mut Write<'_>, token: &str) -> StoreResult<Pace> {
     let recent: String = get(&row, "recent")?;
     let mut pace = Pace {
         closed_until: get(&row, "closed_until")?,
-        recent: serde_json::from_str(&recent).unwrap_or_default(),
+        recent: serde_json::from_str(&recent).map_err(|_| meaningless("recent", &recent))?,
     };
     pace.forget(write.now);
     Ok(pace)

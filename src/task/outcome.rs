@@ -131,9 +131,7 @@ mod tests {
 
     #[test]
     fn a_conclusion_has_one_spelling_and_the_former_ones_are_read() {
-        let all = [
-            Done, NothingToDo, NeedsInput, Partial, Refused, Budget, Provider, Sandbox,
-        ];
+        let all = [Done, NothingToDo, NeedsInput, Partial, Refused, Budget, Provider, Sandbox];
         for conclusion in all {
             assert_eq!(to_value(conclusion).unwrap(), json!(conclusion.word()));
             assert_eq!(from_value::<Conclusion>(json!(conclusion.word())).unwrap(), conclusion);

@@ -166,7 +166,7 @@ async fn prepare(run: &mut Run<'_>, admitted: &Admitted, progress: &Progress) ->
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
     let base = run.unless_interrupted(base).await?;
-    let base = run.pinned(base);
+    let base = run.pinned(base)?;
     let rules = base.rules(run.world, &run.config, Some(&admitted.repository));
     let rules = run.unless_interrupted(rules).await?;
     run.tighten(&rules).await?;
