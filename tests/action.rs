@@ -194,9 +194,12 @@ fn what_a_limit_stopped_is_named_in_the_outputs_to_be_kept() {
     };
     assert_eq!(value("conclusion").as_deref(), Some("budget_exhausted"));
     assert_eq!(value("pull-request-number"), None);
-    for (name, says) in [("patch-file", "+  echo $(($1 + $2))"), ("report-file", "<html")] {
-        let text = fs_err::read_to_string(value(name).unwrap()).unwrap();
-        assert!(text.contains(says), "{name}: {text}");
+    for (name, file, says) in [
+        ("patch-file", "change.patch", "+  echo $(($1 + $2))"),
+        ("report-file", "report.html", "<html"),
+    ] {
+        assert_eq!(value(name), Some(format!("DIR/state/runs/RUN/{file}")));
+        assert!(world.result(file).contains(says), "{file}: {}", world.result(file));
     }
     assert_eq!(world.github.pulls().len(), 0);
 }

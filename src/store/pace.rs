@@ -4,7 +4,7 @@
 //! keeps every limit; it is given only when it is near, so that nobody holds a place in a queue and
 //! dies with it.
 
-use super::db::{Write, get, meaningless};
+use super::db::{Write, get};
 use super::{Store, StoreResult};
 use crate::store::model::{Millis, PaceLimits, WriteSlot};
 
@@ -70,7 +70,12 @@ async fn read(write: &mut Write<'_>, token: &str) -> StoreResult<Pace> {
     let recent: String = get(&row, "recent")?;
     let mut pace = Pace {
         closed_until: get(&row, "closed_until")?,
-        recent: serde_json::from_str(&recent).map_err(|_| meaningless("recent", &recent))?,
+        // Times that cannot be read are forgotten: the gap begins anew, GitHub itself says when it is asked
+        // too fast, and publishing must not stop for good because of them.
+        recent: serde_json::from_str(&recent).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the times of the last writes cannot be read");
+            Vec::new()
+        }),
     };
     pace.forget(write.now);
     Ok(pace)

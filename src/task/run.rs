@@ -446,11 +446,8 @@ impl Run<'_> {
         });
         let Some(recorded) = recorded else { return Ok(workspace) };
         let base = recorded.parse::<Oid>().map_err(|_| {
-            Failure::machine(format!(
-                "the journal of run `{}` names `{recorded}` as its base, which is no commit",
-                self.folder.id
-            ))
-            .hint("move the run's folder away to begin anew")
+            let why = format!("the journal names `{recorded}` as its base, which is no commit");
+            Failure::machine(why).hint("move the run's folder away to begin anew")
         })?;
         Ok(if workspace.has(base) { workspace.at(base) } else { workspace })
     }

@@ -91,7 +91,8 @@ fn all_flags(command: &Command) -> BTreeSet<String> {
 fn flag(word: &str) -> Option<String> {
     let name = word.strip_prefix("--")?;
     let name: String = name.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
-    (!name.is_empty()).then(|| format!("--{}", name.trim_end_matches('-')))
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        .then(|| format!("--{}", name.trim_end_matches('-')))
 }
 
 #[test]

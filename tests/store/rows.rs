@@ -2,7 +2,7 @@
 
 use patchwright::store::model::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
-    PaceLimits, TargetEnd, TargetState,
+    TargetEnd, TargetState,
 };
 use patchwright::store::{ReviewCaps, ReviewSlot, ReviewWish, StoreError};
 
@@ -234,14 +234,6 @@ pub(super) async fn a_damaged_row_is_told_and_nothing_is_written(db: &Db) {
     let told = store.cancel_jobs(&id, "closed").await.unwrap_err().to_string();
     assert!(told.contains("`nobody` in `subject`"), "{told}");
     assert_eq!(store.view(&id).await.unwrap().targets, before, "nothing was cancelled");
-    let limits = PaceLimits { gap: 20, per_minute: 30, per_hour: 1_000 };
-    store.reserve_write("token", limits).await.unwrap();
-    db.sql("UPDATE pace SET recent = '[1, two]' WHERE token = 'token'").await;
-    let told = store.reserve_write("token", limits).await.unwrap_err().to_string();
-    assert!(told.contains("`[1, two]` in `recent`"), "{told}");
-    // Who waits for GitHub's word is still told to wait.
-    store.close_pace("other", 60_000).await.unwrap();
-    assert!(store.pace_closed_for("other").await.unwrap() > 0);
 }
 
 pub(super) async fn events_come_in_order_and_in_pages(db: &Db) {

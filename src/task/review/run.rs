@@ -91,7 +91,7 @@ pub async fn review(
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
             _ if run.config.dry_run => {}
-            _ => verdict::not_run(&run, &admitted, &failure.message).await,
+            _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
     ended
