@@ -193,12 +193,24 @@ impl Failure {
     /// What happened, for a public comment: message and cause. Trouble of the machine is not described
     /// there, because its words are about paths.
     pub fn in_public(&self) -> String {
-        if matches!(self.kind, FailureKind::Machine | FailureKind::Internal) {
-            return "something is wrong on the machine that this ran on; its log says what"
-                .to_owned();
+        match &self.cause {
+            Some(cause) if !self.is_of_this_machine() => {
+                format!("{}\n  cause: {cause}", self.message)
+            }
+            _ => self.message_in_public().to_owned(),
         }
-        let cause = self.cause.as_ref().map(|cause| format!("\n  cause: {cause}"));
-        format!("{}{}", self.message, cause.unwrap_or_default())
+    }
+
+    /// The same without the cause.
+    pub fn message_in_public(&self) -> &str {
+        if self.is_of_this_machine() {
+            return "something is wrong on the machine that this ran on; its log says what";
+        }
+        &self.message
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        matches!(self.kind, FailureKind::Machine | FailureKind::Internal)
     }
 
     /// The hints that everybody may read.

@@ -183,6 +183,28 @@ fn what_was_edited_after_the_trigger_and_what_nobody_sees_is_not_told() {
 }
 
 #[test]
+fn what_a_limit_stopped_is_named_in_the_outputs_to_be_kept() {
+    let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+    let world = world.set("INPUT_MAX_TURNS", "2");
+    world.run(&["action"]).expect(40);
+    let outputs = outputs(&world);
+    let value = |name: &str| {
+        let mut lines = outputs.lines();
+        lines.find_map(|line| line.strip_prefix(&format!("{name} = ")).map(str::to_owned))
+    };
+    assert_eq!(value("conclusion").as_deref(), Some("budget_exhausted"));
+    assert_eq!(value("pull-request-number"), None);
+    for (name, file, says) in [
+        ("patch-file", "change.patch", "+  echo $(($1 + $2))"),
+        ("report-file", "report.html", "<html"),
+    ] {
+        assert_eq!(value(name), Some(format!("DIR/state/runs/RUN/{file}")));
+        assert!(world.result(file).contains(says), "{file}: {}", world.result(file));
+    }
+    assert_eq!(world.github.pulls().len(), 0);
+}
+
+#[test]
 fn inputs_that_are_wrong_are_named() {
     let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
     for (name, value) in

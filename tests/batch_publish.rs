@@ -64,6 +64,7 @@ impl Bench {
     async fn new(github: GitHub) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let github = github.start();
+        github.keep_private(folder.path());
         let fleet = fleet(&github, folder.path()).await;
         Bench { github, fleet, folder }
     }

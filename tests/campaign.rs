@@ -560,6 +560,13 @@ fn the_next_wave_opens_when_its_gate_lets_it() {
     let mut jumped = view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]);
     jumped.targets[0].ended_at = Some(i64::MAX / 2);
     check(&soak, &jumped, "wait wave 1 has ended; the next one opens in 10 minutes");
+    let mut damaged = soak;
+    damaged.waves[0].soak = Some("soon".to_owned());
+    check(
+        &damaged,
+        &view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]),
+        "pause wave 1: its `soak` is `soon`, which is no duration",
+    );
 
     let few = with("waves: [{size: 3, max-open-pull-requests: 2}, {size: all}]\n");
     check(

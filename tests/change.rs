@@ -152,6 +152,6 @@ fn a_change_that_cannot_be_collected_is_reported_all_the_same() {
     let result = result(&world);
     assert_eq!(
         (&result["conclusion"], &result["final_message"]),
-        (&json!("sandbox"), &json!("Done."))
+        (&json!("sandbox_error"), &json!("Done."))
     );
 }

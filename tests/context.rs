@@ -167,6 +167,7 @@ fn issue(title: &str, body: &str) -> Issue {
         locked: false,
         is_pull_request: false,
         labels: vec!["bug".to_owned(), "patchwright".to_owned()],
+        comments: 0,
         html_url: String::new(),
         created_at: at("09:00:00"),
         updated_at: at("10:00:00"),
@@ -371,6 +372,34 @@ fn huge_threads_are_cut_with_a_notice() {
             "50 older comments left out; the newest 100 are used",
         ]
     );
+    assert!(context.text.contains("\n[50 older comments were left out]\n"), "the model is told");
+}
+
+#[test]
+fn comments_that_were_left_out_are_all_counted_and_the_model_is_told() {
+    let said = |count: usize, length: usize, at: &str| -> Vec<Comment> {
+        let text = "x".repeat(length);
+        (0..count).map(|n| comment("bob", &format!("comment {n} {text}"), at, at)).collect()
+    };
+    // Of 500 the newest 300 are read and 100 are used.
+    let long = Issue { comments: 500, ..issue("Title", "Body") };
+    let context = context(&long, &said(300, 10, "09:10:00"), None);
+    assert_eq!(context.notes, ["400 older comments left out; the newest 100 are used"]);
+    assert!(context.text.contains("[400 older comments were left out]\n\nComment by @bob"));
+    assert_eq!(context.text.matches("Comment by").count(), 100);
+    // Of these, as many as there is room for.
+    let context = self::context(&long, &said(300, 10_000, "09:10:00"), None);
+    assert_eq!(context.notes, ["487 older comments left out; 128 KB are the limit"]);
+    assert!(context.text.contains("[487 older comments were left out]"));
+    // Nothing is said where nothing is missing.
+    let whole = Issue { comments: 3, ..issue("Title", "Body") };
+    let context = self::context(&whole, &said(3, 10, "09:10:00"), None);
+    assert!(context.notes.is_empty() && !context.text.contains("left out"), "{context:?}");
+    // Those after the trigger are named up to a number, and all counted.
+    let late = self::context(&whole, &said(50, 10, "10:30:00"), Some(&trigger(None)));
+    assert_eq!(late.notes.len(), 41, "{:?}", late.notes);
+    let last = "10 more comments left out: written or edited after the trigger";
+    assert_eq!(late.notes.last().unwrap(), last);
 }
 
 #[test]

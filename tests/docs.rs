@@ -2,6 +2,8 @@
 //! people write agree with the code. `UPDATE=1 cargo test --test main docs` writes the generated ones
 //! anew.
 
+mod named; // flags, variables and defaults
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

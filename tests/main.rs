@@ -34,6 +34,7 @@ mod compaction; // conversations that no longer fit: what stays, and where it en
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod costs; // what runs cost on every wire, long requests included, and the limits that count it
 mod cron; // crontab lines: which moments they name, and what is said about wrong ones
+mod damaged; // files and rows that are damaged: each said, nothing lost, nothing taken for something else
 mod demo; // the main job, offline
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix

@@ -150,6 +150,7 @@ fn small_task() -> String {
         locked: false,
         is_pull_request: false,
         labels: vec!["bug".to_owned()],
+        comments: 0,
         html_url: String::new(),
         created_at: at,
         updated_at: at,

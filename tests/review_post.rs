@@ -19,7 +19,7 @@ fn module(names: impl Iterator<Item = usize>) -> String {
     functions.concat()
 }
 
-fn github() -> GitHub {
+pub(crate) fn github() -> GitHub {
     GitHub::new()
         .repository("acme/app", &[("README.md", "# app\n"), ("old.py", "import os\n")])
         .user("rita", Role::Write)
@@ -36,14 +36,14 @@ fn finding(path: &str, quote: &str, title: &str, priority: u8) -> Value {
 }
 
 /// A review that reports these findings.
-fn reviewer(findings: impl IntoIterator<Item = Value>) -> Vec<Turn> {
+pub(crate) fn reviewer(findings: impl IntoIterator<Item = Value>) -> Vec<Turn> {
     let mut turns: Vec<Turn> =
         findings.into_iter().map(|finding| call("report_finding", finding)).collect();
     turns.push(say("It adds functions."));
     turns
 }
 
-fn adds(number: usize, priority: u8) -> Value {
+pub(crate) fn adds(number: usize, priority: u8) -> Value {
     finding("calc.py", &format!("    return x + {number}"), &format!("Adds {number}"), priority)
 }
 

@@ -82,6 +82,7 @@ cases! {
     rows::held_changes_are_published_later,
     rows::what_the_forge_says_is_noted_unless_a_worker_is_at_it,
     rows::closing_cancels_what_is_queued,
+    rows::a_damaged_row_is_told_and_nothing_is_written,
     rows::events_come_in_order_and_in_pages,
     rows::deliveries_are_stored_once,
     rows::schedules_fire_once_and_values_are_kept,

@@ -114,6 +114,30 @@ fn collect_scripts(value: &Value, into: &mut Vec<String>) {
     }
 }
 
+/// The outputs that the condition and the paths name are outputs of the step before.
+#[test]
+fn what_was_not_published_is_kept_as_an_artifact() {
+    let action = yaml("action.yml");
+    let steps = action["runs"]["steps"].as_array().unwrap();
+    let keep = &steps[2];
+    let condition = keep["if"].as_str().unwrap();
+    for part in [
+        "!cancelled()",
+        "steps.run.outcome == 'failure'",
+        "steps.run.outputs.patch-file != ''",
+        "steps.run.outputs.pull-request-number == ''",
+    ] {
+        assert!(condition.contains(part), "{condition}");
+    }
+    let paths: Vec<&str> = keep["with"]["path"].as_str().unwrap().lines().collect();
+    assert_eq!(paths.len(), 3, "no journal: it has the whole conversation");
+    for path in paths {
+        let name = path.strip_prefix("${{ steps.run.outputs.").unwrap().trim_end_matches(" }}");
+        assert!(action["outputs"][name].is_object(), "{name}");
+    }
+    assert_eq!(keep["continue-on-error"], true, "the job's result is that of the run");
+}
+
 #[test]
 fn a_foreign_label_cannot_join_the_group_of_a_run() {
     let workflow = yaml("workflows/issue-to-pr.yml");

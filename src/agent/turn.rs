@@ -387,8 +387,17 @@ impl<'a> Agent<'a> {
         let mut spending = self.state.spending.clone();
         if self.member.is_none() {
             spending = self.purse.spent();
-            let written = journal::read(self.spec.journal.path()).unwrap_or_default();
-            spending.tools = metrics::table(written.iter().map(|line| &line.entry));
+            match journal::read(self.spec.journal.path()) {
+                Ok(written) => {
+                    spending.tools = metrics::table(written.iter().map(|line| &line.entry));
+                }
+                Err(failure) => {
+                    tracing::warn!(%failure, "the journal cannot be read");
+                    self.note(
+                        "what the tools did is not counted: the journal cannot be read".into(),
+                    );
+                }
+            }
         }
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();

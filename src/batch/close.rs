@@ -258,5 +258,12 @@ async fn pushed(store: &Store, target: &Target) -> Result<Option<(String, Oid)>,
         .changeset(target.id)
         .await
         .map_err(|error| ForgeError::Machine { message: error.to_string() })?;
-    Ok(stored.and_then(|stored| Some((stored.branch, stored.commit.parse().ok()?))))
+    let Some(stored) = stored else { return Ok(None) };
+    let commit = stored.commit.parse().map_err(|_| ForgeError::Machine {
+        message: format!(
+            "the database says `{}` was pushed for {}, which is no commit",
+            stored.commit, target.repository
+        ),
+    })?;
+    Ok(Some((stored.branch, commit)))
 }

@@ -90,6 +90,7 @@ fn per_run(fleet: &Fleet, campaign: &Campaign) -> f64 {
 async fn look_elsewhere(fleet: &Fleet, campaign: &Campaign, sums: &mut Sums) -> Result<()> {
     let rows = fleet.store.campaigns(None).await?;
     for row in rows.iter().filter(|row| row.id != campaign.id()).take(MOST_LOOKED_AT) {
+        // One that another version has written is no example.
         let Ok(other) = serde_json::from_str::<Campaign>(&row.spec) else { continue };
         if other.agent.model == campaign.agent.model && other.mode == campaign.mode {
             sums.take(&fleet.store.view(&row.id).await?.targets);

@@ -77,7 +77,8 @@ pub(super) async fn now_and_then(fleet: &Fleet, campaign: &str) {
         let now = fleet.store.now().await?;
         let last = fleet.store.value(&name).await?.and_then(|last| last.parse::<Millis>().ok());
         let apart = pace::scaled_wait(fleet, APART);
-        // A time that is still to come was written by a clock that was wrong.
+        // A time that is still to come was written by a clock that was wrong. With one that cannot be
+        // read it is as with none: they are looked at once too often.
         if last.is_some_and(|last| last <= now && now - last < apart) {
             return Ok(());
         }

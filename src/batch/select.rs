@@ -99,8 +99,14 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
 async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>, Vec<String>)> {
     let select = &campaign.select;
     let mut notes = Vec::new();
-    let mut names: Vec<RepositoryId> =
-        select.repositories.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut names: Vec<RepositoryId> = select
+        .repositories
+        .iter()
+        .map(|name| name.parse())
+        .collect::<Result<_, String>>()
+        .map_err(|why| {
+            Failure::usage(format!("`select.repositories` of `{}`: {why}", campaign.name))
+        })?;
     for owner in &select.organizations {
         match fleet.forge.repositories_of(owner).await {
             Ok(found) => names.extend(found),

@@ -259,7 +259,10 @@ impl Work<'_> {
             store.remaining(lease).await?;
             drive::pause(self.fleet, &self.target.campaign, &why).await?;
         }
+        // It stands in the tracking issue, too, where a place of this machine is nobody's business.
+        let folder = self.fleet.state.display().to_string();
         let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
+        let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
         let pull_request = self.target.pull_request;
         let url = url.or_else(|| self.target.url.clone());
         let end = TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url };

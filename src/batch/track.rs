@@ -44,7 +44,8 @@ async fn is_time(fleet: &Fleet, id: &str, last: bool) -> Result<bool> {
     let now = fleet.store.now().await?;
     let before = fleet.store.value(&name).await?.and_then(|before| before.parse::<Millis>().ok());
     let apart = pace::scaled_wait(fleet, APART);
-    // A time that is still to come was written by a clock that was wrong.
+    // A time that is still to come was written by a clock that was wrong. With one that cannot be read it
+    // is as with none: an edit too many.
     let is_soon = before.is_some_and(|before| before <= now && now - before < apart);
     if is_soon && !last {
         return Ok(false);

@@ -64,7 +64,11 @@ fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<Step> {
             percent(wave.min_success),
         )));
     }
-    if let Some(wait) = soaking(wave, &ended, view.now) {
+    let wait = match soaking(wave, &ended, view.now) {
+        Ok(wait) => wait,
+        Err(why) => return Some(Step::Pause(format!("wave {}: {why}", open + 1))),
+    };
+    if let Some(wait) = wait {
         let minutes = wait / 60_000 + i64::from(wait % 60_000 > 0);
         return Some(Step::Wait(format!(
             "wave {} has ended; the next one opens in {minutes} minutes",
@@ -78,13 +82,18 @@ fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<Step> {
     })
 }
 
-fn soaking(wave: &Wave, ended: &[&Target], now: Millis) -> Option<Millis> {
-    let soak = parse_duration(wave.soak.as_deref()?).ok()?;
-    let soak = Millis::try_from(soak.as_millis()).ok()?;
-    let last = ended.iter().filter_map(|target| target.ended_at).max()?;
+/// How long the next wave has to wait yet. A gate that cannot be read stays shut.
+fn soaking(wave: &Wave, ended: &[&Target], now: Millis) -> Result<Option<Millis>, String> {
+    let Some(text) = wave.soak.as_deref() else { return Ok(None) };
+    let unreadable = || format!("its `soak` is `{text}`, which is no duration");
+    let soak = parse_duration(text).map_err(|_| unreadable())?;
+    let soak = Millis::try_from(soak.as_millis()).map_err(|_| unreadable())?;
+    let Some(last) = ended.iter().filter_map(|target| target.ended_at).max() else {
+        return Ok(None);
+    };
     // An end in the future is a clock that jumped: the wait is never longer than the soak.
-    let left = (last + soak - now).min(soak);
-    (left > 0).then_some(left)
+    let left = last.saturating_add(soak).saturating_sub(now).min(soak);
+    Ok((left > 0).then_some(left))
 }
 
 fn reason_to_pause(campaign: &Campaign, view: &CampaignView) -> Option<String> {

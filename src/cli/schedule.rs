@@ -331,6 +331,7 @@ async fn due(
 async fn known_since(fleet: &Fleet, entry: &Entry, now: DateTime<Utc>) -> Result<DateTime<Utc>> {
     let name = format!("schedule:{}", entry.name);
     let known = fleet.store.value(&name).await?;
+    // A note that cannot be read is that of another line: the schedule counts from now.
     let since = known.as_deref().and_then(|known| {
         let (at, line) = known.split_once(' ')?;
         DateTime::from_timestamp_millis(at.parse().ok()?).filter(|_| line == entry.line)
@@ -361,7 +362,8 @@ async fn runs_elsewhere(fleet: &Fleet, entry: &Entry) -> Result<bool> {
     Ok(sign.is_some_and(|sign| !ours(&sign) && is_alive(&sign, fleet.clock.now())))
 }
 
-/// A sign of life that is not old, nor of a time that is still to come.
+/// A sign of life that is not old, nor of a time that is still to come. One that cannot be read is none:
+/// the run is then gone on with, under the locks that each of its repositories has.
 fn is_alive(sign: &str, now: DateTime<Utc>) -> bool {
     let at: Option<Millis> = sign.rsplit_once(' ').and_then(|(_, at)| at.parse().ok());
     at.is_some_and(|at| now.timestamp_millis().abs_diff(at) < SILENCE.unsigned_abs())

@@ -3,9 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use secrecy::SecretString;
 use url::Url;
+
+use super::file::parse_duration;
+use crate::error::{Failure, Result};
 
 /// What the environment says, read once at start.
 #[derive(Clone, Debug, Default)]
@@ -189,6 +193,17 @@ impl Env {
     pub fn time_scale(&self) -> f64 {
         let asked = self.var("PATCHWRIGHT_TIME_SCALE").and_then(|scale| scale.parse().ok());
         asked.filter(|scale| (0.0..=1.0).contains(scale)).unwrap_or(1.0)
+    }
+
+    /// `PATCHWRIGHT_MAX_AGE`: how old an event may be that is acted on.
+    ///
+    /// # Errors
+    /// When it is not a duration.
+    pub fn max_age(&self) -> Result<Option<Duration>> {
+        let Some(text) = self.var("PATCHWRIGHT_MAX_AGE") else { return Ok(None) };
+        parse_duration(text)
+            .map(Some)
+            .map_err(|why| Failure::usage(format!("`PATCHWRIGHT_MAX_AGE`: {why}")))
     }
 
     /// Every secret in the environment, by name.

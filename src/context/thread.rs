@@ -20,6 +20,8 @@ const MAX_COMMENT: usize = 16 << 10;
 const MAX_COMMENTS_BYTES: usize = 128 << 10;
 /// The newest are kept.
 const MAX_COMMENTS: usize = 100;
+/// Comments after the trigger that are named one by one in the report.
+const MAX_NAMED: usize = 40;
 /// Characters of the title.
 const MAX_TITLE: usize = 300;
 /// Bytes of a text that are looked at before it is cut, and of all comments together: cleaning costs time.
@@ -36,7 +38,7 @@ const OWN_ANSWER: &str = "answer-";
 #[derive(Clone, Copy, Debug)]
 pub struct Thread<'a> {
     pub issue: &'a Issue,
-    /// Oldest first.
+    /// Oldest first; the newest of those that [`Issue::comments`] counts.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
 }
@@ -131,8 +133,9 @@ fn written_threads(
         }
         writer.line("");
     }
-    if threads.len() > MAX_THREADS {
-        writer.notes.push(format!("{} threads left out", threads.len() - MAX_THREADS));
+    if let more @ 1.. = threads.len().saturating_sub(MAX_THREADS) {
+        writer.line(&format!("[{more} more threads were left out]"));
+        writer.notes.push(format!("{more} threads left out"));
     }
     writer.finish("thread", nonce)
 }
@@ -221,6 +224,7 @@ impl<'a> Writer<'a> {
 
     fn comments(&mut self, thread: &Thread<'_>) {
         let mut kept = Vec::new();
+        let mut late = 0_usize;
         for comment in thread.comments {
             if comment.ours {
                 if is_answer(&comment.body) && left_out(comment, thread.trigger).is_none() {
@@ -230,19 +234,23 @@ impl<'a> Writer<'a> {
             }
             match (left_out(comment, thread.trigger), &comment.author.login) {
                 (Some(why), author) => {
-                    if self.notes.len() < 40 {
+                    late += 1;
+                    if late <= MAX_NAMED {
                         self.notes.push(format!("comment by {} left out: {why}", login(author)));
                     }
                 }
                 (None, _) => kept.push(comment),
             }
         }
-        let skip = kept.len().saturating_sub(MAX_COMMENTS);
-        if skip > 0 {
-            self.notes.push(format!("{skip} older comments left out; the newest 100 are used"));
+        if let more @ 1.. = late.saturating_sub(MAX_NAMED) {
+            self.notes.push(format!(
+                "{more} more comments left out: written or edited after the trigger"
+            ));
         }
+        let unread = thread.issue.comments.saturating_sub(thread.comments.len());
+        let skip = kept.len().saturating_sub(MAX_COMMENTS);
         // Newest first while there is room, then in their own order again.
-        let mut room = MAX_COMMENTS_BYTES;
+        let (mut room, mut limit) = (MAX_COMMENTS_BYTES, "the newest 100 are used");
         let mut blocks = Vec::new();
         for comment in kept[skip..].iter().rev() {
             if let Some(why) = self.has_to_end(&comment.body) {
@@ -256,14 +264,19 @@ impl<'a> Writer<'a> {
                 if is_own { hidden::clean(&comment.body).text } else { self.clean(&comment.body) };
             let body = self.cut("a comment", body.trim(), MAX_COMMENT);
             if body.len() > room {
-                let left = kept.len() - skip - blocks.len();
-                self.notes.push(format!("{left} older comments left out; 128 KB are the limit"));
+                limit = "128 KB are the limit";
                 break;
             }
             room -= body.len();
             let who = login(&comment.author.login);
             let who = if is_own { format!("{who} (that is you)") } else { who };
             blocks.push(format!("\nComment by {who} at {}:\n{body}", stamp(comment.created_at)));
+        }
+        let older = unread + kept.len() - blocks.len();
+        if older > 0 {
+            let older = format!("{older} older comments");
+            self.line(&format!("\n[{older} were left out]"));
+            self.notes.push(format!("{older} left out; {limit}"));
         }
         blocks.iter().rev().for_each(|block| self.line(block));
     }
@@ -286,6 +299,7 @@ impl<'a> Writer<'a> {
         let body = if is_own { hidden::clean(&said.body).text } else { self.clean(&said.body) };
         let body = self.cut("a comment", body.trim(), MAX_COMMENT);
         if body.len() > *room {
+            self.line("\n[a comment was left out: there is no room for it]");
             self.notes.push(format!("comment by {who} left out: 128 KB are the limit"));
             return;
         }

@@ -69,6 +69,8 @@ pub enum StateProblem {
     Empty,
     /// The branch has nothing that its base lacks.
     NothingToPropose,
+    /// The file is larger than what GitHub gives out.
+    TooLarge,
     /// The issue is in another repository now: `owner/name#number`.
     Transferred { to: String },
     /// Locked, closed, merged, turned off.

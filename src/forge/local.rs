@@ -78,6 +78,7 @@ impl LocalForge {
                 locked: false,
                 is_pull_request: false,
                 labels: Vec::new(),
+                comments: 0,
                 html_url: store.page("issues", *number),
                 created_at: now,
                 updated_at: now,

@@ -136,6 +136,9 @@ pub struct Issue {
     /// The number is a pull request's.
     pub is_pull_request: bool,
     pub labels: Vec<String>,
+    /// Comments that there are, read or not.
+    #[serde(default)]
+    pub comments: usize,
     pub html_url: String,
     pub created_at: DateTime<Utc>,
     /// Last change of title, body, labels or state.
@@ -197,6 +200,9 @@ pub struct PullRequest {
     pub maintainer_can_modify: bool,
     pub locked: bool,
     pub labels: Vec<String>,
+    /// Comments of its conversation, read or not; 0 where a list does not tell.
+    #[serde(default)]
+    pub comments: usize,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }

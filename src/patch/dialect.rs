@@ -29,12 +29,10 @@ pub fn advice(text: &str, err: &PatchError) -> Option<String> {
         // Inside the envelope the message names the line; only another format needs more words.
         PatchError::Parse(ParseError::Hunk { .. }) => Some(inside(text)?),
         PatchError::Parse(ParseError::NotUtf8 | ParseError::Empty) => return None,
-        PatchError::Apply(message) => {
-            if message.strip_prefix("Failed to find context '").is_some_and(is_range) {
-                return Some(LINE_NUMBERS.to_owned());
-            }
-            Some(inside(text)?)
+        PatchError::Context { header, .. } if is_range(header) => {
+            return Some(LINE_NUMBERS.to_owned());
         }
+        PatchError::Context { .. } | PatchError::Apply(_) => Some(inside(text)?),
     };
     let what = what.map_or_else(String::new, |what| format!("{what} "));
     Some(format!(

@@ -78,6 +78,16 @@ pub enum PatchError {
     Parse(#[from] ParseError),
     #[error("{0}")]
     Apply(String),
+    /// The text behind an `@@` is not in the file.
+    #[error("Failed to find context '{header}' in {path}")]
+    Context { header: String, path: String },
+}
+
+fn unfitting(err: apply::ApplyError, path: String) -> PatchError {
+    match err {
+        apply::ApplyError::Header(header) => PatchError::Context { header, path },
+        err => PatchError::Apply(err.at(&path)),
+    }
 }
 
 /// Plans a whole patch.
@@ -286,8 +296,8 @@ impl<'t> Overlay<'t> {
         hunks: &[Hunk<'_>],
     ) -> Result<(), PatchError> {
         let (source, content, mode) = self.read(path)?;
-        let content = apply::update(&content, hunks)
-            .map_err(|err| PatchError::Apply(err.at(&self.tree.shown(path))))?;
+        let content =
+            apply::update(&content, hunks).map_err(|err| unfitting(err, self.tree.shown(path)))?;
         let node = Node::File { content, mode: Some(mode) };
         let Some(move_to) = move_to else {
             self.set(source, node);

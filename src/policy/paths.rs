@@ -295,12 +295,17 @@ fn package_scripts_changed(folded: &str, file: &FileChange, blobs: &dyn Blobs) -
     if folded != "package.json" && !folded.ends_with("/package.json") {
         return false;
     }
-    let scripts = |entry: Option<crate::git::tree::Entry>| {
-        let blob = blobs.read(entry?.oid)?;
-        let json: serde_json::Value = serde_json::from_slice(&blob).ok()?;
-        json.get("scripts").cloned()
+    // npm passes over the mark that some editors put before the text.
+    let json = |entry: crate::git::tree::Entry| {
+        let blob = blobs.read(entry.oid)?;
+        let text = blob.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&blob);
+        serde_json::from_slice::<serde_json::Value>(text).ok()
     };
-    scripts(file.old) != scripts(file.new)
+    let scripts = |json: Option<serde_json::Value>| json.and_then(|it| it.get("scripts").cloned());
+    let old = scripts(file.old.and_then(json));
+    // What we cannot read, another reader may: its scripts count as changed.
+    file.new.is_some_and(|entry| json(entry).is_none_or(|new| old != scripts(Some(new))))
+        || (file.new.is_none() && old.is_some())
 }
 
 /// The form in which paths and globs are compared.

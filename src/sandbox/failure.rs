@@ -1,10 +1,18 @@
 //! Errors of the sandbox as people read them: the exit code, and the next step.
 
 use super::SandboxError;
-use crate::error::{Failure, FailureKind};
+use crate::error::{Failure, FailureKind, Hint};
 
 impl From<SandboxError> for Failure {
     fn from(err: SandboxError) -> Failure {
+        // What the public reads has no path in it.
+        if let SandboxError::Folder { verb, path, cause } = err {
+            let failure = Failure::sandbox(format!("cannot {verb} a folder of the sandbox"))
+                .hint(Hint::on_this_machine(format!("it is `{path}`")));
+            let is_full = cause.kind() == std::io::ErrorKind::StorageFull;
+            let failure = failure.caused_by(cause);
+            return if is_full { failure.hint("free some space on that disk") } else { failure };
+        }
         let hint = match &err {
             SandboxError::NoDocker { .. } => Some(
                 "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; \
@@ -31,7 +39,9 @@ impl From<SandboxError> for Failure {
                     .to_owned(),
             ),
             SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
-            SandboxError::Setup { .. } | SandboxError::Other(_) => None,
+            SandboxError::Setup { .. } | SandboxError::Folder { .. } | SandboxError::Other(_) => {
+                None
+            }
         };
         let failure = match &err {
             SandboxError::SetupTime { .. } => Failure::new(FailureKind::Budget, err.to_string()),

@@ -209,6 +209,9 @@ pub enum SandboxError {
     Gone(String),
     #[error("no space left: {0}")]
     DiskFull(String),
+    /// A folder of the local sandbox, on this machine.
+    #[error("cannot {verb} `{path}`: {cause}")]
+    Folder { verb: String, path: String, cause: std::io::Error },
     #[error("{0}")]
     Other(String),
 }

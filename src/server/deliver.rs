@@ -12,7 +12,6 @@ use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::Held;
 use crate::batch::target::{Watched, shared};
-use crate::config::file::parse_duration;
 use crate::error::{Failure, FailureKind, Result};
 use crate::event::payload::{self, ActionEnv};
 use crate::event::{Decision, Event, TriggerConfig, decide};
@@ -127,7 +126,7 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
         Decision::Ignored(why) => return Ok(Became::ignored(why)),
         decision => decision,
     };
-    if let Some(why) = too_old(fleet, &event) {
+    if let Some(why) = too_old(fleet, &event)? {
         return Ok(Became::ignored(why));
     }
     let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
@@ -166,13 +165,14 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
 
 /// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
 /// stood still.
-fn too_old(fleet: &Fleet, event: &Event) -> Option<String> {
-    let at = at(event)?;
-    let asked = fleet.env.var("PATCHWRIGHT_MAX_AGE").and_then(|text| parse_duration(text).ok());
-    let age = (fleet.clock.now() - at).to_std().ok()?;
-    (age > asked.unwrap_or(MAX_AGE)).then(|| {
+fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
+    let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
+    let Some(at) = at(event) else { return Ok(None) };
+    // One that is still to come is not old, whichever clock is wrong.
+    let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
+    Ok((age > most).then(|| {
         format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
-    })
+    }))
 }
 
 fn at(event: &Event) -> Option<DateTime<Utc>> {
@@ -199,6 +199,7 @@ fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
 async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
     let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
     let Some((started, guid)) = value.split_once(' ') else { return Ok(None) };
+    // Without a readable time the work counts as not done: doing it again changes the same pull request.
     let Ok(started) = started.parse::<Millis>() else { return Ok(None) };
     let together = delivery.received_at <= started.saturating_add(TOGETHER);
     Ok((together && guid != delivery.guid)

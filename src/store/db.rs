@@ -183,9 +183,12 @@ where
 /// A column with a word of a closed list.
 pub(super) fn word<T>(row: &AnyRow, name: &str, of: fn(&str) -> Option<T>) -> StoreResult<T> {
     let text: String = get(row, name)?;
-    of(&text).ok_or_else(|| {
-        StoreError::Unusable(format!("the database says `{text}` in `{name}`, which means nothing"))
-    })
+    of(&text).ok_or_else(|| meaningless(name, &text))
+}
+
+/// A column says what nobody of us has written.
+pub(super) fn meaningless(name: &str, text: &str) -> StoreError {
+    StoreError::Unusable(format!("the database says `{text}` in `{name}`, which means nothing"))
 }
 
 /// A text without the one character that PostgreSQL does not take.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::AssertSqlSafe;
 
 use super::claim::{LIVE, within_budget};
-use super::db::{Write, clean, get, quoted, word};
+use super::db::{Write, clean, get, meaningless, quoted, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use crate::store::model::{JobKind, Millis, NewJob, TargetState};
@@ -87,7 +87,7 @@ impl Store {
         for row in &rows {
             let subject: String = get(row, "subject")?;
             if word(row, "kind", JobKind::of)? != JobKind::Delivery {
-                targets.extend(subject.parse::<i64>().ok());
+                targets.push(subject.parse().map_err(|_| meaningless("subject", &subject))?);
             }
         }
         let waiting =

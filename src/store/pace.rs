@@ -70,7 +70,12 @@ async fn read(write: &mut Write<'_>, token: &str) -> StoreResult<Pace> {
     let recent: String = get(&row, "recent")?;
     let mut pace = Pace {
         closed_until: get(&row, "closed_until")?,
-        recent: serde_json::from_str(&recent).unwrap_or_default(),
+        // Times that cannot be read are forgotten: the gap begins anew, GitHub itself says when it is asked
+        // too fast, and publishing must not stop for good because of them.
+        recent: serde_json::from_str(&recent).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the times of the last writes cannot be read");
+            Vec::new()
+        }),
     };
     pace.forget(write.now);
     Ok(pace)

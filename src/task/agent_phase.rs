@@ -45,15 +45,28 @@ pub struct Worked {
 }
 
 /// The agent's part of a killed run that had already been collected: nothing is asked of the model
-/// again.
+/// again. Where the file with the change cannot be read, that is said, and the change is collected once
+/// more from the conversation that the journal has: nothing is lost by it but time.
 pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<Worked> {
     let change = run.folder.find(|entry| match entry {
         Entry::Collected { .. } => Some(()),
         _ => None,
     });
     change?;
-    let text = fs_err::read_to_string(run.folder.path.join(CHANGE_FILE)).ok()?;
-    let change: Option<Change> = serde_json::from_str(&text).ok()?;
+    let read = fs_err::read_to_string(run.folder.path.join(CHANGE_FILE));
+    let read = read.map_err(anyhow::Error::from);
+    let change = read.and_then(|text| Ok(serde_json::from_str::<Option<Change>>(&text)?));
+    let change = match change {
+        Ok(change) => change,
+        // It goes with a change that has a secret in it.
+        Err(err) if is_missing(&err) => return None,
+        Err(err) => {
+            run.around.ui.say(&format!(
+                "the change that was collected cannot be read and is collected again: {err}"
+            ));
+            return None;
+        }
+    };
     let mut state = State::default();
     for line in &run.folder.recorded {
         state.apply(&line.entry);
@@ -102,6 +115,11 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> Worked {
 
 /// The collected change, for a run that goes on after a crash. The objects are in the mirror.
 pub(super) const CHANGE_FILE: &str = "change.json";
+
+fn is_missing(err: &anyhow::Error) -> bool {
+    let err = err.downcast_ref::<std::io::Error>();
+    err.is_some_and(|err| err.kind() == std::io::ErrorKind::NotFound)
+}
 
 /// A tree on its way into a sandbox. It is given away once, so that it does not stay on the disk while the
 /// model works.

@@ -218,8 +218,12 @@ fn most(limits: &Limits) -> Spending {
 
 /// Dollars and tokens of a task's run that is given up before its end.
 pub fn used_by_unfinished(world: &World, task: &Task) -> (f64, i64) {
-    let Some(journal) = RunFolder::unfinished_journal(world, task) else { return (0.0, 0) };
-    let spending = spent(&journal).unwrap_or_else(|failure| {
+    let spending = match RunFolder::unfinished_journal(world, task) {
+        Ok(None) => return (0.0, 0),
+        Ok(Some(journal)) => spent(&journal),
+        Err(failure) => Err(failure),
+    };
+    let spending = spending.unwrap_or_else(|failure| {
         tracing::warn!(%failure, "a journal cannot be read: its run counts with its whole budget");
         most(&task.limits)
     });

@@ -37,7 +37,7 @@ impl RunFolder {
         create_private(&locks)?;
         let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
         let pointer = at.is_none().then(|| world.state.join("unfinished").join(&key));
-        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)
+        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
             && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
         {
             return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
@@ -73,10 +73,13 @@ impl RunFolder {
     }
 
     /// The journal of this task's unfinished run, when there is one on this machine.
-    pub fn unfinished_journal(world: &World, task: &Task) -> Option<PathBuf> {
+    ///
+    /// # Errors
+    /// When it is not readable which run that is.
+    pub fn unfinished_journal(world: &World, task: &Task) -> Result<Option<PathBuf>> {
         let pointer = world.state.join("unfinished").join(key(task, None));
-        let (_, path) = unfinished(world, Some(&pointer), None)?;
-        Some(path.join(journal::FILE))
+        let unfinished = unfinished(world, Some(&pointer), None)?;
+        Ok(unfinished.map(|(_, path)| path.join(journal::FILE)))
     }
 
     /// Writes a file of the run, whole or not at all, with mode 0600.
@@ -148,17 +151,36 @@ fn lock(path: &Path, key: &str) -> Result<File> {
     }
 }
 
+/// Id and folder of the run to go on with. A pointer that cannot be read is no reason to begin anew:
+/// the run that it points to is paid for.
 fn unfinished(
     world: &World,
     pointer: Option<&Path>,
     at: Option<&Path>,
-) -> Option<(String, PathBuf)> {
+) -> Result<Option<(String, PathBuf)>> {
     if let Some(at) = at {
-        return Some((String::new(), at.to_path_buf()));
+        return Ok(Some((String::new(), at.to_path_buf())));
     }
-    let id = fs::read_to_string(pointer?).ok()?;
+    let Some(pointer) = pointer else { return Ok(None) };
+    let damaged = |cause: anyhow::Error| {
+        Failure::machine(format!(
+            "`{}` does not name the unfinished run of this work",
+            pointer.display()
+        ))
+        .caused_by(cause)
+        .hint("remove that file to begin anew")
+    };
+    let id = match fs::read_to_string(pointer) {
+        Ok(id) => id,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(damaged(err.into())),
+    };
     let is_plain = id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    (is_plain && !id.is_empty()).then(|| (id.clone(), world.state.join("runs").join(&id)))
+    if id.is_empty() || !is_plain {
+        return Err(damaged(anyhow::anyhow!("it says {id:?}")));
+    }
+    let path = world.state.join("runs").join(&id);
+    Ok(Some((id, path)))
 }
 
 /// Opens a journal that has a beginning and no end, and is of the same task.

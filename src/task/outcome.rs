@@ -30,7 +30,9 @@ pub struct Outcome {
     pub provenance: Provenance,
 }
 
-/// The closed list of ways in which a run can end.
+/// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all
+/// say [`Conclusion::word`]; files of earlier versions, which had shorter words for three of them, are
+/// read as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
@@ -45,10 +47,13 @@ pub enum Conclusion {
     /// Policy refused all of it, or access was refused.
     Refused,
     /// A budget, the deadline or the loop detector ended the run; work kept.
+    #[serde(rename = "budget_exhausted", alias = "budget")]
     Budget,
     /// The provider failed; work kept.
+    #[serde(rename = "provider_error", alias = "provider")]
     Provider,
     /// The sandbox failed; work kept where possible.
+    #[serde(rename = "sandbox_error", alias = "sandbox")]
     Sandbox,
 }
 
@@ -66,17 +71,13 @@ impl Conclusion {
         }
     }
 
-    /// The word for outputs and reports.
+    /// The word for files, outputs and reports: that of the failure with the same exit code, but for
+    /// what is no failure, or asks for something.
     pub fn word(self) -> &'static str {
-        match self {
-            Conclusion::Done => "done",
-            Conclusion::NothingToDo => "nothing_to_do",
-            Conclusion::NeedsInput => "needs_input",
-            Conclusion::Partial => "partial",
-            Conclusion::Refused => "refused",
-            Conclusion::Budget => "budget_exhausted",
-            Conclusion::Provider => "provider_error",
-            Conclusion::Sandbox => "sandbox_error",
+        match (self, self.failure_kind()) {
+            (Conclusion::NeedsInput, _) => "needs_input",
+            (_, Some(kind)) => kind.conclusion(),
+            (_, None) => "done",
         }
     }
 }
@@ -117,4 +118,26 @@ pub struct Provenance {
     /// What was reached over the network, and what was refused, by host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<HostUse>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json, to_value};
+
+    use super::Conclusion::{
+        Budget, Done, NeedsInput, NothingToDo, Partial, Provider, Refused, Sandbox,
+    };
+    use super::*;
+
+    #[test]
+    fn a_conclusion_has_one_spelling_and_the_former_ones_are_read() {
+        let all = [Done, NothingToDo, NeedsInput, Partial, Refused, Budget, Provider, Sandbox];
+        for conclusion in all {
+            assert_eq!(to_value(conclusion).unwrap(), json!(conclusion.word()));
+            assert_eq!(from_value::<Conclusion>(json!(conclusion.word())).unwrap(), conclusion);
+        }
+        for (former, now) in [("budget", Budget), ("provider", Provider), ("sandbox", Sandbox)] {
+            assert_eq!(from_value::<Conclusion>(json!(former)).unwrap(), now);
+        }
+    }
 }

@@ -24,21 +24,25 @@ struct Recorded {
 }
 
 /// The tools of servers that were declared to the model, or run, and that are in neither of these.
+///
+/// # Errors
+/// When the recorded declarations are not readable: without them the replay would be of another run.
 pub(super) fn missing(
     lines: &[Line],
     tools: &ToolSet,
     extras: &[Arc<dyn Extra>],
-) -> Vec<Arc<dyn Extra>> {
+) -> serde_json::Result<Vec<Arc<dyn Extra>>> {
     let outputs = Arc::new(outputs(lines));
     let mut missing: Vec<Arc<dyn Extra>> = Vec::new();
-    for (name, schema) in lines.iter().flat_map(named) {
+    let recorded = lines.iter().map(named).collect::<serde_json::Result<Vec<_>>>()?;
+    for (name, schema) in recorded.into_iter().flatten() {
         let has = |list: &[Arc<dyn Extra>]| list.iter().any(|extra| extra.name() == name);
         if !is_of_server(&name) || tools.find(&name).is_ok() || has(extras) || has(&missing) {
             continue;
         }
         missing.push(Arc::new(Recorded { name, schema, outputs: Arc::clone(&outputs) }));
     }
-    missing
+    Ok(missing)
 }
 
 /// What calls were answered, by their ids; those of the run's own model where sub-agents have the same.
@@ -66,11 +70,10 @@ fn is_of_server(name: &str) -> bool {
 }
 
 /// Names of tools with their schemas.
-fn named(line: &Line) -> Vec<(String, Value)> {
-    match line.entry.of_agent().1 {
+fn named(line: &Line) -> serde_json::Result<Vec<(String, Value)>> {
+    Ok(match line.entry.of_agent().1 {
         Entry::Prompted { tools, .. } => {
-            let declared: Vec<ToolDeclaration> =
-                serde_json::from_value(tools.clone()).unwrap_or_default();
+            let declared: Vec<ToolDeclaration> = serde_json::from_value(tools.clone())?;
             let functions = declared.into_iter().filter_map(|tool| match tool.form {
                 ToolForm::Function { schema, .. } => Some((tool.name, schema)),
                 _ => None,
@@ -84,7 +87,7 @@ fn named(line: &Line) -> Vec<(String, Value)> {
         // Nor was one that only scripts have called.
         Entry::NestedStarted { name, .. } => vec![(name.clone(), json!({"type": "object"}))],
         _ => Vec::new(),
-    }
+    })
 }
 
 fn answer(output: &CallOutput) -> ToolOutput {
@@ -160,7 +163,7 @@ mod tests {
             vec![line(of_agent(started)), line(of_agent(ended))],
         ] {
             let tools = ToolSet::new(Profile::Codex, Wire::Responses).unwrap();
-            let missing = missing(&lines, &tools, &[]);
+            let missing = missing(&lines, &tools, &[]).unwrap();
             let names: Vec<&str> = missing.iter().map(|tool| tool.name()).collect();
             assert_eq!(names, [name.as_str()]);
             let answers = outputs(&lines);

@@ -235,7 +235,8 @@ async fn tools(
     equip::environment(&recording.config, &running.client).await?;
     let mut extras = custom::tools(&recording.config.tools);
     extras.extend(opened.extras);
-    let missing = recorded_tools::missing(&recording.lines, &tools, &extras);
+    let missing = recorded_tools::missing(&recording.lines, &tools, &extras)
+        .map_err(|err| unreadable_tools(&recording.run).caused_by(err))?;
     extras.extend(missing);
     let services = Services {
         config: recording.config.tools.clone(),
@@ -244,6 +245,11 @@ async fn tools(
     };
     let config = &recording.config.tools;
     Ok((tools.offered(&world.model, config, &present, extras)?, services))
+}
+
+fn unreadable_tools(run: &str) -> Failure {
+    Failure::usage(format!("run `{run}` cannot be replayed: its tools are not readable"))
+        .hint("another version of patchwright may have written it; replay it with that one")
 }
 
 impl Recording {

@@ -30,6 +30,7 @@ use crate::config::env::Env;
 use crate::config::{Config, file, merge};
 use crate::error::{Failure, FailureKind, Hint, Result};
 use crate::forge::Repository;
+use crate::git::Oid;
 use crate::git::clone::Repo;
 use crate::git::packed::Packed;
 use crate::git::stop::Stop;
@@ -431,19 +432,25 @@ impl Run<'_> {
                 return Err(Failure::internal("this task has a flow of its own"));
             }
         };
-        Ok(self.pinned(workspace))
+        self.pinned(workspace)
     }
 
     /// At the base commit that a killed attempt had pinned, when it is still there.
-    pub(super) fn pinned(&self, workspace: Workspace) -> Workspace {
+    ///
+    /// # Errors
+    /// When the journal names none readably: on another commit its conversation would be about a tree
+    /// that is not there.
+    pub(super) fn pinned(&self, workspace: Workspace) -> Result<Workspace> {
         let recorded = self.folder.find(|entry| match entry {
-            Entry::WorkspaceOpened { base, .. } => base.parse().ok(),
+            Entry::WorkspaceOpened { base, .. } => Some(base.clone()),
             _ => None,
         });
-        match recorded {
-            Some(base) if workspace.has(base) => workspace.at(base),
-            _ => workspace,
-        }
+        let Some(recorded) = recorded else { return Ok(workspace) };
+        let base = recorded.parse::<Oid>().map_err(|_| {
+            let why = format!("the journal names `{recorded}` as its base, which is no commit");
+            Failure::machine(why).hint("move the run's folder away to begin anew")
+        })?;
+        Ok(if workspace.has(base) { workspace.at(base) } else { workspace })
     }
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not

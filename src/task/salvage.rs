@@ -92,7 +92,15 @@ pub(super) fn handed_over(
 /// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
 /// not fatal.
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
-    let patch = fs_err::read(run.folder.path.join("change.patch")).unwrap_or_default();
+    let patch = match fs_err::read(run.folder.path.join("change.patch")) {
+        // There is none without a change.
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(err) => {
+            run.around.ui.failure(&format!("the report is without the change: {err}"));
+            Vec::new()
+        }
+        Ok(patch) => patch,
+    };
     write_page(run, outcome, &String::from_utf8_lossy(&patch));
     // A value as text: there is nothing in it that could fail.
     write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));

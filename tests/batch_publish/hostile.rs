@@ -133,3 +133,23 @@ async fn a_job_that_names_no_target_of_its_campaign_ends() {
     bench.attempt().await;
     assert_eq!(bench.github.pulls().len(), 0, "of another campaign");
 }
+
+#[tokio::test]
+async fn what_a_run_said_and_nobody_can_read_any_more_is_not_published_without_it() {
+    for damaged in
+        ["{\"outcome\": {\"run\": \"r1\", \"concl", "{\"outcome\": 7, \"held_back_patch\": null}"]
+    {
+        let bench = Bench::new(world()).await;
+        let made = Made { files: &[("README.md", "the\n")], ..Made::default() };
+        let target = bench.ready_with(&campaign(""), REPOSITORY, &made).await;
+        sql(&bench, &format!("UPDATE changesets SET body = '{damaged}'")).await;
+        let target = bench.publish(&target).await;
+        assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Policy)));
+        let reason = target.reason.unwrap();
+        assert!(
+            reason.starts_with("what the run said about its change cannot be read"),
+            "{reason}"
+        );
+        assert_eq!((bench.tip(BRANCH), bench.github.pulls().len()), (None, 0));
+    }
+}

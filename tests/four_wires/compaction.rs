@@ -102,7 +102,7 @@ fn ends_with_its_work(voice: &Voice) {
         assert_eq!((world.model.requests().len(), world.model.unused()), (5, 0));
         assert!(output.stderr.contains("no longer fits"), "{}", output.text());
         let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
-        assert_eq!(result["conclusion"], "budget", "{result}");
+        assert_eq!(result["conclusion"], "budget_exhausted", "{result}");
         assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
         assert!(world.result("plan.md").contains("Fix it"));
     }

@@ -170,3 +170,23 @@ fn a_public_comment_names_no_place_on_the_machine() {
         assert!(!comment.body.contains("is kept in"), "{}", comment.body);
     }
 }
+
+/// GitHub's double fails every test in which something public names a folder of the machine; this one has
+/// the failures whose words are about such folders.
+#[test]
+fn trouble_with_folders_of_the_machine_is_told_there_and_not_in_public() {
+    for (place, code, in_public) in [
+        ("sandboxes", 70, "cannot make a folder of the sandbox"),
+        ("mirrors", 1, "something is wrong on the machine"),
+    ] {
+        let world = world();
+        fs_err::create_dir_all(world.path("state")).unwrap();
+        fs_err::write(world.path("state").join(place), "no folder").unwrap();
+        let output = world.issue();
+        assert_eq!(output.code, code, "{place}: {}", output.text());
+        let named = format!("DIR/state/{place}");
+        assert!(output.text().contains(&named), "{place}: {}", output.text());
+        let comments = world.github.comments(7);
+        assert!(comments[0].body.contains(in_public), "{place}: {comments:?}");
+    }
+}

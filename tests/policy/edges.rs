@@ -225,6 +225,10 @@ fn scripts_are_those_of_a_package_file_wherever_it_is() {
     assert!(is_flagged("a/b/package.json", &new));
     assert!(!is_flagged("a/my-package.json", &new));
     assert!(!is_flagged("package.json", &format!("{old} ")));
+    // npm reads a file that begins with this mark; what it might read and we cannot is flagged.
+    assert!(is_flagged("package.json", &format!("\u{feff}{new}")));
+    assert!(!is_flagged("package.json", &format!("\u{feff}{old}")));
+    assert!(is_flagged("package.json", &format!("{old},")));
 }
 
 /// The strongest reason is the one that is shown.

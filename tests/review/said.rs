@@ -122,7 +122,7 @@ fn a_review_that_runs_out_of_budget_posts_what_it_found() {
     let world = TestWorld::new(pull(), turns);
     review(&world, &["--max-turns", "2"]).expect(40);
     let result = result(&world);
-    assert_eq!(result["conclusion"], "budget");
+    assert_eq!(result["conclusion"], "budget_exhausted");
     assert_eq!(result["reason"], "the limit on turns was reached");
     assert_eq!(world.github.review_comments(8).len(), 1);
 }

@@ -224,6 +224,18 @@ pub(super) async fn closing_cancels_what_is_queued(db: &Db) {
     store.end_job(&lease, &JobEnd::Done).await.unwrap();
 }
 
+pub(super) async fn a_damaged_row_is_told_and_nothing_is_written(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/1", "acme/2"]).await;
+    let id = campaign().id;
+    let before = store.view(&id).await.unwrap().targets;
+    db.sql("UPDATE jobs SET subject = 'nobody' WHERE subject = (SELECT MIN(subject) FROM jobs)")
+        .await;
+    let told = store.cancel_jobs(&id, "closed").await.unwrap_err().to_string();
+    assert!(told.contains("`nobody` in `subject`"), "{told}");
+    assert_eq!(store.view(&id).await.unwrap().targets, before, "nothing was cancelled");
+}
+
 pub(super) async fn events_come_in_order_and_in_pages(db: &Db) {
     let store = db.open().await;
     let id = store.put_campaign(&campaign()).await.unwrap().id;

@@ -109,6 +109,10 @@ impl TestWorld {
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         github.set_clock("2026-11-20T12:00:00Z".parse().ok());
+        // State, home and the repositories of the command line are all below it. The program's own
+        // temporary folders have names like its.
+        github.keep_private(folder.path());
+        github.keep_private(Path::new("/tmp/.tmp"));
         TestWorld { folder, github, model, env }
     }
 

@@ -58,6 +58,19 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> Trouble {
     Trouble::Final { class, message: message.into() }
 }
 
+/// What the run had to say. Other words than its own are somebody's description; its own that cannot be
+/// read are refused, because they say whether the checks passed.
+fn told(body: &str) -> Tried<Option<Told>> {
+    match serde_json::from_str(body) {
+        Ok(told) => Ok(Some(told)),
+        Err(err) if body.trim_start().starts_with('{') => {
+            let message = format!("what the run said about its change cannot be read: {err}");
+            Err(refused(ErrorClass::Policy, message))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 impl Stored {
     /// Judges the change and says what is published of it. Reads and writes `repo` only.
     pub(super) fn vet(mut self, repo: &Repo) -> Tried<Vetted> {
@@ -70,7 +83,7 @@ impl Stored {
         let change = tree::between(repo, self.base, facts.tree)?;
         let (run, message) = words_of(&facts.message);
         let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
-        let told = serde_json::from_str::<Told>(&self.changeset.body).ok();
+        let told = told(&self.changeset.body)?;
         let judgement = self.judge(repo, &change, &message, told.as_ref())?;
         let spec = CommitSpec {
             message: self.redactor.redact(&message),

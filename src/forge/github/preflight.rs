@@ -13,7 +13,7 @@ use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
 use crate::forge::marker::has_purpose;
-use crate::forge::{Forge, ForgeError, PullRequest, RepositoryId};
+use crate::forge::{Forge, ForgeError, PullRequest, RepositoryId, StateProblem};
 
 /// Repositories in one question.
 const AT_ONCE: usize = 50;
@@ -217,6 +217,7 @@ impl GitHubForge {
         let mut told = BTreeMap::new();
         for (at, id) in part.iter().enumerate() {
             let node = data.remove(&format!("r{at}")).unwrap_or_default();
+            // A repository that is not told of readably is asked about by REST.
             let Ok(node) = serde_json::from_value::<Node>(node) else { continue };
             // Half an answer is none: a file or a branch that could not be read is not a missing one.
             let is_broken = answer.errors.iter().any(|problem| problem.is_below(&format!("r{at}")));
@@ -320,7 +321,7 @@ impl GitHubForge {
             Ok(_) => Ok(true),
             Err(ForgeError::NotFound { .. }) => Ok(false),
             // A file above 100 MB is refused, and there.
-            Err(ForgeError::Forbidden { message, .. }) if message.contains("too large") => Ok(true),
+            Err(ForgeError::State { what: StateProblem::TooLarge, .. }) => Ok(true),
             Err(err) => Err(err),
         }
     }

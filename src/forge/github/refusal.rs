@@ -28,6 +28,10 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
             what: StateProblem::Archived,
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
+        403 if text.contains("too large") => ForgeError::State {
+            what: StateProblem::TooLarge,
+            message: format!("cannot {action}: {message}"),
+        },
         403 if text.contains("is locked") => {
             ForgeError::state(format!("cannot {action}: the conversation is locked"))
         }

@@ -107,6 +107,8 @@ pub(super) struct IssueJson {
     #[serde(default, deserialize_with = "lenient")]
     labels: Vec<Label>,
     #[serde(default, deserialize_with = "lenient")]
+    comments: usize,
+    #[serde(default, deserialize_with = "lenient")]
     html_url: String,
     created_at: DateTime<Utc>,
     #[serde(default)]
@@ -131,6 +133,7 @@ impl From<IssueJson> for Issue {
             locked: json.locked,
             is_pull_request: json.pull_request.is_some(),
             labels: labels.collect(),
+            comments: json.comments,
             html_url: json.html_url,
             created_at: json.created_at,
             updated_at: json.updated_at.unwrap_or(json.created_at),
@@ -214,6 +217,8 @@ pub(super) struct PullJson {
     locked: bool,
     #[serde(default, deserialize_with = "lenient")]
     labels: Vec<Label>,
+    #[serde(default, deserialize_with = "lenient")]
+    comments: usize,
     #[serde(default)]
     created_at: DateTime<Utc>,
     #[serde(default)]
@@ -246,6 +251,7 @@ impl From<PullJson> for PullRequest {
             maintainer_can_modify: json.maintainer_can_modify,
             locked: json.locked,
             labels: labels.collect(),
+            comments: json.comments,
             created_at: json.created_at,
             updated_at: json.updated_at.unwrap_or(json.created_at),
             number: json.number,

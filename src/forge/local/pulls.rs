@@ -75,6 +75,7 @@ impl LocalForge {
             maintainer_can_modify: false,
             locked: false,
             labels: Vec::new(),
+            comments: 0,
             created_at: self.store.now(),
             updated_at: self.store.now(),
         };

@@ -182,7 +182,7 @@ impl Store {
         if let Some(tip) = tip(&repository, &pull.base_branch)? {
             pull.base_sha = tip.to_string();
         }
-        if let Ok(conversation) = self.issue(number) {
+        if let Some(conversation) = self.read::<Issue>(&format!("issues/{number}.json"))? {
             pull.locked = conversation.locked;
             pull.labels = conversation.labels;
         }
@@ -196,7 +196,7 @@ impl Store {
     pub(super) fn write_pull(&self, pull: &PullRequest) -> Result<(), ForgeError> {
         self.write(&format!("pull-requests/{}.json", pull.number), pull)?;
         // The conversation of the pull request is an issue with the same number.
-        let known = self.issue(pull.number).ok();
+        let known: Option<Issue> = self.read(&format!("issues/{}.json", pull.number))?;
         self.write_issue(&Issue {
             number: pull.number,
             title: pull.title.clone(),
@@ -206,6 +206,7 @@ impl Store {
             locked: known.as_ref().is_some_and(|issue| issue.locked),
             is_pull_request: true,
             labels: known.map(|issue| issue.labels).unwrap_or_default(),
+            comments: self.comments(pull.number)?.len(),
             html_url: pull.html_url.clone(),
             created_at: pull.created_at,
             updated_at: self.now(),

@@ -54,7 +54,7 @@ impl Folders {
                 Err(err) => return Err(failed("make", &top, &err)),
             }
         }
-        Err(SandboxError::Other(format!("too many folders `{name}-…` in `{}`", all.display())))
+        Err(SandboxError::Other(format!("the state folder has too many sandboxes `{name}-…`")))
     }
 
     /// The folder's own name, which no other sandbox of this state folder has.
@@ -298,12 +298,9 @@ fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
 }
 
 pub(super) fn failed(verb: &str, path: &Path, err: &std::io::Error) -> SandboxError {
-    let message = format!("cannot {verb} `{}`: {err}", path.display());
-    if err.kind() == ErrorKind::StorageFull {
-        SandboxError::DiskFull(message)
-    } else {
-        SandboxError::Other(message)
-    }
+    let (verb, path) = (verb.to_owned(), path.display().to_string());
+    let cause = std::io::Error::new(err.kind(), err.to_string());
+    SandboxError::Folder { verb, path, cause }
 }
 
 #[cfg(test)]

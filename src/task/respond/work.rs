@@ -43,7 +43,7 @@ impl Grounds {
             let rules = Grounds::rules(run, admitted, &workspace);
             Grounds { rules: run.unless_interrupted(rules).await?, workspace }
         };
-        let workspace = run.pinned(opened.workspace);
+        let workspace = run.pinned(opened.workspace)?;
         Ok(Grounds { workspace, ..opened })
     }
 

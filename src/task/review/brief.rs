@@ -125,6 +125,7 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         locked: pull.locked,
         is_pull_request: true,
         labels: pull.labels.clone(),
+        comments: pull.comments,
         html_url: pull.html_url.clone(),
         created_at: pull.created_at,
         updated_at: pull.updated_at,

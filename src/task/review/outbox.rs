@@ -11,7 +11,7 @@ use super::admit::Admitted;
 use crate::agent::journal::Entry;
 use crate::cli::ui::Ui;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Failure, Hint, Result};
 use crate::forge::{Account, Forge, RepositoryId};
 use crate::redact::Redactor;
 use crate::task::admit::is_us;
@@ -57,12 +57,28 @@ impl<'a> Outbox<'a> {
     }
 
     /// What an earlier attempt of this run recorded about an effect.
-    pub fn recorded<T: DeserializeOwned>(&self, effect: &str) -> Option<T> {
-        self.folder?.find(|entry| match entry {
+    ///
+    /// # Errors
+    /// When it cannot be read: whether the effect was had is known, but not what came of it, and it
+    /// must not be had twice.
+    pub fn recorded<T: DeserializeOwned>(&self, effect: &str) -> Result<Option<T>> {
+        let Some(folder) = self.folder else { return Ok(None) };
+        let detail = folder.find(|entry| match entry {
             Entry::EffectDone { effect: done, detail, .. } if done == effect => {
-                serde_json::from_value(detail.clone()).ok()
+                Some(detail.clone())
             }
             _ => None,
+        });
+        detail.map(serde_json::from_value).transpose().map_err(|err| {
+            Failure::machine(format!(
+                "the journal of run `{}` says that `{effect}` was written, and not readably what",
+                folder.id
+            ))
+            .caused_by(err)
+            .hint(Hint::on_this_machine(format!(
+                "move `{}` away to begin anew; the review is found on GitHub and not posted twice",
+                folder.path.display()
+            )))
         })
     }
 

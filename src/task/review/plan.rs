@@ -32,6 +32,24 @@ pub(super) struct Plan {
     pub(super) renamed: BTreeMap<String, String>,
 }
 
+/// What an earlier attempt of this run had decided; `None` when it was stopped before that.
+fn recorded(run: &Run<'_>) -> Result<Option<Plan>> {
+    if run.folder.recorded.is_empty() {
+        return Ok(None);
+    }
+    let path = run.folder.path.join(SCOPE_FILE);
+    let unreadable = |cause: anyhow::Error| {
+        Failure::machine(format!("`{}`, with what this review reads, is damaged", path.display()))
+            .caused_by(cause)
+            .hint("move the run's folder away to begin anew")
+    };
+    match fs_err::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|err| unreadable(err.into())),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(unreadable(err.into())),
+    }
+}
+
 /// What is to be read: all, or what came after the last review.
 pub(super) async fn plan(
     run: &Run<'_>,
@@ -41,10 +59,7 @@ pub(super) async fn plan(
     memory: &Memory,
 ) -> Result<Plan> {
     let name = format!("pull request #{}", admitted.pull.number);
-    if let Ok(text) = fs_err::read_to_string(run.folder.path.join(SCOPE_FILE))
-        && !run.folder.recorded.is_empty()
-        && let Ok(plan) = serde_json::from_str(&text)
-    {
+    if let Some(plan) = recorded(run)? {
         return Ok(plan);
     }
     let nothing = |why: String| Err(Failure::nothing_to_do(why));

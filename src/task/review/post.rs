@@ -35,7 +35,7 @@ pub(super) struct Posted {
 
 /// Posts the new findings; nothing when there are none.
 pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
-    if let Some(posted) = work.outbox.recorded::<Posted>("review") {
+    if let Some(posted) = work.outbox.recorded::<Posted>("review")? {
         return Ok(posted);
     }
     if let Some(own) = work.own {

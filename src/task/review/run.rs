@@ -93,7 +93,7 @@ pub async fn review(
             FailureKind::Signal(_) => {}
             // Where another run has the work, it says how it went.
             _ if run.config.dry_run || !is_ours => {}
-            _ => verdict::not_run(&run, &admitted, &failure.message).await,
+            _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
     ended
@@ -183,7 +183,7 @@ async fn prepare<'a>(
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
     let base = run.unless_interrupted(base).await?;
-    let base = run.pinned(base);
+    let base = run.pinned(base)?;
     let rules = base.rules(run.world, &run.config, Some(&admitted.repository));
     let rules = run.unless_interrupted(rules).await?;
     run.tighten(&rules).await?;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::files;
 use super::outcome::Reviewed;
 use super::publish::Published;
+use crate::agent::journal;
 use crate::error::Result;
 use crate::task::outcome::Outcome;
 use crate::task::run::Run;
@@ -24,8 +25,8 @@ pub fn write_report(
     outcome: &Outcome,
     published: Option<&Published>,
 ) {
-    let result =
-        serde_json::to_string_pretty(&result(run, reviewed, published)).unwrap_or_default();
+    // A value as text: there is nothing in it that could fail.
+    let result = format!("{:#}", result(run, reviewed, published));
     salvage::write_page(run, outcome, "");
     if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
         run.around.ui.say(&failure.to_string());
@@ -40,5 +41,6 @@ pub fn result(run: &Run<'_>, reviewed: &Reviewed, published: Option<&Published>)
         fields.insert("published".to_owned(), json!(published));
         fields.insert("folder".to_owned(), json!(run.folder.path));
     }
-    serde_json::from_str(&run.world.redactor.redact(&whole.to_string())).unwrap_or_default()
+    journal::redact_strings(&mut whole, &run.world.redaction());
+    whole
 }

@@ -17,7 +17,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         return Ok(Err(why.clone()));
     }
     let outbox = &work.outbox;
-    if outbox.recorded::<u64>("sticky").is_some() {
+    if outbox.recorded::<u64>("sticky")?.is_some() {
         return Ok(Ok(()));
     }
     // The new comments have addresses now.

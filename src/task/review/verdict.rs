@@ -16,7 +16,7 @@ pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
 /// Writes it; returns its page. A check that cannot be written is said, and costs nothing else.
 pub(super) async fn put(work: &Work<'_>) -> Result<Option<String>> {
     let outbox = &work.outbox;
-    if let Some(url) = outbox.recorded::<Option<String>>("check") {
+    if let Some(url) = outbox.recorded::<Option<String>>("check")? {
         return Ok(url);
     }
     let mut draft = check::check(&data(work));

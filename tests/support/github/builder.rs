@@ -36,6 +36,7 @@ impl GitHub {
             pace: Pace::new(),
             requests: Vec::new(),
             violations: Vec::new(),
+            private: Vec::new(),
             limited_until: None,
             last_id: 1000,
             seconds: 0,

@@ -34,7 +34,8 @@ pub(crate) struct Recorded {
 
 type Shared = Arc<Mutex<World>>;
 
-/// GitHub, running. Dropping it checks that nothing impossible was asked.
+/// GitHub, running. Dropping it checks that nothing impossible was asked, and that nothing which it was
+/// told names a private place.
 pub(crate) struct Server {
     pub(super) world: Shared,
     address: SocketAddr,
@@ -95,6 +96,22 @@ impl Server {
         self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// A folder of the machine that asks. What the public can read must not name it.
+    pub(crate) fn keep_private(&self, folder: &std::path::Path) {
+        self.world().private.push(folder.display().to_string());
+    }
+
+    /// Requests whose bodies name a private folder.
+    fn told_of_private_places(&self) -> Vec<String> {
+        let world = self.world();
+        let names = |body: &Value| {
+            let text = body.to_string();
+            world.private.iter().any(|folder| text.contains(folder.as_str()))
+        };
+        let told = world.requests.iter().filter(|asked| asked.body.as_ref().is_some_and(names));
+        told.map(|asked| format!("{} {}: {:?}", asked.method, asked.path, asked.body)).collect()
+    }
+
     /// What was asked and must not have been; for tests of the server itself. Empties the list.
     pub(crate) fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut self.world().violations)
@@ -108,8 +125,10 @@ impl Drop for Server {
             let _ = thread.join();
         }
         let violations = self.take_violations();
+        let told = self.told_of_private_places();
         if !std::thread::panicking() {
             assert!(violations.is_empty(), "GitHub would not have it:\n{}", violations.join("\n"));
+            assert!(told.is_empty(), "everybody can read a private place:\n{}", told.join("\n"));
         }
     }
 }

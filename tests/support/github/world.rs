@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) pace: Pace,
     pub(crate) requests: Vec<Recorded>,
     pub(crate) violations: Vec<String>,
+    /// Folders that nobody outside of the machine should read of.
+    pub(crate) private: Vec<String>,
     /// Requests before this are mistakes.
     pub(crate) limited_until: Option<Instant>,
     pub(crate) last_id: u64,

@@ -247,9 +247,13 @@ impl Decoder {
             items.push(parts::unreadable_call(&reason, self.finish_message, attempt));
         }
         let items = shape::bounded(items)?;
-        let late = self.late_usage.and_then(|text| serde_json::from_str(&text).ok());
-        let last = late.or(self.usage);
-        Ok(Reply { items, usage: usage(last.as_ref()), stop, model: self.model, id: self.id })
+        // The last figures are those of the whole reply: without them the ones before are too low.
+        let late = self.late_usage.map(|text| serde_json::from_str::<Value>(&text));
+        let is_lost = matches!(late, Some(Err(_)));
+        let last = late.and_then(Result::ok).or(self.usage);
+        let mut usage = usage(last.as_ref());
+        usage.estimated |= is_lost;
+        Ok(Reply { items, usage, stop, model: self.model, id: self.id })
     }
 }
 

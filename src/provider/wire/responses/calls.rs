@@ -44,6 +44,7 @@ fn received_call<'a>(call: &ToolCall, value: &'a Value) -> Entry<'a> {
 
 /// A call of a provider-defined tool that did not come from this wire (a script, another wire).
 fn built_call<'a>(call: &'a ToolCall, arguments: &'a str) -> Entry<'a> {
+    // Arguments that are no JSON were refused when the call was made; here it only keeps its place.
     let args: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
     let id = &call.id;
     Entry::Built(match call.output_form() {

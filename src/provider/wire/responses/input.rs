@@ -129,6 +129,7 @@ pub(super) struct Kept<'a> {
 impl<'a> Kept<'a> {
     pub(super) fn of(native: Option<&'a Native>) -> Kept<'a> {
         let Some(value) = native.and_then(ours) else { return Kept::default() };
+        // An item whose fields are of other kinds than documented goes back as what we know of it.
         let mut kept = Kept::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
         kept.caller = value.get("caller");

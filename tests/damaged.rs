@@ -1,0 +1,168 @@
+//! Files and rows that are damaged: what it is about, why, and what to do is said, nothing is lost, and
+//! nothing is taken for something else in silence.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::exec::project;
+use crate::resume::{kill_when, replies};
+use crate::support::github::{Fault, Kind};
+use crate::support::world::{TestWorld, fix, github};
+
+/// Changes the first entry of this kind in a journal.
+fn spoil(journal: &Path, entry: &str, change: impl FnOnce(&mut Value)) {
+    let text = fs_err::read_to_string(journal).unwrap();
+    let (whole, _) = text.rsplit_once('\n').unwrap();
+    let mut lines: Vec<Value> =
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    change(lines.iter_mut().find(|line| line["is"] == entry).unwrap());
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs_err::write(journal, lines).unwrap();
+}
+
+/// A run that was killed after its first command.
+fn killed() -> TestWorld {
+    let world = TestWorld::new(github(), fix());
+    kill_when(&world, |journal| journal.contains("\"is\":\"call_ended\""));
+    world
+}
+
+#[test]
+fn a_run_with_an_unreadable_record_is_not_gone_on_with_and_not_lost() {
+    for (entry, field, instead, says) in [
+        (
+            "prompted",
+            "tools",
+            json!([{"name": 7}]),
+            "the tools that this run began with cannot be read",
+        ),
+        ("workspace_opened", "base", json!("main"), "names `main` as its base, which is no commit"),
+    ] {
+        let world = killed();
+        let asked = world.model.requests().len();
+        let folder = world.runs().remove(0);
+        spoil(&folder.join("journal.jsonl"), entry, |line| line[field] = instead);
+        let before = world.result("journal.jsonl");
+        let output = world.issue().expect(1);
+        assert!(output.stderr.contains(says), "{}", output.text());
+        assert!(output.stderr.contains("hint: move the run's folder away"), "{}", output.text());
+        assert_eq!(world.model.requests().len(), asked, "{entry}: nobody is asked");
+        assert!(
+            world.result("journal.jsonl").starts_with(&before),
+            "{entry}: what there was stays"
+        );
+        assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+        let comments = world.github.comments(7);
+        assert!(comments[0].body.contains("something is wrong on the machine"), "{comments:?}");
+        // As the hint says.
+        fs_err::rename(&folder, world.path("away")).unwrap();
+        world.model.replace(fix());
+        world.issue().expect(0);
+        assert_eq!(world.github.pulls().len(), 1);
+    }
+}
+
+#[test]
+fn a_pointer_that_names_no_run_does_not_begin_another_one() {
+    let world = killed();
+    let asked = world.model.requests().len();
+    let folder = world.path("state/unfinished");
+    let pointer = fs_err::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let run = fs_err::read(&pointer).unwrap();
+    for damaged in [&b""[..], b"../../etc", b"\xff\xfe"] {
+        fs_err::write(&pointer, damaged).unwrap();
+        let output = world.issue().expect(1);
+        assert!(output.stderr.contains("does not name the unfinished run"), "{}", output.text());
+        assert!(output.stderr.contains("hint: remove that file"), "{}", output.text());
+        assert_eq!((world.model.requests().len(), world.runs().len()), (asked, 1));
+    }
+    fs_err::write(&pointer, run).unwrap();
+    world.model.replace(fix().into_iter().skip(replies(&world)));
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.runs().len()), (1, 1));
+}
+
+#[test]
+fn a_collected_change_that_cannot_be_read_is_collected_again() {
+    let slow = Kind::Delay(Duration::from_mins(1));
+    let world = TestWorld::new(github().fault(Fault::once("POST", "/pulls", slow)), fix());
+    kill_when(&world, |journal| journal.contains("\"effect\":\"pull_request\""));
+    fs_err::write(world.runs()[0].join("change.json"), "{\"tree\": 1").unwrap();
+    let output = world.issue().expect(0);
+    assert!(output.stderr.contains("cannot be read and is collected again"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 5, "the model is not asked again");
+    assert_eq!(world.github.pulls().len(), 1);
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
+#[test]
+fn a_recording_with_unreadable_tools_is_not_replayed_without_them() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    world.run(&["exec", "Make add add", "--repo", "project", "--out", "out"]).expect(0);
+    spoil(&world.path("out/journal.jsonl"), "prompted", |line| line["tools"] = json!([7]));
+    let output = world.run(&["replay", "out"]).expect(2);
+    assert!(output.stderr.contains("its tools are not readable"), "{}", output.text());
+    assert!(output.stderr.contains("hint: "), "{}", output.text());
+}
+
+#[test]
+fn a_review_whose_notes_are_damaged_says_so_and_posts_nothing_twice() {
+    let world = TestWorld::new(
+        crate::review_post::github(),
+        crate::review_post::reviewer([crate::review_post::adds(3, 1)]),
+    );
+    // The review is posted; the comment's answer comes too late.
+    let late = Kind::Delay(Duration::from_mins(1));
+    world.github.fault(Fault::once("POST", "/issues/3/comments", late));
+    let mut child = world.spawn(&["review", "acme/app#3"]);
+    let is_done = |line: &Value| line["is"] == "effect_done" && line["effect"] == "review";
+    let has_posted = || {
+        let runs = world.runs();
+        let text = runs.first().map(|run| fs_err::read_to_string(run.join("journal.jsonl")));
+        let text = text.and_then(Result::ok).unwrap_or_default();
+        text.lines().any(|line| serde_json::from_str(line).is_ok_and(|line| is_done(&line)))
+    };
+    while !has_posted() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let folder = world.runs().remove(0);
+    let (journal, scope) = (folder.join("journal.jsonl"), folder.join("scope.json"));
+    let (journal_before, scope_before) =
+        (fs_err::read(&journal).unwrap(), fs_err::read(&scope).unwrap());
+
+    fs_err::write(&scope, "{").unwrap();
+    let output = world.run(&["review", "acme/app#3"]).expect(1);
+    assert!(output.stderr.contains("with what this review reads, is damaged"), "{}", output.text());
+    fs_err::write(&scope, &scope_before).unwrap();
+
+    let text = String::from_utf8(journal_before).unwrap();
+    let (whole, _) = text.rsplit_once('\n').unwrap();
+    let spoiled: String = whole
+        .lines()
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            if is_done(&line) {
+                line["detail"] = json!("yes");
+            }
+            format!("{line}\n")
+        })
+        .collect();
+    fs_err::write(&journal, spoiled).unwrap();
+    let output = world.run(&["review", "acme/app#3"]).expect(1);
+    assert!(output.stderr.contains("says that `review` was written"), "{}", output.text());
+    assert_eq!(world.github.reviews(3).len(), 1);
+    assert_eq!(world.model.requests().len(), 2, "the model is not asked again");
+}
+
+#[test]
+fn a_limit_that_is_no_duration_is_told_before_anything_is_worked_on() {
+    let world = TestWorld::new(github(), []).set("PATCHWRIGHT_MAX_AGE", "yesterday");
+    let output = world.run(&["worker", "--until-idle"]).expect(2);
+    assert!(output.stderr.contains("`PATCHWRIGHT_MAX_AGE`: `yesterday`"), "{}", output.text());
+}
