@@ -10,6 +10,7 @@ mod attributes;
 pub mod bundle;
 pub mod cache;
 mod change;
+pub mod checkpoint;
 pub mod clone;
 pub mod commit;
 mod compared;

@@ -19,8 +19,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::collected;
 use super::connection::{Call, Connection};
 use super::protocol::{
-    Answer, Collected, DATA_CHUNK, Exec, Hello, MAX_CHANGED_BYTES, MAX_CHANGED_FILES, Request,
-    Response,
+    Answer, Checkpointed, Collected, DATA_CHUNK, Exec, Hello, MAX_CHANGED_BYTES, MAX_CHANGED_FILES,
+    Request, Response,
 };
 use super::streams::Stream as GuestStream;
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
@@ -206,12 +206,12 @@ impl Client {
         self.send_tar(&Request::Upload, tar).await
     }
 
-    /// Puts the files of a tar back; see [`Request::Restore`].
-    pub async fn restore<R>(&self, tar: R) -> Result<(u64, u64), GuestError>
+    /// Removes files and puts those of a tar back; see [`Request::Restore`].
+    pub async fn restore<R>(&self, remove: Vec<String>, tar: R) -> Result<(u64, u64), GuestError>
     where
         R: AsyncRead + Send + Unpin,
     {
-        self.send_tar(&Request::Restore, tar).await
+        self.send_tar(&Request::Restore { remove }, tar).await
     }
 
     async fn send_tar<R>(&self, request: &Request, tar: R) -> Result<(u64, u64), GuestError>
@@ -262,14 +262,42 @@ impl Client {
 
     /// Fetches what changed since the upload.
     pub async fn collect(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
-        let fetched = within(limits.timeout, self.fetch(limits)).await;
-        fetched.map_err(|_| GuestError::Timeout(limits.timeout))?
+        let request = Request::Collect { files: limits.files, bytes: limits.bytes };
+        let fetched = within(limits.timeout, self.fetch(&request, limits)).await;
+        let (files, answer) = fetched.map_err(|_| GuestError::Timeout(limits.timeout))??;
+        let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
+        collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
+        Ok(CollectedTree { files, listing })
     }
 
-    async fn fetch(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
+    /// Fetches what changed since the checkpoint `since`; see [`Request::Checkpoint`]. The files go with
+    /// the answer's listing.
+    pub async fn checkpoint(
+        &self,
+        since: u64,
+        number: u64,
+        limits: CollectLimits,
+    ) -> Result<(CollectedTree, Checkpointed), GuestError> {
+        let CollectLimits { files, bytes, timeout } = limits;
+        let request = Request::Checkpoint { since, number, files, bytes };
+        let fetched = within(timeout, self.fetch(&request, limits)).await;
+        let (files, answer) = fetched.map_err(|_| GuestError::Timeout(timeout))??;
+        let Response::Checkpointed(mut made) = answer else { return Err(unexpected(&answer)) };
+        let listing = std::mem::take(&mut made.listing);
+        if made.over.is_none() {
+            collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
+        }
+        Ok((CollectedTree { files, listing }, made))
+    }
+
+    /// Makes a request that is answered with a tar, and takes both.
+    async fn fetch(
+        &self,
+        request: &Request,
+        limits: CollectLimits,
+    ) -> Result<(Vec<CollectedFile>, Response), GuestError> {
         let (sender, receiver) = mpsc::channel(WAITING_DATA);
-        let request = Request::Collect { files: limits.files, bytes: limits.bytes };
-        let mut call = self.connection.begin(&request, Some(sender))?;
+        let mut call = self.connection.begin(request, Some(sender))?;
         // Parsing is work: it has a thread of its own, which ends when the stream or the call does.
         let parsing = tokio::task::spawn_blocking(move || {
             let mut stream = Stream { receiver, current: Bytes::new(), ended: false };
@@ -302,10 +330,7 @@ impl Client {
             }
         };
         let answer = answer.map_err(|err| GuestError::Failed(err.to_string()))?;
-        let files = files.map_err(GuestError::Protocol)?;
-        let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
-        collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
-        Ok(CollectedTree { files, listing })
+        Ok((files.map_err(GuestError::Protocol)?, answer))
     }
 
     /// Has the guest overlook what was written since the last collection, see [`Request::Overlook`];
@@ -437,6 +462,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Exec(_) => "exec",
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
+        Response::Checkpointed(_) => "checkpointed",
         Response::Overlooked { .. } => "overlooked",
         Response::Ended => "ended",
         Response::Added => "added",
