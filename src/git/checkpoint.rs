@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use git2::Repository;
 
@@ -20,7 +19,7 @@ use super::packed::Packed;
 use super::repo::Repo;
 use super::tree::FileChange;
 use super::{GitError, Oid};
-use crate::guest::client::CollectedTree;
+use crate::guest::client::{Client, CollectedTree, GuestError};
 
 /// Before every other place for objects.
 const FIRST: i32 = 1_000;
@@ -92,10 +91,11 @@ impl Store {
     }
 
     /// How `tree` differs from `base`. Every file that is put there has been read: its content is whole.
+    /// `now` is when they are put there, in seconds since 1970.
     ///
     /// # Errors
     /// When an object is not there or damaged.
-    pub fn difference(&self, base: Oid, tree: Oid) -> Result<Difference, GitError> {
+    pub fn difference(&self, base: Oid, tree: Oid, now: u64) -> Result<Difference, GitError> {
         let git = self.repo.git()?;
         let odb = git.odb()?;
         let (old, new) = (git.find_tree(base.0)?, git.find_tree(tree.0)?);
@@ -112,8 +112,6 @@ impl Store {
                 None => remove.push(path),
             }
         }
-        // Whatever is made from these files by times has to be made again.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let packed = Packed::some(&self.repo, tree, &put, now)?;
         Ok(Difference { put, remove, packed })
     }
@@ -132,11 +130,8 @@ impl Difference {
     /// Makes an uploaded base the other tree.
     ///
     /// # Errors
-    /// Those of [`crate::guest::client::Client::restore`].
-    pub async fn restore(
-        &self,
-        client: &crate::guest::client::Client,
-    ) -> Result<(), crate::guest::client::GuestError> {
+    /// Those of [`Client::restore`].
+    pub async fn restore(&self, client: &Client) -> Result<(), GuestError> {
         self.packed.restore(client, self.remove.clone()).await
     }
 }

@@ -316,6 +316,7 @@ fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> (Seen, Stamp, 
     seen.unwrap_or_else(|err: Errno| (look::missing(err), Stamp::default(), 0))
 }
 
+#[expect(clippy::disallowed_methods, reason = "compared with times of files")]
 #[allow(
     clippy::unnecessary_cast,
     clippy::cast_possible_wrap,
