@@ -344,27 +344,6 @@ async fn several_scripts_of_one_reply_run_side_by_side_and_answer_in_order() {
     assert_eq!(desk.file("log").lines().count(), 30);
 }
 
-#[tokio::test]
-async fn a_script_is_done_again_by_its_calls() {
-    let desk = desk().await;
-    let source = "await tools.exec_command({cmd: 'date +%N%s >> log'}); await tools.read_file({file_path: 'a.txt'})";
-    let call = desk.call("exec", Payload::Freeform(source.to_owned()));
-    desk.run_all(vec![call.clone()]).await;
-    let nested = ToolCall {
-        name: "exec_command".to_owned(),
-        payload: Payload::Json(json!({"cmd": "echo again >> log"}).to_string()),
-        ..call.clone()
-    };
-    let again = async |it: &Dispatch<'_>| {
-        assert!(it.redo(&call, &[]).await.unwrap().is_none());
-        assert!(!it.redoes_whole("exec") && it.redoes_whole("exec_command"));
-        it.redo(&nested, &[]).await.unwrap()
-    };
-    assert!(desk.dispatched(again).await.is_some_and(|redone| redone.success));
-    assert!(desk.file("log").ends_with("again\n"));
-    assert_eq!(desk.file("log").lines().count(), 2);
-}
-
 /// The fix of the small repository, by scripts.
 fn turns() -> Vec<Turn> {
     let patch = "*** Begin Patch\n*** Update File: calc.sh\n@@\n add() {\n-  echo $(($1 - $2))\n+  echo $(($1 + $2))\n }\n*** End Patch\n";

@@ -4,6 +4,8 @@
 //! the guest does — floods, lies about lengths, answers what nobody asked, falls silent — ends in a
 //! [`GuestError`] in bounded time and memory.
 
+mod checkpoint;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
@@ -19,8 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::collected;
 use super::connection::{Call, Connection};
 use super::protocol::{
-    Answer, Checkpointed, Collected, DATA_CHUNK, Exec, Hello, MAX_CHANGED_BYTES, MAX_CHANGED_FILES,
-    Request, Response,
+    Answer, Collected, DATA_CHUNK, Exec, Hello, MAX_CHANGED_BYTES, MAX_CHANGED_FILES, Request,
+    Response,
 };
 use super::streams::Stream as GuestStream;
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
@@ -268,26 +270,6 @@ impl Client {
         let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
         collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
         Ok(CollectedTree { files, listing })
-    }
-
-    /// Fetches what changed since the checkpoint `since`; see [`Request::Checkpoint`]. The files go with
-    /// the answer's listing.
-    pub async fn checkpoint(
-        &self,
-        since: u64,
-        number: u64,
-        limits: CollectLimits,
-    ) -> Result<(CollectedTree, Checkpointed), GuestError> {
-        let CollectLimits { files, bytes, timeout } = limits;
-        let request = Request::Checkpoint { since, number, files, bytes };
-        let fetched = within(timeout, self.fetch(&request, limits)).await;
-        let (files, answer) = fetched.map_err(|_| GuestError::Timeout(timeout))??;
-        let Response::Checkpointed(mut made) = answer else { return Err(unexpected(&answer)) };
-        let listing = std::mem::take(&mut made.listing);
-        if made.over.is_none() {
-            collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
-        }
-        Ok((CollectedTree { files, listing }, made))
     }
 
     /// Makes a request that is answered with a tar, and takes both.

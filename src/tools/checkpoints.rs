@@ -8,7 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use super::arguments;
+use super::dispatch::{Asked, Broken, Dispatch, Means};
 use crate::error::Failure;
+use crate::provider::item::ToolCall;
 
 /// How long something runs until the workspace is recorded meanwhile.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -96,5 +99,26 @@ impl Checkpoints {
         let Some(recorder) = &self.recorder else { return Ok(()) };
         // One that takes too long is given up: there is an earlier one.
         tokio::time::timeout(LAST, recorder.record(None)).await.unwrap_or(Ok(()))
+    }
+}
+
+impl Dispatch<'_> {
+    /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
+    /// that goes on has the one with the other, and before the next call may write.
+    pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
+        let Means { journal, services, .. } = self.means;
+        let id = match journal.agent() {
+            Some(agent) => format!("{agent}/{}", call.id),
+            None => call.id.clone(),
+        };
+        services.checkpoints.after(&id, writes).await.map_err(Broken::Journal)
+    }
+
+    /// The call only looks: made again after an interruption, it does no harm.
+    pub fn is_repeatable(&self, call: &ToolCall) -> bool {
+        self.asked(0, call).map_or(true, |Asked { tool, shown }| {
+            self.means.services.rules().hooks.is_empty()
+                && tool.is_repeatable(&arguments::own(tool, shown))
+        })
     }
 }

@@ -213,25 +213,6 @@ impl<'a> Dispatch<'a> {
         Ok(ran)
     }
 
-    /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
-    /// that goes on has the one with the other, and before the next call may write.
-    async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
-        let Means { journal, services, .. } = self.means;
-        let id = match journal.agent() {
-            Some(agent) => format!("{agent}/{}", call.id),
-            None => call.id.clone(),
-        };
-        services.checkpoints.after(&id, writes).await.map_err(Broken::Journal)
-    }
-
-    /// The call only looks: made again after an interruption, it does no harm.
-    pub fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.asked(0, call).map_or(true, |Asked { tool, shown }| {
-            self.means.services.rules().hooks.is_empty()
-                && tool.is_repeatable(&arguments::own(tool, shown))
-        })
-    }
-
     pub(super) fn subject<'s>(
         &'s self,
         tool: &'s Known,
