@@ -225,7 +225,7 @@ async fn a_damaged_checkpoint_falls_back_to_the_one_before() {
         assert!(bench.file("calc.sh").ends_with("}\n1\n3\n"), "{}", bench.file("calc.sh"));
         let told = &resumed.ended.requests[0];
         assert_eq!(told.matches("interrupted, result unknown").count(), 1, "{told}");
-        assert!(told.contains("as they were after the call `call_1`"), "{told}");
+        assert!(told.contains("as they were after the call `call_1_1`"), "{told}");
         assert!(told.contains("gone too, whatever their results said: `shell_command`"), "{told}");
         assert!(told.contains("check.sh") && told.contains("echo pass"), "{told}");
         // And again: what was lost stays lost, and what came later is there.

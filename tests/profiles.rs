@@ -12,7 +12,6 @@ use patchwright::config::Mode;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
-use patchwright::tools::dispatch::Dispatch;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;

@@ -118,16 +118,13 @@ async fn what_a_model_knows_and_what_is_there_agree_after_a_cut_anywhere() {
         // What had begun is not run again, and of a script that had not ended nothing more is.
         let known = lines[..kept].concat();
         let mut begun: Vec<char> = Vec::new();
-        for (number, name) in ["\"id\":\"call_1\"", "\"id\":\"call_2\"", "\"id\":\"call_3\""]
-            .iter()
-            .zip(['a', 'b', 'c'])
+        for (id, names) in
+            [("call_1_1", "a"), ("call_2_1", "b"), ("call_2_2", "c"), ("call_3_1", "de")]
         {
-            if known.lines().any(|line| line.contains("call_started") && line.contains(number)) {
-                begun.push(name);
+            let is_start = |line: &str| line.contains("call_started") && line.contains(id);
+            if known.lines().any(is_start) {
+                begun.extend(names.chars());
             }
-        }
-        if known.lines().any(|line| line.contains("call_started") && line.contains("\"call_4\"")) {
-            begun.extend(['d', 'e']);
         }
         let again = fs_err::read_to_string(&ran).unwrap();
         let twice: Vec<&char> = begun.iter().filter(|name| again.contains(**name)).collect();
