@@ -313,7 +313,7 @@ async fn more_can_be_said_to_a_model_that_had_finished() {
     let script =
         ScriptedProvider::parse("test", "- text: done\n- text: 'NEEDS INPUT: why?'").unwrap();
     let ended = bench
-        .drive(script, &journal, async |agent: &mut Agent<'_>| {
+        .drive(script, &journal, async |agent: &mut Agent<'_>, _| {
             let first = agent.run(vec![history::message(Role::User, ["Do it."])]).await;
             assert_eq!(first.final_message, "done");
             agent.continue_with(vec![history::note("A check fails.")]).await
@@ -367,8 +367,9 @@ async fn outputs_are_redacted_before_the_model_sees_them() {
         "- calls: [{ tool: shell_command, args: { command: printf hunter%s 2 } }]\n- text: done\n";
     let script = ScriptedProvider::parse("test", script).unwrap();
     let opening = vec![history::message(Role::User, ["Go."])];
-    let ended =
-        bench.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await;
+    let ended = bench
+        .drive(script, &journal, async |agent: &mut Agent<'_>, _| agent.run(opening).await)
+        .await;
     let seen = transcript(&ended.seen);
     assert!(seen.contains("***") && !seen.contains("hunter2"), "{seen}");
 }

@@ -112,8 +112,9 @@ async fn bounds_the_name_of_the_model_that_answered_is_shown_plainly() {
     };
     let script = ScriptedProvider::from_replies(vec![Some(reply)]);
     let opening = vec![history::message(Role::User, ["Say that you are done."])];
-    let ended =
-        bench.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await;
+    let ended = bench
+        .drive(script, &journal, async |agent: &mut Agent<'_>, _| agent.run(opening).await)
+        .await;
     let note = format!("`gpt-5.3-codex` was asked, and `x??#?Title?{}…` answered", "y".repeat(53));
     assert_eq!(ended.stopped.notes, [note]);
 }

@@ -7,10 +7,9 @@ use patchwright::agent::journal::Entry;
 use patchwright::config::Mode;
 use patchwright::config::tools::{CustomTool, Tools};
 use patchwright::provider::catalogue::{Model, ToolMode};
-use patchwright::provider::item::{Content, Item, Payload, ToolCall, Wire};
+use patchwright::provider::item::{Content, Item, Payload, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
 use patchwright::tools::custom as own_tools;
-use patchwright::tools::dispatch::Dispatch;
 use patchwright::tools::offer::{Search, SearchForm};
 use patchwright::tools::registry::ToolSet;
 use serde_json::{Value, json};
@@ -342,27 +341,6 @@ async fn several_scripts_of_one_reply_run_side_by_side_and_answer_in_order() {
         assert!(shown(output).ends_with(&format!("s{n}")), "{}", shown(output));
     }
     assert_eq!(desk.file("log").lines().count(), 30);
-}
-
-#[tokio::test]
-async fn a_script_is_done_again_by_its_calls() {
-    let desk = desk().await;
-    let source = "await tools.exec_command({cmd: 'date +%N%s >> log'}); await tools.read_file({file_path: 'a.txt'})";
-    let call = desk.call("exec", Payload::Freeform(source.to_owned()));
-    desk.run_all(vec![call.clone()]).await;
-    let nested = ToolCall {
-        name: "exec_command".to_owned(),
-        payload: Payload::Json(json!({"cmd": "echo again >> log"}).to_string()),
-        ..call.clone()
-    };
-    let again = async |it: &Dispatch<'_>| {
-        assert!(it.redo(&call, &[]).await.unwrap().is_none());
-        assert!(!it.redoes_whole("exec") && it.redoes_whole("exec_command"));
-        it.redo(&nested, &[]).await.unwrap()
-    };
-    assert!(desk.dispatched(again).await.is_some_and(|redone| redone.success));
-    assert!(desk.file("log").ends_with("again\n"));
-    assert_eq!(desk.file("log").lines().count(), 2);
 }
 
 /// The fix of the small repository, by scripts.

@@ -388,7 +388,7 @@ async fn what_a_check_wrote_is_taken_back_and_what_it_made_is_overlooked() {
         ("kept", 0o755, "kept\n"),
         ("new", 0o644, "new\n"),
     ]);
-    guest.client.restore(put_back.as_slice()).await.unwrap();
+    guest.client.restore(Vec::new(), put_back.as_slice()).await.unwrap();
     let after = guest.collect().await;
     assert_eq!((after.files, after.listing), (before.files, before.listing));
     // What the model does to the same files later is the model's.

@@ -273,7 +273,7 @@ async fn a_script_of_code_mode_can_use_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cell_inside_a_script_is_done_again_once() {
+async fn what_a_cell_inside_a_script_did_is_there_when_the_run_goes_on() {
     if !has_node() {
         return;
     }
@@ -303,7 +303,7 @@ async fn a_cell_inside_a_script_is_done_again_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cell_that_is_run_again_gets_the_answers_that_it_had() {
+async fn a_cell_that_has_ended_is_not_run_again() {
     if !has_node() {
         return;
     }

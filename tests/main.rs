@@ -28,6 +28,7 @@ mod campaign_plan; // repositories found and looked at on GitHub, and what a cam
 mod catalogue; // what users write after `--model`, and what a model costs
 mod change; // what counts as the change of a run, and how much of it
 mod chat_wire; // the Chat wire: what its many servers want back, and settings
+mod checkpoints; // checkpoints of a workspace: sent, stored, put back, damaged
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends

@@ -12,7 +12,6 @@ use patchwright::config::Mode;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
 use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
-use patchwright::tools::dispatch::Dispatch;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
@@ -615,29 +614,6 @@ fn sleepers(time: &str) -> usize {
         line.starts_with(b"sleep") && String::from_utf8_lossy(&line).contains(time)
     };
     processes.filter(|entry| is_sleeper(entry.path())).count()
-}
-
-#[tokio::test]
-async fn a_resumed_run_has_the_shell_that_it_had() {
-    let desk = Desk::new(Profile::Claude, Wire::Messages).await;
-    let bash = |command: &str| native_call("bash", &json!({"command": command}));
-    let editor = |args: Value| native_call("str_replace_based_edit_tool", &args);
-    let recorded = [
-        bash("mkdir made && cd made && export A=1"),
-        editor(json!({"command": "create", "path": "made/f", "file_text": "a\n"})),
-        editor(json!({"command": "str_replace", "path": "made/f", "old_str": "a", "new_str": "b"})),
-        bash("cat nothing"),
-    ];
-    let mut redone = Vec::new();
-    for call in &recorded {
-        let done = desk.dispatched(async |it: &Dispatch<'_>| it.redo(call, &[]).await).await;
-        let done = done.unwrap().unwrap();
-        redone.push((done.success, done.changed.join(" ")));
-    }
-    let row = |success, changed: &str| (success, changed.to_owned());
-    assert_eq!(redone, [row(true, ""), row(true, "made/f"), row(true, "made/f"), row(false, "")]);
-    let text = desk.say(&bash("pwd; echo $A; cat f")).await;
-    assert_eq!(text, "ok: Exit code 0\nWORK/made\n1\nb\n");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use crate::exec::project;
-use crate::resume::{kill_when, replies};
+use crate::resume::{kill_when, rest};
 use crate::support::model::{custom, say};
 use crate::support::world::{TestWorld, fix, github};
 
@@ -82,7 +82,7 @@ fn a_run_whose_checks_were_given_back_comes_to_the_same_tree_again() {
 fn a_run_that_was_killed_and_gone_on_with_comes_to_the_same_tree_again() {
     let world = TestWorld::new(github(), fix());
     kill_when(&world, |journal| journal.matches("\"is\":\"call_ended\"").count() == 3);
-    world.model.replace(fix().into_iter().skip(replies(&world)));
+    world.model.replace(rest(&world, fix()));
     world.issue().expect(0);
     replays(&world);
 }

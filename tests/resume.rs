@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::issue::{containers, docker_answers};
 use crate::support::github::{Fault, Kind};
+use crate::support::model::{Turn, call, say};
 use crate::support::world::{Output, TestWorld, fix, github};
 
 /// How long anything here may take before it counts as hanging.
@@ -38,7 +39,7 @@ fn killed_after(line: usize) {
     let known = replies(&world);
     let lost = asked - known;
     assert!(lost <= 1, "line {line}: {lost} replies were lost");
-    world.model.replace(fix().into_iter().skip(known));
+    world.model.replace(rest(&world, fix()));
     let output = world.issue();
     assert_eq!(output.code, 0, "killed after line {line}: {}", output.text());
     settled(&world, line);
@@ -61,7 +62,7 @@ fn a_run_that_was_killed_after_any_write_to_github_comes_to_the_same_end() {
             settled(&world, write);
             continue;
         }
-        world.model.replace(fix().into_iter().skip(replies(&world)));
+        world.model.replace(rest(&world, fix()));
         let output = world.issue();
         assert_eq!(output.code, 0, "killed after write {write}: {}", output.text());
         settled(&world, write);
@@ -84,7 +85,8 @@ fn settled(world: &TestWorld, line: usize) {
         world.runs().len(),
     );
     assert_eq!(seen, (1, 1, 1, 2, 1), "killed after {line}: {:?}", github.writes());
-    assert!(world.model.requests().len() <= 6, "killed after {line}");
+    // One was on its way, and one repeats a call that was interrupted.
+    assert!(world.model.requests().len() <= 7, "killed after {line}");
     let sandboxes = fs_err::read_dir(world.path("state/sandboxes")).unwrap().count();
     assert_eq!(sandboxes, 0, "killed after {line}: a sandbox was left");
 }
@@ -99,7 +101,7 @@ fn containers_of_a_killed_run_are_gone_after_the_next() {
         kill_when(&world, |journal| journal.contains(&format!("\"is\":\"{entry}\"")));
         let lost = world.model.requests().len() - replies(&world);
         assert!(lost <= 1);
-        world.model.replace(fix().into_iter().skip(replies(&world)));
+        world.model.replace(rest(&world, fix()));
         world.issue().expect(0);
         assert_eq!(containers(&world), Vec::<String>::new());
         assert_eq!(world.github.pulls().len(), 1);
@@ -238,6 +240,56 @@ fn a_signal_while_publishing_leaves_the_rest_to_the_next_run() {
     assert_eq!(world.model.requests().len(), 5);
 }
 
+/// Commands that do something else each time they run, the second of them for long.
+fn stamping() -> Vec<Turn> {
+    let run = |command: &str| call("shell_command", serde_json::json!({"command": command}));
+    vec![
+        run("date +%s%N >> stamps; cat stamps"),
+        run("date +%s%N >> stamps; echo late > late; sleep 900; date +%s%N >> stamps"),
+        run("sed 's/-/+/' calc.sh > x && mv x calc.sh; cat stamps"),
+        say("Add instead of subtracting"),
+    ]
+}
+
+/// Killed in the middle of a long command: what the last look at the workspace saw is there, and no command
+/// has run twice.
+fn killed_in_a_command(world: &TestWorld) {
+    kill_when(world, |journal| {
+        let second = journal.match_indices("\"is\":\"call_started\"").nth(1);
+        second.is_some_and(|(at, _)| journal[at..].contains("\"is\":\"checkpoint\""))
+    });
+    assert_eq!(replies(world), 2);
+    world.model.replace(stamping().into_iter().skip(2));
+    let output = world.issue();
+    assert_eq!(output.code, 0, "{}", output.text());
+    let show = |path: &str| {
+        let place = format!("patchwright/issue-7:{path}");
+        crate::support::git_repo::git(&world.github.repository_path(), &["show", &place])
+    };
+    let stamps = show("stamps");
+    assert_eq!((stamps.lines().count(), show("late").as_str()), (2, "late\n"), "{stamps}");
+    // The model has seen what is published.
+    let requests = world.model.requests();
+    let asked = requests[2].body.to_string();
+    assert!(asked.contains("interrupted, result unknown"), "{asked}");
+    assert!(asked.contains("This run was interrupted and goes on in a fresh sandbox"), "{asked}");
+    let told = requests[3].body.to_string();
+    assert!(stamps.lines().all(|stamp| told.contains(stamp)), "{stamps}: {told}");
+    assert!(!world.runs()[0].join("checkpoints.git").exists());
+}
+
+#[test]
+fn a_run_that_was_killed_in_a_command_keeps_what_was_there_and_runs_nothing_twice() {
+    killed_in_a_command(&TestWorld::new(github(), stamping()));
+}
+
+#[test]
+fn a_run_that_was_killed_in_a_command_in_a_container_runs_nothing_twice() {
+    if docker_answers() {
+        killed_in_a_command(&TestWorld::new(github(), stamping()).in_docker());
+    }
+}
+
 /// Starts the command and kills it once its journal has this many lines.
 fn kill_at(world: &TestWorld, line: usize) {
     kill_when(world, |journal| journal.matches('\n').count() >= line);
@@ -291,6 +343,14 @@ fn signalled(world: &TestWorld, child: Child, signal: &str) -> Output {
 /// Replies in the journal of the only run.
 pub(crate) fn replies(world: &TestWorld) -> usize {
     whole_lines(&world.result("journal.jsonl")).matches("\"is\":\"replied\"").count()
+}
+
+/// What the model answers to a run that goes on: it makes a call again whose result is unknown.
+pub(crate) fn rest(world: &TestWorld, turns: Vec<Turn>) -> Vec<Turn> {
+    let journal = world.result("journal.jsonl");
+    let count = |is: &str| whole_lines(&journal).matches(&format!("\"is\":\"{is}\"")).count();
+    let is_open = count("call_started") > count("call_ended");
+    turns.into_iter().skip(replies(world) - usize::from(is_open)).collect()
 }
 
 /// What a line says counts when all of it is there: a torn one is cut off when the run goes on.

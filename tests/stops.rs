@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use patchwright::agent::journal::{self, Entry};
+use patchwright::provider::item::{Content, Item};
 
-use crate::support::bench::{Bench, FIX, Mishap};
+use crate::support::bench::{Bench, FIX, Mishap, without_notice};
 use crate::support::outside;
 use crate::support::transcript::transcript;
 
@@ -51,7 +52,8 @@ async fn a_run_with_a_script_cut_after_any_line_goes_on_to_the_same_end() {
     sweep(SCRIPTED, "finished").await;
 }
 
-/// Runs a script, then again from its journal cut after each line (and in the middle of the next).
+/// Runs a script, then again from its journal cut after each line (and in the middle of the next). Where no
+/// call was interrupted, all is the same.
 async fn sweep(script_text: &str, word: &str) {
     let bench = Bench::new();
     let whole = bench.run(script_text).await;
@@ -59,7 +61,7 @@ async fn sweep(script_text: &str, word: &str) {
     let tree = bench.file("calc.sh");
     let text = written(&bench);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    for kept in 1..=lines.len() {
+    for kept in OPENED..=lines.len() {
         let torn = lines.get(kept).map_or("", |line| &line[..line.len() / 2]);
         let content = lines[..kept].concat() + torn;
         let resumed = bench.go_on(script_text, &content).await;
@@ -68,12 +70,82 @@ async fn sweep(script_text: &str, word: &str) {
         assert_eq!(other.reason.word(), one.reason.word(), "cut after {kept}");
         assert_eq!(other.final_message, one.final_message, "cut after {kept}");
         assert_eq!(other.plan, one.plan, "cut after {kept}");
-        assert_eq!(other.touched, one.touched, "cut after {kept}");
-        assert_eq!(other.spending.usage, one.spending.usage, "cut after {kept}");
+        // What goes in is more, by what the model is told of the interruption.
+        let (turns, output) = (other.spending.turns, other.spending.usage.output);
+        assert_eq!((turns, output), (one.spending.turns, one.spending.usage.output), "{kept}");
         assert_eq!(other.notes, one.notes, "cut after {kept}");
-        let requests = &whole.requests[resumed.asked..];
-        assert_eq!(resumed.ended.requests, requests, "cut after {kept}");
+        if resumed.journal.contains("\"is\":\"call_dropped\"") {
+            continue;
+        }
+        let bare = |body: &String| without_notice(body);
+        let requests: Vec<String> = whole.requests[resumed.asked..].iter().map(bare).collect();
+        let now: Vec<String> = resumed.ended.requests.iter().map(bare).collect();
+        assert_eq!(now, requests, "cut after {kept}");
         assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}");
+    }
+}
+
+/// Lines of a journal with which a run can go on: the first checkpoint and the prompt.
+const OPENED: usize = 2;
+
+/// Commands that do something else each time. What they did is counted outside of the workspace.
+const STAMPS: &str = r"
+- calls: [{ tool: shell_command, args: { command: 'date +%s%N >> log; echo a >> ../ran; cat log' } }]
+- calls:
+    - { tool: shell_command, args: { command: 'date +%s%N >> log; echo b >> ../ran; cat log' } }
+    - { tool: shell_command, args: { command: 'date +%s%N >> log; echo c >> ../ran; cat log' } }
+- calls:
+    - tool: exec
+      input: |
+        for (const n of ['d', 'e'])
+          text((await tools.shell_command({command: `date +%s%N >> log; echo ${n} >> ../ran; cat log`})).output);
+- calls: [{ tool: read_file, args: { file_path: log } }]
+- calls: [{ tool: shell_command, args: { command: 'cat log' } }]
+- text: Done
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_knows_and_what_is_there_agree_after_a_cut_anywhere() {
+    let bench = Bench::new();
+    let whole = bench.run(STAMPS).await;
+    assert_eq!(whole.stopped.reason.word(), "finished", "{}", transcript(&whole.seen));
+    let ran = bench.folder.path().join("ran");
+    assert_eq!(fs_err::read_to_string(&ran).unwrap(), "a\nb\nc\nd\ne\n");
+    let text = written(&bench);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for kept in OPENED..=lines.len() {
+        fs_err::write(&ran, "").unwrap();
+        let resumed = bench.go_on(STAMPS, &lines[..kept].concat()).await;
+        assert_eq!(resumed.ended.stopped.reason.word(), "finished", "cut after {kept}");
+        // What had begun is not run again, and of a script that had not ended nothing more is.
+        let known = lines[..kept].concat();
+        let mut begun: Vec<char> = Vec::new();
+        for (id, names) in
+            [("call_1_1", "a"), ("call_2_1", "b"), ("call_2_2", "c"), ("call_3_1", "de")]
+        {
+            let is_start = |line: &str| line.contains("call_started") && line.contains(id);
+            if known.lines().any(is_start) {
+                begun.extend(names.chars());
+            }
+        }
+        let again = fs_err::read_to_string(&ran).unwrap();
+        let twice: Vec<&char> = begun.iter().filter(|name| again.contains(**name)).collect();
+        assert!(twice.is_empty(), "cut after {kept}: {twice:?} ran twice");
+        let rest = ['a', 'b', 'c', 'd', 'e'].iter().filter(|name| !begun.contains(name));
+        assert!(rest.clone().all(|name| again.contains(*name)), "cut after {kept}: {again}");
+        // What was printed of the file is how it begins.
+        let log = bench.file("log");
+        for item in &resumed.ended.seen {
+            let Item::Output(output) = item else { continue };
+            let said = Content::texts(&output.content);
+            let is_stamp =
+                |line: &&str| line.len() == 19 && line.bytes().all(|b| b.is_ascii_digit());
+            let stamps: Vec<&str> = said.lines().map(str::trim).filter(is_stamp).collect();
+            let own: Vec<&str> = log.lines().take(stamps.len()).collect();
+            if output.name != "exec" && !said.contains("result unknown") {
+                assert_eq!(stamps, own, "cut after {kept}: {said}");
+            }
+        }
     }
 }
 
@@ -99,11 +171,16 @@ async fn a_run_with_a_script_that_is_cut_twice_does_nothing_twice() {
     assert!(tree.ends_with("}\n1\n2\n3\n4\n"), "{tree}");
     let text = written(&bench);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    for kept in 3..lines.len() {
+    for kept in OPENED + 1..lines.len() {
         let first = bench.go_on(SCRIPTED, &lines[..kept].concat()).await;
-        assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}");
-        let second = bench.go_on(SCRIPTED, &up_to_last(&first.journal, "call_ended")).await;
-        assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}, then again");
+        let then = bench.file("calc.sh");
+        let (_, added) = then.split_once("}\n").unwrap();
+        let dropped = first.journal.contains("\"is\":\"call_dropped\"");
+        let known = ["1\n2\n3\n4\n", "4\n", "1\n4\n", "1\n2\n4\n", "1\n2\n3\n"];
+        assert!(known.contains(&added), "cut after {kept}: {added}");
+        assert!(dropped || then == tree, "cut after {kept}: {added}");
+        let second = bench.go_on(SCRIPTED, &up_to_last(&first.journal, "stopped")).await;
+        assert_eq!(bench.file("calc.sh"), then, "cut after {kept}, then again");
         assert_eq!(second.ended.stopped.notes, Vec::<String>::new());
     }
 }
@@ -136,7 +213,7 @@ const SIDE_BY_SIDE: &str = r#"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_of_scripts_side_by_side_are_made_again_in_their_order() {
+async fn what_scripts_side_by_side_wrote_is_there_when_the_run_goes_on() {
     let bench = Bench::new();
     bench.run(SIDE_BY_SIDE).await;
     let tree = bench.file("calc.sh");
@@ -169,13 +246,15 @@ async fn a_script_that_was_interrupted_after_it_acted_elsewhere_is_left_and_keep
     assert!(lines[began..ended].len() >= 4, "{text}");
     for kept in began + 1..=ended {
         let first = bench.go_on(script, &lines[..kept].concat()).await;
-        let has_second = lines[..kept].iter().filter(|it| it.contains("nested_ended")).count() == 3;
+        let is_second = |it: &&str| it.contains("checkpoint") && it.contains("#3");
+        let has_second = lines[..kept].iter().any(is_second);
         let tree = bench.file("calc.sh");
         let expected = if has_second { "}\n1\n2\n3\n" } else { "}\n1\n3\n" };
         assert!(tree.ends_with(expected), "cut after {kept}: {tree}");
         assert_eq!(first.journal.matches("\"is\":\"call_dropped\"").count(), 1);
         let told = &first.ended.requests[0];
-        assert!(told.contains("calls that it had made and that had ended are kept"), "{told}");
+        assert!(told.contains("interrupted, result unknown"), "{told}");
+        assert!(told.contains("outside of the sandbox is not known"), "{told}");
         let second = bench.go_on(script, &up_to_last(&first.journal, "call_ended")).await;
         assert_eq!(bench.file("calc.sh"), tree, "cut after {kept}, then again");
         assert_eq!(second.journal.matches("\"is\":\"call_dropped\"").count(), 1);

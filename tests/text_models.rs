@@ -13,7 +13,7 @@ use patchwright::provider::{Reply, Request, ToolChoice, wire};
 use patchwright::tools::dispatch::Fault;
 
 use crate::exec::project;
-use crate::resume::{kill_when, replies};
+use crate::resume::{kill_when, rest};
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{TestWorld, github};
 
@@ -186,7 +186,7 @@ fn a_killed_run_goes_on_to_the_same_end() {
         let world = TestWorld::new(github(), blocks()).set("PATCHWRIGHT_PROFILE", "text");
         let line = format!("\"is\":\"{entry}\"");
         kill_when(&world, |journal| journal.matches(&line).count() >= count);
-        world.model.replace(blocks().into_iter().skip(replies(&world)));
+        world.model.replace(rest(&world, blocks()));
         world.issue().expect(0);
         let pulls = world.github.pulls();
         assert_eq!((pulls.len(), world.runs().len()), (1, 1), "{entry} {count}");

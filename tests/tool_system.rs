@@ -240,11 +240,13 @@ fn a_run_that_was_killed_goes_on_with_the_arguments_that_ran() {
     world.model.replace(turns().into_iter().skip(1));
     world.issue().expect(0);
     let text = world.result("journal.jsonl");
-    let ran = text.lines().find(|line| line.contains("\"is\":\"call_started\"")).unwrap();
+    // The hook remembers the first call, and changes the second one as well.
+    let ran = text.lines().rfind(|line| line.contains("\"is\":\"call_started\"")).unwrap();
     let ran: Value = serde_json::from_str(ran).unwrap();
     let command = ran["arguments"]["command"].as_str().unwrap();
     let number = command.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap();
     let patch = world.result("change.patch");
+    assert_eq!(patch.matches(r#""id":"call_1_1""#).count(), 1, "the hook ran again: {patch}");
     assert!(patch.contains(&format!("+hello there {number}")), "{number}: {patch}");
 }
 

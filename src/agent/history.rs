@@ -1,7 +1,8 @@
 //! Everything said so far, in the order in which it was said.
 //!
 //! A [`History`] grows at its end only: each request is an exact prefix of the next one, which is what
-//! prompt caches are keyed by. The one exception is compaction, which starts a new one.
+//! prompt caches are keyed by. The exceptions are compaction, which starts a new one, and results that were
+//! lost in an interruption.
 
 use std::collections::HashSet;
 
@@ -43,6 +44,20 @@ impl History {
         self.items.clear();
         self.stored = None;
         self.extend(items);
+    }
+
+    /// Changes the outputs of these calls to this text. What a provider has stored is not this history any
+    /// more.
+    pub fn overwrite(&mut self, calls: &[String], text: &str) {
+        for item in &mut self.items {
+            if let Item::Output(output) = item
+                && calls.contains(&output.id)
+            {
+                output.content = vec![Content::text(text)];
+                output.success = false;
+                self.stored = None;
+            }
+        }
     }
 
     /// The history ends with a reply that went in whole: a provider that stores replies knows all of

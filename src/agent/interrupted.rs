@@ -1,25 +1,24 @@
-//! Calls that another process had begun and not ended when it was interrupted. Those that reach outside of
-//! the sandbox are not made twice. Pure.
+//! Calls that another process had begun and not ended when it was interrupted. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::journal::{Entry, Line};
 
 /// Calls by who made them and their ids: ids are those of one conversation.
-pub(super) type Open<'a> = BTreeMap<(Option<&'a str>, &'a str), Vec<&'a str>>;
+pub(super) type Open<'a> = BTreeSet<(Option<&'a str>, &'a str)>;
 
-/// The calls that were begun and have not ended, each with the names of the tools that it had called itself.
+/// The calls that were begun and have not ended.
 pub(super) fn calls(recorded: &[Line]) -> Open<'_> {
     let mut open = Open::new();
     for line in recorded {
         let (agent, entry) = line.entry.of_agent();
         match entry {
-            // What it had called before it was begun once more is not done twice either.
+            // A hook may write before it is known what the call does, so a script's calls count as well.
             Entry::CallStarted { id, .. } => {
-                open.entry((agent, id)).or_default();
+                open.insert((agent, id));
             }
-            Entry::NestedStarted { outer, name, .. } => {
-                open.entry((agent, outer)).or_default().push(name);
+            Entry::NestedStarted { outer, .. } => {
+                open.insert((agent, outer));
             }
             Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
                 open.remove(&(agent, output.id.as_str()));

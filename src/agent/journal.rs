@@ -117,6 +117,17 @@ impl Journal {
         Journal { file: Arc::clone(&self.file), lane: Some(agent.to_owned()) }
     }
 
+    /// The run's own journal, of whatever lane this is.
+    #[must_use]
+    pub fn of_run(&self) -> Journal {
+        Journal { file: Arc::clone(&self.file), lane: None }
+    }
+
+    /// The sub-agent whose entries come through here.
+    pub fn agent(&self) -> Option<&str> {
+        self.lane.as_deref()
+    }
+
     /// Writes one entry and returns its sequence number. When this returns, the entry is with the
     /// operating system; what costs money or is seen by others is on the disk.
     ///

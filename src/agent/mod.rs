@@ -6,13 +6,13 @@
 //! the same loop, each in a lane of the same journal. Nothing here knows a forge, a wire or a container.
 
 pub mod budget;
+pub mod checkpoints;
 pub mod compact;
 pub mod doom_loop;
 pub mod history;
 mod interrupted;
 pub mod journal;
 pub mod lanes;
-mod redo;
 pub mod reply;
 mod resume;
 mod shorten;

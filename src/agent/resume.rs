@@ -1,31 +1,34 @@
-//! Going on with a run that another process had begun: its records are taken in, calls that must not be made
-//! twice are ended, and what the others changed is done again in the fresh sandbox.
+//! Going on with a run that another process had begun. Its workspace has been put back in a fresh sandbox by
+//! now, as it was at a checkpoint: no call is made again that may have changed anything. The records are
+//! taken in, calls that had not ended are answered, results that are newer than the workspace are taken
+//! back, and the models are told what is gone.
 
-use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::PoisonError;
 
+use super::checkpoints::{self, Restored};
 use super::interrupted::{self, Open};
 use super::journal::{Entry, Journal, Line};
 use super::lanes::Status;
 use super::lanes::{self, Lane};
-use super::redo::former;
 use super::state::State;
 use super::stop::{StopKind, Stopped};
 use super::turn::Agent;
 use crate::clock::Clock;
 use crate::error::Failure;
 use crate::prompt;
+use crate::provider::item::Wire;
+use crate::tools::profile::Profile;
 use crate::tools::registry::ToolSet;
 
 impl Agent<'_> {
-    /// Goes on where a recorded run ended, in a fresh sandbox. Recorded calls that write are run
-    /// again for their effect; their recorded outputs stay, so requests stay what they were. The
+    /// Goes on where a recorded run ended, in a fresh sandbox with the workspace of a checkpoint. The
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
-    pub async fn resume(&mut self, recorded: &[Line]) -> Stopped {
+    pub async fn resume(&mut self, recorded: &[Line], restored: &Restored) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
         self.purse.start_at(self.state.total());
-        let restored = self.restore(recorded).await;
-        self.work(restored).await
+        let begun = self.take_up(recorded, restored);
+        self.work(begun).await
     }
 
     /// The records reach far enough to go on from: the first request had been put together.
@@ -44,7 +47,7 @@ impl Agent<'_> {
             .clone_from(&self.state.findings);
     }
 
-    async fn restore(&mut self, recorded: &[Line]) -> Result<(), StopKind> {
+    fn take_up(&mut self, recorded: &[Line], restored: &Restored) -> Result<(), StopKind> {
         if let Some(why) = &self.state.unreadable {
             return Err(StopKind::Machine(
                 Failure::machine(format!(
@@ -53,68 +56,88 @@ impl Agent<'_> {
                 .hint("move the run's folder away to begin anew"),
             ));
         }
-        let left = self.leave_interrupted(recorded)?;
-        let recorded = match left.as_slice() {
-            [] => Cow::Borrowed(recorded),
-            left => Cow::Owned([recorded, left].concat()),
-        };
-        self.redo(&recorded).await?;
+        self.touched.extend(restored.changed.iter().cloned());
+        let mut written = self.take_back(recorded, restored)?;
+        written.extend(self.answer_interrupted(recorded, restored)?);
+        self.notice = checkpoints::has_begun_to_write(recorded).then(|| notice(recorded, restored));
         if let Some(crew) = &self.crew {
-            crew.restore(&recorded);
+            crew.restore(&[recorded, &written].concat(), self.notice.as_deref());
         }
         Ok(())
     }
 
-    /// Ends the calls that had not ended and that are not made once more, before it is looked what is done
-    /// again: what they had done by then stays. Returns what was written down.
-    fn leave_interrupted(&mut self, recorded: &[Line]) -> Result<Vec<Line>, StopKind> {
-        let open = interrupted::calls(recorded);
+    /// Takes back the results of calls whose effect is not in the workspace. Returns what was written down.
+    fn take_back(&mut self, recorded: &[Line], restored: &Restored) -> Result<Vec<Line>, StopKind> {
+        let mut lost = checkpoints::lost(recorded, restored.checkpoint);
+        // The run's own entry says what was put back.
+        lost.entry(None).or_default();
         let (journal, clock) = (self.spec.journal, self.spec.clock);
-        let mut left = Vec::new();
-        for entry in self.left(&self.state, &self.spec.tools, None, &open)? {
-            left.push(append(journal, clock, &entry, entry.clone())?);
-            self.state.apply(&entry);
-        }
-        for lane in lanes::lanes(recorded) {
-            for entry in self.left_by(&lane, &open)? {
-                let line = Entry::Lane { agent: lane.id.clone(), entry: Box::new(entry.clone()) };
-                left.push(append(&journal.lane(&lane.id), clock, &entry, line)?);
+        let mut written = Vec::new();
+        for (agent, calls) in lost {
+            let text = if calls.is_empty() { String::new() } else { interrupted(restored) };
+            let entry = Entry::Restored {
+                checkpoint: restored.checkpoint,
+                tree: restored.tree.clone(),
+                lost: calls.into_iter().map(|(id, _)| id.to_owned()).collect(),
+                text,
+            };
+            if agent.is_none() {
+                self.state.apply(&entry);
             }
+            written.push(append(journal, agent, clock, entry)?);
         }
-        Ok(left)
+        Ok(written)
     }
 
-    /// Those of an agent's calls that act outside of the sandbox, or have made calls that do.
-    fn left(
+    /// Answers the calls that had not ended. Returns what was written down.
+    fn answer_interrupted(
+        &mut self,
+        recorded: &[Line],
+        restored: &Restored,
+    ) -> Result<Vec<Line>, StopKind> {
+        let open = interrupted::calls(recorded);
+        let (journal, clock) = (self.spec.journal, self.spec.clock);
+        let text = interrupted(restored);
+        let mut written = Vec::new();
+        for entry in self.answers(&self.state, &self.spec.tools, None, &open, &text)? {
+            self.state.apply(&entry);
+            written.push(append(journal, None, clock, entry)?);
+        }
+        for lane in lanes::lanes(recorded) {
+            for entry in self.answers_to(&lane, &open, &text)? {
+                written.push(append(journal, Some(&lane.id), clock, entry)?);
+            }
+        }
+        Ok(written)
+    }
+
+    /// The answers to those of an agent's calls that are not simply made again.
+    fn answers(
         &self,
         state: &State,
         tools: &ToolSet,
         agent: Option<&str>,
         open: &Open<'_>,
+        text: &str,
     ) -> Result<Vec<Entry>, StopKind> {
         let profile = state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
         let former = former(tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(tools));
-        let mut left = Vec::new();
-        for call in state.pending() {
-            let Some(nested) = open.get(&(agent, call.id.as_str())) else { continue };
-            let is_left = dispatch.acts_elsewhere(&call)
-                || nested.iter().any(|name| dispatch.is_elsewhere(name));
-            if is_left {
-                left.push(dispatch.leave(state.spending.turns, &call, nested));
-            }
-        }
-        Ok(left)
+        let calls = state.pending().into_iter();
+        let calls = calls.filter(|call| {
+            open.contains(&(agent, call.id.as_str())) && !dispatch.is_repeatable(call)
+        });
+        Ok(calls.map(|call| Entry::dropped(state.spending.turns, &call, text)).collect())
     }
 
     /// The same of a sub-agent. One that was interrupted or closed, or that is there no more, goes on with
     /// none of them.
-    fn left_by(&self, lane: &Lane, open: &Open<'_>) -> Result<Vec<Entry>, StopKind> {
+    fn answers_to(&self, lane: &Lane, open: &Open<'_>, text: &str) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
         lane.entries.iter().for_each(|entry| state.apply(entry));
         let kind = self.crew.as_ref().and_then(|crew| crew.kind_of(lane));
         if let (Some(kind), Status::Running, false) = (kind, &lane.status, lane.interrupt) {
-            return self.left(&state, &kind.tools, Some(&lane.id), open);
+            return self.answers(&state, &kind.tools, Some(&lane.id), open, text);
         }
         let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
         let dropped = |call| Entry::dropped(state.spending.turns, &call, text);
@@ -122,8 +145,68 @@ impl Agent<'_> {
     }
 }
 
-/// Writes an entry down; the line as the journal has it.
-fn append(journal: &Journal, clock: Clock, entry: &Entry, line: Entry) -> Result<Line, StopKind> {
-    let seq = journal.append(entry).map_err(StopKind::Machine)?;
-    Ok(Line { seq, at: clock.now(), entry: line })
+/// The tools of a recorded profile; `None` when they are these.
+pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<ToolSet>, StopKind> {
+    let Some(profile) = profile.filter(|profile| *profile != own.profile().name()) else {
+        return Ok(None);
+    };
+    let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+    let tools = tools.map(|tools| tools.with_extras_of(own));
+    tools.map(Some).map_err(StopKind::Machine)
+}
+
+/// What stands in the place of a result that is not there, or does not hold.
+fn interrupted(restored: &Restored) -> String {
+    format!(
+        "interrupted, result unknown: the run was interrupted. The workspace is as it was {}; what the call \
+         did after that is gone, and it is not made again by itself. Whether it did anything outside of the \
+         sandbox is not known. Find out what is there before you make it again",
+        restored.place
+    )
+}
+
+/// What a model is told that goes on.
+fn notice(recorded: &[Line], restored: &Restored) -> String {
+    let mut text = format!(
+        "This run was interrupted and goes on in a fresh sandbox. The files of the workspace are as they were \
+         {}. Gone are files that git ignores and that were made since setup (build output, installed \
+         packages), commits and branches made in the sandbox's `.git`, what was written outside of the \
+         workspace, and every process that was running, with its variables.",
+        restored.place
+    );
+    if restored.shell {
+        text.push_str(
+            " The shell has ended: the next command starts in a new one, in the workspace.",
+        );
+    }
+    if !restored.sessions.is_empty() {
+        let _ = write!(text, " These sessions have ended: {}.", restored.sessions.join("; "));
+    }
+    let lost = checkpoints::lost(recorded, restored.checkpoint);
+    let lost: Vec<String> =
+        lost.values().flatten().map(|(id, name)| format!("`{name}` ({id})")).collect();
+    if !lost.is_empty() {
+        let _ = write!(
+            text,
+            " What these calls did came later and is gone too, whatever their results said: {}.",
+            lost.join(", ")
+        );
+    }
+    text
+}
+
+/// Writes an entry down, in an agent's lane; the line as the journal has it.
+fn append(
+    journal: &Journal,
+    agent: Option<&str>,
+    clock: Clock,
+    entry: Entry,
+) -> Result<Line, StopKind> {
+    let Some(agent) = agent else {
+        let seq = journal.append(&entry).map_err(StopKind::Machine)?;
+        return Ok(Line { seq, at: clock.now(), entry });
+    };
+    let seq = journal.lane(agent).append(&entry).map_err(StopKind::Machine)?;
+    let entry = Entry::Lane { agent: agent.to_owned(), entry: Box::new(entry) };
+    Ok(Line { seq, at: clock.now(), entry })
 }

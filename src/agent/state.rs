@@ -16,7 +16,7 @@ use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use super::text_calls;
 use crate::provider::catalogue::Model;
-use crate::provider::item::{CallOutput, Item, StopReason, ToolCall, Usage};
+use crate::provider::item::{CallOutput, Content, Item, StopReason, ToolCall, Usage};
 use crate::provider::{Reply, ToolDeclaration};
 use crate::review::finding::Finding;
 use crate::task::outcome::Spending;
@@ -155,6 +155,7 @@ impl State {
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
             Entry::Found { finding } => self.findings.push(finding.clone()),
+            Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::CallStarted { .. }
@@ -173,6 +174,8 @@ impl State {
             | Entry::Sent { .. }
             | Entry::Closed
             | Entry::Reopened
+            | Entry::Checkpoint { .. }
+            | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
         }
     }
@@ -383,6 +386,16 @@ impl State {
         let all_faulty = last.outputs.values().all(|(_, fault)| fault.is_some());
         let fault = last.outputs.values().next_back().and_then(|(_, fault)| *fault);
         self.count_faults(fault.filter(|_| all_faulty));
+    }
+
+    /// Results that do not hold any more. In the text of a model without tool calls they stay as they are.
+    fn lose(&mut self, calls: &[String], text: &str) {
+        self.history.overwrite(calls, text);
+        let outputs = self.last.iter_mut().flat_map(|last| last.outputs.values_mut());
+        for (output, _) in outputs.filter(|(output, _)| calls.contains(&output.id)) {
+            output.content = vec![Content::text(text)];
+            output.success = false;
+        }
     }
 
     /// Keeps the commands that fail and forgets those that passed since.

@@ -104,6 +104,11 @@ impl StopKind {
         }
     }
 
+    /// The same command goes on with a run that stopped so, in a fresh sandbox.
+    pub(super) fn can_go_on(&self) -> bool {
+        matches!(self, StopKind::Cancelled | StopKind::Provider(_))
+    }
+
     /// What a person can do about it.
     pub fn hints(self) -> Vec<String> {
         match self {

@@ -11,7 +11,7 @@ mod member;
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use futures_util::StreamExt;
@@ -84,6 +84,8 @@ struct Common<'a> {
     services: &'a Services,
     purse: Arc<Purse>,
     opening: Arc<Vec<Item>>,
+    /// What agents are told that go on after an interruption.
+    notice: Arc<OnceLock<String>>,
     /// Told of every change of a status.
     changes: watch::Sender<()>,
 }
@@ -117,6 +119,7 @@ impl<'a> Crew<'a> {
             services: spec.services,
             purse: Arc::clone(purse),
             opening: Arc::new(company.opening),
+            notice: Arc::default(),
             changes: watch::Sender::new(()),
         };
         Crew {
@@ -183,8 +186,12 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// The agents of a recorded run again, as they were: what had not finished works on.
-    pub(super) fn restore(&self, recorded: &[Line]) {
+    /// The agents of a recorded run again, as they were: what had not finished works on, and is told the
+    /// notice first.
+    pub(super) fn restore(&self, recorded: &[Line], notice: Option<&str>) {
+        if let Some(notice) = notice {
+            self.common.notice.get_or_init(|| notice.to_owned());
+        }
         for lane in lanes::lanes(recorded) {
             let replies = lane.entries.iter().map(|entry| entry.replies().len());
             self.common.provider.resume_at(Some(&lane.id), replies.sum());
@@ -206,15 +213,6 @@ impl<'a> Crew<'a> {
         let tools = first.tools.keeping(had);
         let can_work = !tools.declarations().is_empty();
         can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
-    }
-
-    /// The tools of a recorded agent.
-    pub(super) fn tools_of(&self, agent: &str, recorded: &[Line]) -> Option<ToolSet> {
-        let kind = recorded.iter().find_map(|line| match line.entry.of_agent() {
-            (Some(id), Entry::Spawned { kind, .. }) if id == agent => Some(kind),
-            _ => None,
-        })?;
-        self.kind(kind).map(|kind| kind.tools.clone())
     }
 
     fn add(&self, kind: Arc<Kind>, lane: Lane) -> Arc<Member> {

@@ -14,7 +14,7 @@ use super::budget::{self, Decision, Purse, Which};
 use super::compact::Trigger;
 use super::history;
 use super::journal::{self, Entry};
-use super::redo::former;
+use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
 use super::sub::{Company, Crew, Member};
@@ -50,6 +50,8 @@ pub struct Agent<'a> {
     started: Instant,
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
+    /// What the model is told then, before it is asked.
+    pub(super) notice: Option<String>,
     /// What was used by all agents of the run.
     pub(super) purse: Arc<Purse>,
     /// The agents that this one can start.
@@ -82,6 +84,7 @@ impl<'a> Agent<'a> {
             notes,
             started,
             is_resumed: false,
+            notice: None,
             crew: None,
             member: None,
         }
@@ -124,16 +127,30 @@ impl<'a> Agent<'a> {
     /// when this one has stopped.
     pub(super) async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
         let crew = self.crew.clone();
-        let mut reason = match (begun, &crew) {
-            (Err(stop), _) => stop,
-            (Ok(()), None) => self.turns().await,
-            (Ok(()), Some(crew)) => crew.beside(self.turns()).await,
+        let services = self.spec.services;
+        let checkpoints = &services.checkpoints;
+        let turns = async {
+            match (begun, &crew) {
+                (Err(stop), _) => stop,
+                (Ok(()), None) => self.turns().await,
+                (Ok(()), Some(crew)) => crew.beside(self.turns()).await,
+            }
+        };
+        let mut reason = tokio::select! {
+            biased;
+            reason = turns => reason,
+            failure = checkpoints.watch() => StopKind::Machine(failure),
         };
         if let Some(crew) = &crew {
             match crew.end(&reason).await {
                 Ok(notes) => notes.into_iter().for_each(|note| self.note(note)),
                 Err(failure) => reason = StopKind::Machine(failure),
             }
+        }
+        if reason.can_go_on()
+            && let Err(failure) = checkpoints.last().await
+        {
+            reason = StopKind::Machine(failure);
         }
         self.stopped(reason)
     }
@@ -162,6 +179,9 @@ impl<'a> Agent<'a> {
     async fn ask(&mut self) -> Result<(), StopKind> {
         if std::mem::take(&mut self.is_resumed) {
             self.reopen()?;
+            if let Some(text) = self.notice.take() {
+                self.record(&Entry::Added { items: vec![history::note(text)] })?;
+            }
         }
         self.hear()?;
         self.check_budget()?;

@@ -224,11 +224,12 @@ pub(super) fn some<W: Write>(
     repo: &Repo,
     tree: Oid,
     paths: &[String],
+    mtime: u64,
     writer: W,
 ) -> Result<W, GitError> {
     let git = repo.git()?;
     let tree = git.find_tree(tree.0)?;
-    let mut tar = Tar { builder: Builder::new(writer), mtime: 0 };
+    let mut tar = Tar { builder: Builder::new(writer), mtime };
     for path in paths.iter().filter(|path| path_problem(path).is_none()) {
         let Ok(entry) = tree.get_path(Path::new(path)) else { continue };
         let Ok(blob) = git.find_blob(entry.id()) else { continue };

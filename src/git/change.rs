@@ -21,10 +21,45 @@ use crate::guest::client::{CollectedFile, CollectedKind, CollectedTree};
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
+    let Built { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
+    // Nobody judges what is in a file that was refused, and our repository outlives the run.
+    for oid in unused {
+        repo.forget(Oid(oid))?;
+    }
+    let mut beyond = Beyond::default();
+    for left in &collected.listing.left_out {
+        beyond.files = beyond.files.saturating_add(left.files);
+        beyond.bytes = beyond.bytes.saturating_add(left.bytes);
+        let (files, bytes) = (left.files, left.bytes);
+        let reason = format!("{files} files of {bytes} bytes, too many to be handed over");
+        refused.push((shown(&left.path), reason));
+    }
+    refused.sort();
+    refused.dedup();
+    let artefacts = collected.listing.artefacts.iter().map(|path| shown(path)).collect();
+    Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
+}
+
+/// A tree that was made of another one.
+pub(super) struct Built {
+    pub(super) tree: git2::Oid,
+    pub(super) files: Vec<FileChange>,
+    /// Path and reason.
+    pub(super) refused: Vec<(String, String)>,
+    /// Contents that were stored for files that are not in it.
+    pub(super) unused: Vec<git2::Oid>,
+}
+
+/// Lays what the sandbox gave back over a tree.
+pub(super) fn onto(
+    git: &Repository,
+    tree: &Tree<'_>,
+    collected: &CollectedTree,
+) -> Result<Built, GitError> {
     let mut draft = Draft {
-        git: &git,
-        base: &tree,
-        attributes: Attributes::new(&git, &tree),
+        git,
+        base: tree,
+        attributes: Attributes::new(git, tree),
         deleted: collected.listing.deleted.iter().map(String::as_str).collect(),
         edits: Folder::new(),
         refused: Vec::new(),
@@ -40,35 +75,21 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
         draft.add(file)?;
     }
     let Draft { mut edits, mut refused, stored, .. } = draft;
-    let mut new = write_root(&git, &tree, &edits)?;
-    let mut files = compare(&git, &tree, &new)?;
-    let colliding = collisions(&git, &tree, &new, &files)?;
+    let mut new = write_root(git, tree, &edits)?;
+    let mut files = compare(git, tree, &new)?;
+    let colliding = collisions(git, tree, &new, &files)?;
     if !colliding.is_empty() {
         for path in colliding {
             forget(&mut edits, &path);
             let reason = "its name differs from another one only in case or Unicode form";
             refused.push((shown(&path), reason.to_owned()));
         }
-        new = write_root(&git, &tree, &edits)?;
-        files = compare(&git, &tree, &new)?;
+        new = write_root(git, tree, &edits)?;
+        files = compare(git, tree, &new)?;
     }
-    // Nobody judges what is in a file that was refused, and our repository outlives the run.
     let kept: BTreeSet<_> = files.iter().filter_map(|file| file.new).map(|new| new.oid.0).collect();
-    for oid in stored.difference(&kept) {
-        repo.forget(Oid(*oid))?;
-    }
-    let mut beyond = Beyond::default();
-    for left in &collected.listing.left_out {
-        beyond.files = beyond.files.saturating_add(left.files);
-        beyond.bytes = beyond.bytes.saturating_add(left.bytes);
-        let (files, bytes) = (left.files, left.bytes);
-        let reason = format!("{files} files of {bytes} bytes, too many to be handed over");
-        refused.push((shown(&left.path), reason));
-    }
-    refused.sort();
-    refused.dedup();
-    let artefacts = collected.listing.artefacts.iter().map(|path| shown(path)).collect();
-    Ok(Change { base, tree: Oid(new.id()), files, refused, beyond, artefacts })
+    let unused = stored.difference(&kept).copied().collect();
+    Ok(Built { tree: new.id(), files, refused, unused })
 }
 
 /// The change with only those files for which `keep` says so; the rest stays as in the base.

@@ -11,6 +11,7 @@ pub mod bundle;
 pub mod cache;
 mod change;
 pub mod change_id;
+pub mod checkpoint;
 pub mod clone;
 pub mod commit;
 mod compared;

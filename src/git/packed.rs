@@ -34,24 +34,27 @@ impl Packed {
         Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
     }
 
-    /// Single files of a tree, to be put back where they were.
+    /// Single files of a tree, to be put back where they were, with this time of their last change in
+    /// seconds since 1970. Those that cannot be read are left out.
     ///
     /// # Errors
-    /// When an object cannot be read, or the disk is full.
-    pub fn some(repo: &Repo, tree: Oid, paths: &[String]) -> Result<Packed, GitError> {
+    /// When the tree cannot be read, or the disk is full.
+    pub fn some(repo: &Repo, tree: Oid, paths: &[String], mtime: u64) -> Result<Packed, GitError> {
         let file = tempfile::tempfile_in(repo.path())?;
-        let writer = archive::some(repo, tree, paths, BufWriter::with_capacity(BUFFER, file))?;
+        let writer =
+            archive::some(repo, tree, paths, mtime, BufWriter::with_capacity(BUFFER, file))?;
         Ok(Packed::from(writer.into_inner().map_err(IntoInnerError::into_error)?))
     }
 
-    /// Puts its files back into the workspace of a sandbox, beside the tree that was unpacked there.
+    /// Puts its files back into the workspace of a sandbox, beside the tree that was unpacked there and
+    /// without the files that are to be removed.
     ///
     /// # Errors
     /// Those of [`Client::restore`], also when the file cannot be read.
-    pub async fn restore(&self, client: &Client) -> Result<(), GuestError> {
+    pub async fn restore(&self, client: &Client, remove: Vec<String>) -> Result<(), GuestError> {
         let mut file = self.0.lock().await;
         file.rewind().await.map_err(|err| GuestError::Failed(format!("the files: {err}")))?;
-        client.restore(&mut *file).await.map(drop)
+        client.restore(remove, &mut *file).await.map(drop)
     }
 
     /// Unpacks it into the workspace of a sandbox.

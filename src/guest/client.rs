@@ -4,6 +4,8 @@
 //! the guest does — floods, lies about lengths, answers what nobody asked, falls silent — ends in a
 //! [`GuestError`] in bounded time and memory.
 
+mod checkpoint;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
@@ -206,12 +208,12 @@ impl Client {
         self.send_tar(&Request::Upload, tar).await
     }
 
-    /// Puts the files of a tar back; see [`Request::Restore`].
-    pub async fn restore<R>(&self, tar: R) -> Result<(u64, u64), GuestError>
+    /// Removes files and puts those of a tar back; see [`Request::Restore`].
+    pub async fn restore<R>(&self, remove: Vec<String>, tar: R) -> Result<(u64, u64), GuestError>
     where
         R: AsyncRead + Send + Unpin,
     {
-        self.send_tar(&Request::Restore, tar).await
+        self.send_tar(&Request::Restore { remove }, tar).await
     }
 
     async fn send_tar<R>(&self, request: &Request, tar: R) -> Result<(u64, u64), GuestError>
@@ -262,14 +264,22 @@ impl Client {
 
     /// Fetches what changed since the upload.
     pub async fn collect(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
-        let fetched = within(limits.timeout, self.fetch(limits)).await;
-        fetched.map_err(|_| GuestError::Timeout(limits.timeout))?
+        let request = Request::Collect { files: limits.files, bytes: limits.bytes };
+        let fetched = within(limits.timeout, self.fetch(&request, limits)).await;
+        let (files, answer) = fetched.map_err(|_| GuestError::Timeout(limits.timeout))??;
+        let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
+        collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
+        Ok(CollectedTree { files, listing })
     }
 
-    async fn fetch(&self, limits: CollectLimits) -> Result<CollectedTree, GuestError> {
+    /// Makes a request that is answered with a tar, and takes both.
+    async fn fetch(
+        &self,
+        request: &Request,
+        limits: CollectLimits,
+    ) -> Result<(Vec<CollectedFile>, Response), GuestError> {
         let (sender, receiver) = mpsc::channel(WAITING_DATA);
-        let request = Request::Collect { files: limits.files, bytes: limits.bytes };
-        let mut call = self.connection.begin(&request, Some(sender))?;
+        let mut call = self.connection.begin(request, Some(sender))?;
         // Parsing is work: it has a thread of its own, which ends when the stream or the call does.
         let parsing = tokio::task::spawn_blocking(move || {
             let mut stream = Stream { receiver, current: Bytes::new(), ended: false };
@@ -302,10 +312,7 @@ impl Client {
             }
         };
         let answer = answer.map_err(|err| GuestError::Failed(err.to_string()))?;
-        let files = files.map_err(GuestError::Protocol)?;
-        let Response::Collected(listing) = answer else { return Err(unexpected(&answer)) };
-        collected::check_listing(&listing, &files).map_err(GuestError::Protocol)?;
-        Ok(CollectedTree { files, listing })
+        Ok((files.map_err(GuestError::Protocol)?, answer))
     }
 
     /// Has the guest overlook what was written since the last collection, see [`Request::Overlook`];
@@ -437,6 +444,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Exec(_) => "exec",
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
+        Response::Checkpointed(_) => "checkpointed",
         Response::Overlooked { .. } => "overlooked",
         Response::Ended => "ended",
         Response::Added => "added",

@@ -1,5 +1,5 @@
 //! How a file looks, and whether it still looks so: stamp first, content only when that differs. Used
-//! by [`super::collect`], [`super::overlook`] and [`super::leftover`].
+//! by [`super::collect`], [`super::checkpoint`], [`super::overlook`] and [`super::leftover`].
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -109,7 +109,7 @@ pub fn now(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat, room: &mut u64) ->
 }
 
 /// What is not found is gone; what only cannot be looked at (too many open files, no right to) is not.
-fn missing(err: Errno) -> Seen {
+pub fn missing(err: Errno) -> Seen {
     match err {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Seen::Gone,
         _ => Seen::Refused("it cannot be read"),

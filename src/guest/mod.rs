@@ -11,11 +11,12 @@
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed, less what was there before (`leftover`) or came from a check of the harness
-//! (`overlook`); [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! (`overlook`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
 //! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is
 //! the file system that is left of the machine's in the local sandbox.
 
 mod apart;
+pub mod checkpoint;
 #[cfg(feature = "host")]
 pub mod client;
 pub mod collect;

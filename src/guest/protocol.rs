@@ -22,7 +22,7 @@ use crate::tools::{CommandOutput, ToolError, ToolOutput};
 
 /// Raised whenever a frame changes meaning. Host and guest are built from one source, so a mismatch
 /// means a stale guest, which is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Largest frame either side accepts, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -95,8 +95,20 @@ pub enum Request {
     /// What has been written since the last collection is not the model's work: what is new is no part of
     /// a change while it stays as it is now. Answers with the files that are to be put back.
     Overlook,
-    /// Receives a tar as `Upload` does and puts its files back; the base stays what it was.
-    Restore,
+    /// Removes these files, then receives a tar as `Upload` does and puts its files back; the base stays
+    /// what it was.
+    Restore { remove: Vec<String> },
+    /// Sends what changed since an earlier checkpoint as `Collect` does, and answers with
+    /// [`Checkpointed`]. Commands run on meanwhile.
+    Checkpoint {
+        /// The checkpoint that the host has; 0 is the uploaded tree.
+        since: u64,
+        /// What this one is called; never a number that was asked for before.
+        number: u64,
+        /// What may differ from the uploaded tree in all.
+        files: usize,
+        bytes: u64,
+    },
     /// Adds to the environment of every command from now on.
     AddEnv { env: BTreeMap<String, String> },
     /// Which of these programs commands would find, by name.
@@ -133,6 +145,7 @@ pub enum Response {
         bytes: u64,
     },
     Collected(Collected),
+    Checkpointed(Checkpointed),
     /// Files that were part of the tree or of the last collection and look otherwise now.
     Overlooked {
         changed: Vec<String>,
@@ -164,6 +177,23 @@ pub struct Collected {
     /// Packages and caches that appeared, and are no part of a change.
     #[serde(default)]
     pub artefacts: Vec<String>,
+}
+
+/// What `Checkpoint` says besides the tar.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checkpointed {
+    /// What is gone, and what cannot be part of a change.
+    pub listing: Collected,
+    /// All that differs from the uploaded tree was sent: the guest does not know the checkpoint that the
+    /// host has, or that is the uploaded tree.
+    pub whole: bool,
+    /// So many files and bytes differ from the uploaded tree, which is more than was asked for: there is no
+    /// checkpoint.
+    pub over: Option<(u64, u64)>,
+    /// Commands that run in sessions: number and command.
+    pub sessions: Vec<String>,
+    /// There is a shell that outlives its commands.
+    pub shell: bool,
 }
 
 /// Files of one place that were too many.

@@ -129,6 +129,16 @@ impl Processes {
         }
     }
 
+    /// There is a shell that stays.
+    pub fn has_shell(&self) -> bool {
+        match self.resident.try_lock() {
+            Ok(slot) => slot.is_some(),
+            // A command runs in it.
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner().is_some(),
+        }
+    }
+
     /// Ends the shell; the next command gets a new one.
     pub fn restart_shell(&self) {
         let mut slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);

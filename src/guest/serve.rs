@@ -13,18 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::checkpoint::Wanted;
 use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
 use super::process::Processes;
 use super::protocol::{
-    Answer, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request, Response,
-    VERSION, read_frame, write_frame,
+    Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,
+    Response, VERSION, read_frame, write_frame,
 };
 use super::relay::{self, Relay};
 use super::room::{Budget, Room};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
-use super::{collect, environment, leftover, look, overlook};
+use super::{checkpoint, collect, environment, leftover, look, overlook};
 use crate::tools::guest::root::Root;
 use crate::tools::guest::{Call, find};
 use crate::tools::{CommandOutput, ToolError, ToolOutput};
@@ -170,7 +171,7 @@ impl Server {
             }
         };
         let (sender, receiver) = match request {
-            Request::Upload | Request::Restore => {
+            Request::Upload | Request::Restore { .. } => {
                 let (sender, receiver) = sync_channel(WAITING_DATA);
                 (Some(sender), Some(receiver))
             }
@@ -264,7 +265,12 @@ impl Server {
                 let changed = overlook::overlook(&self.workspace, &mut lock(&self.base), &stop)?;
                 Ok(Response::Overlooked { changed })
             }
-            Request::Restore => {
+            Request::Checkpoint { since, number, files, bytes } => {
+                let limits = Limits { files, bytes };
+                self.checkpoint(work, Wanted { since, number, limits })
+            }
+            Request::Restore { remove } => {
+                transfer::remove(&self.workspace, &remove)?;
                 let (_, files, bytes) = transfer::unpack(&self.workspace, incoming(work)?)?;
                 Ok(Response::Uploaded { files, bytes })
             }
@@ -327,14 +333,36 @@ impl Server {
     }
 
     fn collect(&self, work: &Work, limits: Limits) -> Answer {
+        let mut base = lock(&self.base);
+        let stop = || work.cancelled.load(Ordering::Relaxed);
+        let listing = self.sending(work, &mut |sink| {
+            collect::collect(&self.workspace, &mut base, limits, sink, &stop)
+        })?;
+        Ok(Response::Collected(listing))
+    }
+
+    fn checkpoint(&self, work: &Work, wanted: Wanted) -> Answer {
+        let mut base = lock(&self.base);
+        let stop = || work.cancelled.load(Ordering::Relaxed);
+        let made = self.sending(work, &mut |sink| {
+            checkpoint::checkpoint(&self.workspace, &mut base, wanted, sink, &stop)
+        })?;
+        let (sessions, shell) = (self.processes.sessions.running(), self.processes.has_shell());
+        Ok(Response::Checkpointed(Checkpointed { sessions, shell, ..made }))
+    }
+
+    /// Sends the files that `find` gives out as a tar.
+    fn sending<T>(
+        &self,
+        work: &Work,
+        find: &mut dyn FnMut(&mut collect::Sink<'_>) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
         if let Some(room) = &self.room {
             room.check().map_err(ToolError::tell)?;
         }
-        let mut base = lock(&self.base);
         let stream = Outgoing { server: self, call: work.call, buffer: Vec::new() };
         let mut tar = tar::Builder::new(stream);
-        let stop = || work.cancelled.load(Ordering::Relaxed);
-        let mut sink = |path: &str, changed: &look::Changed| {
+        let found = find(&mut |path: &str, changed: &look::Changed| {
             let mut header = tar::Header::new_gnu();
             header.set_mtime(0);
             header.set_mode(if changed.kind == Kind::Executable { 0o755 } else { 0o644 });
@@ -348,12 +376,11 @@ impl Server {
                 header.set_size(changed.content.len() as u64);
                 tar.append_data(&mut header, path, changed.content.as_slice())
             }
-        };
-        let listing = collect::collect(&self.workspace, &mut base, limits, &mut sink, &stop)?;
+        })?;
         let broken = |err: io::Error| ToolError::Broken(format!("cannot send: {err}"));
         let mut stream = tar.into_inner().map_err(broken)?;
         stream.end().map_err(broken)?;
-        Ok(Response::Collected(listing))
+        Ok(found)
     }
 }
 

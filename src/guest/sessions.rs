@@ -69,6 +69,13 @@ impl Sessions {
         Err(ToolError::tell(format!("session {number} {why}. {}", table.listed())))
     }
 
+    /// Number and command of each that still runs.
+    pub(super) fn running(&self) -> Vec<String> {
+        let table = lock(&self.0);
+        let running = table.open.iter().filter(|(_, session)| !session.is_over());
+        running.map(|(number, session)| format!("{number}: {}", session.label)).collect()
+    }
+
     /// Ends every command; nobody can ask for one any more.
     pub(super) fn cut_all(&self) -> Vec<Arc<Session>> {
         let sessions: Vec<_> = std::mem::take(&mut lock(&self.0).open).into_values().collect();

@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 
+use super::checkpoint::Kept;
 use super::collect::Last;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::Look;
@@ -32,6 +33,8 @@ pub struct Base {
     pub others: BTreeMap<Vec<u8>, Look>,
     /// How the last collection found the workspace.
     pub last: Option<Last>,
+    /// How the last checkpoint found it.
+    pub kept: Kept,
 }
 
 /// One file of the uploaded tree.
@@ -115,6 +118,39 @@ pub fn unpack(workspace: &Path, tar: impl Read) -> Result<(Base, u64, u64), Tool
     }
     let files = base.entries.len() as u64;
     Ok((base, files, bytes))
+}
+
+/// Removes files and the folders that are empty without them, so that a tree can be put back in which they
+/// are not. What is not there, or is a folder, is left alone.
+pub fn remove(workspace: &Path, paths: &[String]) -> Result<(), ToolError> {
+    let broken = |err: &dyn std::fmt::Display| ToolError::Broken(format!("cannot remove: {err}"));
+    let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
+    for path in paths {
+        paths::check(path.as_bytes()).map_err(|reason| broken(&reason))?;
+        let mut flags = AtFlags::empty();
+        let mut rest = Some(path.as_str());
+        while let Some(path) = rest {
+            let removed = folder
+                .parent(path.as_bytes(), Parents::Require)
+                .and_then(|(parent, name)| rustix::fs::unlinkat(parent, name, flags));
+            match removed {
+                Ok(()) => {}
+                Err(
+                    Errno::NOENT
+                    | Errno::NOTDIR
+                    | Errno::LOOP
+                    | Errno::ISDIR
+                    | Errno::PERM
+                    | Errno::NOTEMPTY
+                    | Errno::EXIST,
+                ) => break,
+                Err(err) => return Err(broken(&format!("`{path}`: {err}"))),
+            }
+            flags = AtFlags::REMOVEDIR;
+            rest = path.rsplit_once('/').map(|(above, _)| above);
+        }
+    }
+    Ok(())
 }
 
 fn unpack_file(

@@ -13,7 +13,7 @@ use super::{Servers, result, text};
 use crate::prompt;
 use crate::tools::extra::Extra;
 use crate::tools::guest::parse_args;
-use crate::tools::host::{HostCall, Redo};
+use crate::tools::host::HostCall;
 use crate::tools::{Effect, ToolError, ToolOutput, schema};
 
 /// Most lines of one list.
@@ -106,8 +106,8 @@ impl Extra for ResourceTool {
     }
 
     /// Some servers are outside of the sandbox, and change with time.
-    fn redo(&self) -> Redo {
-        Redo::Never
+    fn is_outside(&self) -> bool {
+        true
     }
 
     async fn call(&self, _ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::server::Server;
 use super::{result, schema, text};
 use crate::tools::extra::Extra;
-use crate::tools::host::{HostCall, Redo};
+use crate::tools::host::HostCall;
 use crate::tools::{Effect, ToolError, ToolOutput};
 
 /// Longest description, in bytes.
@@ -83,8 +83,8 @@ impl Extra for ServerTool {
         self.server.name()
     }
 
-    fn redo(&self) -> Redo {
-        if self.server.is_inside() { Redo::Call } else { Redo::Never }
+    fn is_outside(&self) -> bool {
+        !self.server.is_inside()
     }
 
     async fn call(&self, _ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -1,11 +1,12 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 
 use super::agents;
 use super::brief::{Brief, message};
+use super::checkpoint::Checkpoints;
 use super::checks::{self, Checks};
 use super::equip;
 use super::mcp;
@@ -26,8 +27,8 @@ use crate::provider::item::Role;
 use crate::sandbox::{PreparedImage, Running};
 use crate::task::outcome::Spending;
 use crate::task::plan::Plan;
-use crate::tools::metrics;
 use crate::tools::review::Desk;
+use crate::tools::{self, metrics};
 use crate::verify::{self, CheckRun};
 
 /// What the agent left: its stop, and the change that came out of the sandbox.
@@ -168,7 +169,13 @@ async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Re
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
     let Conversed { mut stopped, change: collected } =
-        converse(phase, &sandbox, &brief, desk).await?;
+        match converse(phase, &sandbox, &brief, desk).await {
+            Ok(conversed) => conversed,
+            Err(failure) => {
+                stop(run, sandbox).await;
+                return Err(failure);
+            }
+        };
     let collected = match (&stopped.reason, run.config.mode, collected) {
         (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
         (_, Mode::Execute, Some(change)) => Some(change),
@@ -226,7 +233,13 @@ async fn converse(
 ) -> Result<Conversed> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
-    let (tools, services) = equip::equip(run, sandbox).await?;
+    let recorded = &run.folder.recorded;
+    let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
+    // Before anything is started there that may look at the workspace.
+    let restored =
+        if Agent::can_resume(recorded) { Some(checkpoints.restore(recorded).await?) } else { None };
+    let (tools, mut services) = equip::equip(run, sandbox).await?;
+    services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
     let (tools, company) = agents::company(run, brief, sandbox, tools).await?;
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
@@ -246,10 +259,12 @@ async fn converse(
     })
     .reviewing(desk)
     .with_agents(company);
-    let mut stopped = if Agent::can_resume(&run.folder.recorded) {
-        agent.resume(&run.folder.recorded).await
-    } else {
-        agent.run(brief.items(run, sandbox)?).await
+    let mut stopped = match &restored {
+        Some(restored) => agent.resume(recorded, restored).await,
+        None => {
+            checkpoints.begin()?;
+            agent.run(brief.items(run, sandbox)?).await
+        }
     };
     let rounds = match run.config.mode {
         Mode::Execute => run.config.limits.verify_rounds,
@@ -267,7 +282,7 @@ async fn converse(
                 break;
             }
             Looked::Ended(reason, collected) => {
-                ended(run, &mut stopped, reason)?;
+                stopped.reason = reason;
                 change = collected;
                 break;
             }
@@ -320,15 +335,6 @@ async fn look(phase: &Phase<'_>, sandbox: &Running, round: u32) -> Result<Looked
         run.around.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
     }
     Ok(Looked::Failed(text))
-}
-
-/// Something ends the run during the checks: the agent had written that it was finished.
-fn ended(run: &Run<'_>, stopped: &mut Stopped, reason: StopKind) -> Result<()> {
-    stopped.reason = reason;
-    run.journal(&Entry::Stopped {
-        reason: stopped.reason.word().to_owned(),
-        final_message: stopped.final_message.clone(),
-    })
 }
 
 /// How often a killed attempt had given failing checks back already.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Task, TaskKind};
+use super::{Task, TaskKind, checkpoint};
 use crate::agent::journal::{self, Entry, Journal, Line};
 use crate::error::{Failure, Result};
 use crate::world::World;
@@ -64,6 +64,7 @@ impl RunFolder {
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
         set_aside(&path.join("journal.jsonl"))?;
+        drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
@@ -91,6 +92,9 @@ impl RunFolder {
 
     /// The run came to its end: running the same command again starts afresh.
     pub fn finish(&self) {
+        // Nobody needs them any more, and nobody has judged what is in them. What stays is removed with the
+        // folder.
+        let _ = drop_checkpoints(&self.path);
         if let Some(pointer) = &self.pointer {
             // A pointer that stays only leads to a finished journal, which `begin` ignores.
             let _ = fs::remove_file(pointer);
@@ -246,6 +250,15 @@ fn set_aside(journal: &Path) -> Result<()> {
         fs::rename(journal, &old).map_err(|err| unwritable(journal, err))?;
     }
     Ok(())
+}
+
+/// Removes the trees of a run that goes on no more.
+fn drop_checkpoints(run: &Path) -> Result<()> {
+    let folder = run.join(checkpoint::FOLDER);
+    match fs::remove_dir_all(&folder) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(unwritable(&folder, err)),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn create_private(path: &Path) -> Result<()> {

@@ -8,6 +8,7 @@ mod agents;
 pub mod branch;
 pub mod brief;
 pub mod campaign;
+pub mod checkpoint;
 pub mod checks;
 mod decide;
 pub mod demo;

@@ -233,9 +233,9 @@ impl Workspace {
             return Ok(());
         }
         let (repo, tree) = (self.repo.clone(), change.tree);
-        let files = blocking(move || Packed::some(&repo, tree, &paths)).await;
+        let files = blocking(move || Packed::some(&repo, tree, &paths, 0)).await;
         let files = files.map_err(|error| failure(error, "cannot pack the files of the change"))?;
-        files.restore(client).await.map_err(failed)
+        files.restore(client, Vec::new()).await.map_err(failed)
     }
 
     /// The repository of `exec`: a folder or a URL, without a forge.

@@ -20,7 +20,6 @@ use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
-pub use super::redo::Redone;
 use super::registry::{Known, Place, ToolSet};
 use super::review::Desk;
 use super::services::Services;
@@ -93,7 +92,8 @@ pub(super) struct Asked<'a> {
 /// What is written down when a call is about to run.
 pub(super) struct Start<'a> {
     pub tool: &'a Known,
-    pub effect: Effect,
+    /// It may change the workspace.
+    pub writes: bool,
     /// The arguments as the tool shows them.
     pub arguments: &'a Value,
     /// A hook changed them.
@@ -179,14 +179,16 @@ impl<'a> Dispatch<'a> {
         let subject = self.subject(tool, call, &shown);
         if !subject.is_hooked() {
             let args = arguments::own(tool, shown.clone());
-            let effect = tool.effect_of(&args);
-            let mut _pass = self.pass(tool, effect).await;
+            let writes = !tool.is_repeatable(&args);
+            let mut _pass = self.pass(tool, tool.effect_of(&args)).await;
             if tool.only_waits(&args) {
                 // What it waits for may take minutes; its turn has come, and others need not wait.
                 _pass = Pass::Free;
             }
-            start(Start { tool, effect, arguments: &shown, is_changed: false })?;
-            return self.execute(tool, &call.id, nested, args).await;
+            start(Start { tool, writes, arguments: &shown, is_changed: false })?;
+            let ran = self.execute(tool, &call.id, nested, args).await?;
+            self.checkpoint(call, writes).await?;
+            return Ok(ran);
         }
         // What it does in the end is known when the hooks have spoken, and they may write too.
         let _pass = self.pass(tool, tool.effect).await;
@@ -203,10 +205,11 @@ impl<'a> Dispatch<'a> {
             },
         }
         let args = arguments::own(tool, shown.clone());
-        let effect = tool.effect_of(&args);
-        start(Start { tool, effect, arguments: &shown, is_changed })?;
+        start(Start { tool, writes: true, arguments: &shown, is_changed })?;
+        let _running = self.means.services.checkpoints.begin();
         let mut ran = self.execute(tool, &call.id, nested, args).await?;
         ran.notes = subject.after(&shown, &ran.output).await?;
+        self.checkpoint(call, true).await?;
         Ok(ran)
     }
 
@@ -278,8 +281,8 @@ impl<'a> Dispatch<'a> {
         let name =
             if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
         let arguments = start.is_changed.then(|| start.arguments.clone());
-        let writes = start.effect == Effect::Writes;
-        let entry = Entry::CallStarted { turn, id: call.id.clone(), name, writes, arguments };
+        let (id, writes) = (call.id.clone(), start.writes);
+        let entry = Entry::CallStarted { turn, id, name, writes, arguments };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
         Ok(())
     }
@@ -294,6 +297,8 @@ impl<'a> Dispatch<'a> {
         let clock = self.means.clock;
         let started = clock.instant();
         let is_patch = patches::is_one(tool, &args);
+        let _running =
+            (!tool.is_repeatable(&args)).then(|| self.means.services.checkpoints.begin());
         let output = match &tool.place {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => host.call(&self.context(id, nested), args).await,

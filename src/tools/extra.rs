@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::host::{HostCall, Redo};
+use super::host::HostCall;
 use super::{Effect, ToolError, ToolOutput};
 
 /// A tool with a name of its own in this run.
@@ -29,10 +29,15 @@ pub trait Extra: Send + Sync {
         true
     }
 
-    /// As [`redo`](super::host::Tool::redo) of our own tools: a call is made again when a run goes on in a
-    /// fresh sandbox. [`Redo::Never`] for what acts elsewhere.
-    fn redo(&self) -> Redo {
-        Redo::Call
+    /// As [`is_repeatable`](super::host::Tool::is_repeatable) of our own tools. What others have made may
+    /// do more than it says.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
+    /// What it answers comes from outside of the sandbox: a replay cannot ask again.
+    fn is_outside(&self) -> bool {
+        false
     }
 
     /// Other names that it is understood under, where no other tool has them.

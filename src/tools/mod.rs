@@ -8,6 +8,8 @@
 #[cfg(feature = "host")]
 pub mod arguments;
 #[cfg(feature = "host")]
+pub mod checkpoints;
+#[cfg(feature = "host")]
 pub mod custom;
 #[cfg(feature = "host")]
 pub mod dispatch;
@@ -42,8 +44,6 @@ pub mod piped;
 pub mod profile;
 #[cfg(feature = "host")]
 pub mod progress;
-#[cfg(feature = "host")]
-pub mod redo;
 #[cfg(feature = "host")]
 pub mod registry;
 #[cfg(feature = "host")]

@@ -1,24 +1,23 @@
 //! Calls from inside a call (a script's, for example): the same steps as any other, journalled as part of
 //! the outer one.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::dispatch::{Broken, Dispatch, Start};
-use super::host::{Nested, Redo};
+use super::host::Nested;
 use super::progress::Happening;
 use super::registry::Known;
-use super::{Effect, ToolError, ToolOutput};
+use super::{ToolError, ToolOutput};
 use crate::agent::journal::Entry;
 use crate::provider::ToolDeclaration;
 use crate::provider::item::{Payload, ToolCall};
 
-/// The id of a call from inside another one; the same when the outer one is made again.
+/// The id of a call from inside another one; the same in a replay.
 pub fn id_of(outer: &str, number: u32) -> String {
     format!("{outer}#{number}")
 }
@@ -58,44 +57,6 @@ impl Answer {
     }
 }
 
-/// A recorded call from inside another one, to a tool that is not asked twice.
-#[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
-    pub number: u32,
-    pub name: &'a str,
-    pub arguments: &'a Value,
-    pub answer: &'a Answer,
-}
-
-/// What is known when a call is made again.
-pub(super) struct Again<'a> {
-    answers: &'a [Answered<'a>],
-    /// Numbers of the answers that were given.
-    given: Mutex<HashSet<u32>>,
-}
-
-impl<'a> Again<'a> {
-    pub(super) fn new(answers: &'a [Answered<'a>]) -> Again<'a> {
-        Again { answers, given: Mutex::default() }
-    }
-
-    /// The next answer to a call like this. Calls that run side by side may come in another order, and
-    /// have other numbers inside of a call that has another place now.
-    fn answer(&self, tool: &Known, arguments: &Value) -> Result<ToolOutput, String> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut left =
-            self.answers.iter().filter(|it| it.name == tool.name && !given.contains(&it.number));
-        let next = left.clone().next();
-        match left.find(|it| it.arguments == arguments).or(next) {
-            Some(answered) => {
-                given.insert(answered.number);
-                answered.answer.result()
-            }
-            None => Err("made before the run was interrupted, and not made again".to_owned()),
-        }
-    }
-}
-
 /// What the calls have in common that are made inside of one call, by whatever.
 #[derive(Default)]
 struct Counts {
@@ -112,21 +73,11 @@ pub(super) struct Within<'a> {
     /// The number of the nested call that makes them; `None` for the call around them all.
     by: Option<u32>,
     counts: Arc<Counts>,
-    /// Set when the outer call is run once more for its effect: nothing is journalled.
-    again: Option<&'a Again<'a>>,
 }
 
 impl<'a> Within<'a> {
     pub(super) fn new(dispatch: &'a Dispatch<'a>, outer: &'a str) -> Within<'a> {
-        Within { dispatch, outer, by: None, counts: Arc::default(), again: None }
-    }
-
-    pub(super) fn again(
-        dispatch: &'a Dispatch<'a>,
-        outer: &'a str,
-        again: &'a Again<'a>,
-    ) -> Within<'a> {
-        Within { again: Some(again), ..Within::new(dispatch, outer) }
+        Within { dispatch, outer, by: None, counts: Arc::default() }
     }
 
     /// For the calls that one of these makes in turn.
@@ -140,24 +91,19 @@ impl<'a> Within<'a> {
     }
 
     fn journal(&self, entry: &Entry) -> Result<(), Broken> {
-        if self.again.is_some() {
-            return Ok(());
-        }
         self.dispatch.means.journal.append(entry).map_err(Broken::Journal)?;
         Ok(())
     }
 
     fn started(&self, number: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        if self.again.is_none() {
-            let started = Happening::CallStarted { call, is_nested: true };
-            self.dispatch.means.progress.happened(started);
-        }
+        let started = Happening::CallStarted { call, is_nested: true };
+        self.dispatch.means.progress.happened(started);
         self.journal(&Entry::NestedStarted {
             outer: self.outer.to_owned(),
             number,
             name: start.tool.name.clone().into_owned(),
             arguments: start.arguments.clone(),
-            writes: start.effect == Effect::Writes,
+            writes: start.writes,
             by: self.by,
         })
     }
@@ -172,9 +118,6 @@ impl<'a> Within<'a> {
             Err((_, refusal)) => return Ok(Err(refusal.message)),
         };
         let tool = asked.tool;
-        if let (Some(again), Redo::Never) = (self.again, tool.redo()) {
-            return Ok(again.answer(tool, &asked.shown));
-        }
         let start = |start: Start<'_>| self.started(number, call, &start);
         let inside = self.inside(number);
         // Boxed: a nested call may nest calls.
@@ -199,9 +142,9 @@ impl<'a> Within<'a> {
         Ok(output)
     }
 
-    /// The answer of a tool that is not asked twice, for a call that is made again.
+    /// The answer of a tool that a replay cannot ask again.
     fn kept(&self, tool: &Known, output: &Result<ToolOutput, String>) -> Option<Answer> {
-        if self.again.is_some() || tool.redo() != Redo::Never {
+        if !tool.is_outside() {
             return None;
         }
         let answer = Answer::of(output);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::extra::Extra;
 use super::face::{self, Face};
 use super::guest;
-use super::host::{self, Redo, Tool};
+use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
 use super::scripted::Declared;
 use super::{Effect, Power, ToolError};
@@ -446,19 +446,19 @@ impl Known {
         }
     }
 
-    /// What is done again for a recorded call.
-    pub fn redo(&self) -> Redo {
+    /// A call that was interrupted can simply be made again, and has changed nothing in the workspace.
+    /// `args` are under the tool's own names.
+    pub fn is_repeatable(&self, args: &Value) -> bool {
         match &self.place {
-            Place::Guest => Redo::Call,
-            Place::Host(host) => host.redo(),
-            Place::Extra(extra) => extra.redo(),
+            Place::Guest => self.effect_of(args) == Effect::Reads,
+            Place::Host(host) => host.is_repeatable(),
+            Place::Extra(extra) => extra.is_repeatable(),
         }
     }
 
-    /// A call acts outside of the sandbox, so that making it twice is not the same as making it once.
-    pub fn acts_elsewhere(&self) -> bool {
-        let is_ours = matches!(self.place, Place::Guest | Place::Host(_));
-        !is_ours && self.effect == Effect::Writes && self.redo() == Redo::Never
+    /// What it answers comes from outside of the sandbox.
+    pub fn is_outside(&self) -> bool {
+        matches!(&self.place, Place::Extra(extra) if extra.is_outside())
     }
 
     /// It is the way in which scripts run.

@@ -8,6 +8,7 @@ use tokio::sync::RwLock;
 use crate::config::tools::Tools;
 use crate::egress::Egress;
 use crate::mcp::Servers;
+use crate::tools::checkpoints::Checkpoints;
 use crate::tools::host::code_mode::Scripts;
 use crate::tools::host::js_repl::Kernel;
 use crate::tools::rules::Rules;
@@ -29,6 +30,8 @@ pub struct Services {
     /// Reads share it, a write has it alone, whichever agent makes the call. It is fair, so calls pass in
     /// the order in which they were made.
     pub gate: RwLock<()>,
+    /// Keeps what calls do to the workspace.
+    pub checkpoints: Checkpoints,
 }
 
 impl Services {

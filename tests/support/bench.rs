@@ -13,18 +13,27 @@ use patchwright::agent::budget::Share;
 use patchwright::agent::journal::{self, Journal, Line};
 use patchwright::agent::sub::{Company, Kind};
 use patchwright::agent::{Agent, AgentSpec, Happening, Stopped, history};
+use patchwright::cli::ui::{Ui, Verbosity};
 use patchwright::clock::Clock;
+use patchwright::git::Oid;
+use patchwright::git::checkpoint::Store;
+use patchwright::git::packed::Packed;
+use patchwright::git::repo::Repo;
 use patchwright::guest::client::Client;
 use patchwright::provider::catalogue::{Catalogue, Model};
 use patchwright::provider::item::{Item, Role, Wire};
 use patchwright::provider::scripted::ScriptedProvider;
 use patchwright::provider::{OnProgress, Provider, ProviderError, Reply, Request, wire};
 use patchwright::task::Limits;
+use patchwright::task::checkpoint::{self, Checkpoints};
+use patchwright::tools;
+use patchwright::tools::checkpoints::Recorder;
 use patchwright::tools::profile::Profile;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::git_quick;
 use crate::support::guest::guest_binary;
 use crate::support::transcript::without_times;
 
@@ -50,7 +59,7 @@ pub(crate) const FIX: &str = r#"
 "#;
 
 /// A small project with a bug and a check that finds it.
-const FILES: &[(&str, &str)] = &[
+const FILES: [(&str, &str); 2] = [
     ("calc.sh", "add() {\n  echo $(($1 - $2))\n}\n"),
     ("check.sh", ". ./calc.sh\n[ \"$(add 2 2)\" = 4 ] && echo pass\n"),
 ];
@@ -100,13 +109,13 @@ pub(crate) struct Resumed {
 }
 
 /// Gives out scripted replies and keeps what was asked.
-struct Recorder {
+struct Asked {
     script: ScriptedProvider,
     asked: Mutex<Vec<(String, Vec<Item>)>>,
 }
 
 #[async_trait]
-impl Provider for Recorder {
+impl Provider for Asked {
     fn resume_at(&self, agent: Option<&str>, replies: usize) {
         self.script.resume_at(agent, replies);
     }
@@ -165,7 +174,43 @@ impl Bench {
         let journal = Journal::create(&self.run_folder(), clock(), no_redaction()).unwrap();
         let script = ScriptedProvider::parse("test", script).unwrap();
         let opening = vec![history::message(Role::User, ["Make check.sh pass."])];
-        self.drive(script, &journal, async |agent: &mut Agent<'_>| agent.run(opening).await).await
+        let run = async |agent: &mut Agent<'_>, checkpoints: &Checkpoints| {
+            checkpoints.begin().unwrap();
+            agent.run(opening).await
+        };
+        self.drive(script, &journal, run).await
+    }
+
+    /// Goes on with what is recorded, in a fresh workspace.
+    pub(crate) async fn resume(
+        &self,
+        script: ScriptedProvider,
+        journal: &Journal,
+        recorded: &[Line],
+    ) -> Ended {
+        let resume = async |agent: &mut Agent<'_>, checkpoints: &Checkpoints| {
+            let restored = checkpoints.restore(recorded).await.unwrap();
+            agent.resume(recorded, &restored).await
+        };
+        self.drive(script, journal, resume).await
+    }
+
+    /// The commit that runs begin on, in a repository that stands for the mirror.
+    fn base(&self) -> (Repo, Oid) {
+        let path = self.folder.path().join("mirror.git");
+        if !path.exists() {
+            git_quick::create(&path);
+            let files = FILES.map(|(name, text)| (name.to_owned(), text.to_owned()));
+            git_quick::first_commit(&path, "main", 0, &files);
+        }
+        let repo = Repo::open(&path).unwrap();
+        let commit = git_quick::object(&path, "refs/heads/main^{tree}").unwrap();
+        (repo, commit.id.parse().unwrap())
+    }
+
+    /// The checkpoints of all runs of this bench.
+    pub(crate) fn checkpoints(&self) -> std::path::PathBuf {
+        self.folder.path().join(checkpoint::FOLDER)
     }
 
     /// Goes on with a journal, in a fresh workspace.
@@ -178,9 +223,7 @@ impl Bench {
         let asked = recorded.iter().map(|line| line.entry.replies().len()).sum();
         let script = ScriptedProvider::parse("test", script).unwrap();
         script.resume_at(None, asked);
-        let ended = self
-            .drive(script, &journal, async |agent: &mut Agent<'_>| agent.resume(&recorded).await)
-            .await;
+        let ended = self.resume(script, &journal, &recorded).await;
         let journal = fs_err::read_to_string(file).unwrap();
         Resumed { ended, asked, known: recorded.len(), journal }
     }
@@ -213,11 +256,17 @@ impl Bench {
         &self,
         script: ScriptedProvider,
         journal: &Journal,
-        work: impl AsyncFnOnce(&mut Agent<'_>) -> Stopped,
+        work: impl AsyncFnOnce(&mut Agent<'_>, &Checkpoints) -> Stopped,
     ) -> Ended {
         let (client, process) = guest(&self.folder.path().join("workspace")).await;
+        let (mirror, base) = self.base();
+        let paths = FILES.map(|(name, _)| name.to_owned());
+        Packed::some(&mirror, base, &paths, 0).unwrap().upload(&client).await.unwrap();
+        let store = Store::open(&self.checkpoints(), &mirror).unwrap();
+        let (run, ui) = (journal.of_run(), quiet());
+        let checkpoints = Arc::new(Checkpoints::new(client.clone(), store, base, run, ui));
         let pid = rustix::process::Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
-        let recorder = Recorder { script, asked: Mutex::default() };
+        let provider = Asked { script, asked: Mutex::default() };
         let progress = |what: Happening<'_>| match (what, self.mishap) {
             (Happening::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
             (Happening::CallStarted { .. }, Mishap::GuestKilled) => {
@@ -225,10 +274,14 @@ impl Bench {
             }
             _ => {}
         };
-        let services = Services::default();
+        let recorder = Arc::clone(&checkpoints) as Arc<dyn Recorder>;
+        let services = Services {
+            checkpoints: tools::checkpoints::Checkpoints::new(recorder),
+            ..Services::default()
+        };
         let (tools, company) = self.equipment();
         let mut agent = Agent::new(AgentSpec {
-            provider: &recorder,
+            provider: &provider,
             clock: clock(),
             run: "run-1",
             client,
@@ -244,14 +297,22 @@ impl Bench {
             services: &services,
         })
         .with_agents(company);
-        let stopped = work(&mut agent).await;
+        let stopped = work(&mut agent, &checkpoints).await;
         drop(agent);
-        let asked = recorder.asked.into_inner().unwrap();
+        let asked = provider.asked.into_inner().unwrap();
         let seen = asked.last().map(|(_, history)| history.clone()).unwrap_or_default();
         let requests = asked.into_iter().map(|(body, _)| body).collect();
         let journal = journal::read(journal.path()).unwrap();
         Ended { stopped, requests, seen, journal }
     }
+}
+
+/// A request without what a model is told of an interruption.
+pub(crate) fn without_notice(body: &str) -> String {
+    let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
+    let items = body["input"].as_array_mut().unwrap();
+    items.retain(|item| !item.to_string().contains("This run was interrupted and goes on"));
+    body.to_string()
 }
 
 /// More than any test needs.
@@ -268,6 +329,10 @@ pub(crate) fn limits() -> Limits {
 
 pub(crate) fn clock() -> Clock {
     Clock { fixed: Some(DateTime::<Utc>::UNIX_EPOCH) }
+}
+
+pub(crate) fn quiet() -> Ui {
+    Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None }
 }
 
 pub(crate) fn no_redaction() -> journal::Redact {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use patchwright::config::tools::Tools;
 use patchwright::tools::extra::Extra;
-use patchwright::tools::host::{HostCall, Redo};
+use patchwright::tools::host::HostCall;
 use patchwright::tools::need::Present;
 use patchwright::tools::{Effect, ToolError, ToolOutput};
 use serde_json::{Value, json};
@@ -41,8 +41,8 @@ impl Extra for Outside {
         "test"
     }
 
-    fn redo(&self) -> Redo {
-        Redo::Never
+    fn is_outside(&self) -> bool {
+        true
     }
 
     async fn call(&self, _ctx: &HostCall<'_>, _args: Value) -> Result<ToolOutput, ToolError> {

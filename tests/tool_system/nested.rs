@@ -1,5 +1,5 @@
-//! Tools that only one run has, from Rust: calls from inside a call, schemas that are not ours, and what
-//! is done again when a run goes on.
+//! Tools that only one run has, from Rust: calls from inside a call, schemas that are
+//! not ours.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,8 @@ use patchwright::task::Limits;
 use patchwright::task::plan::Plan;
 use patchwright::tools::dispatch::{Dispatch, Means};
 use patchwright::tools::extra::Extra;
-use patchwright::tools::host::{HostCall, Redo};
+use patchwright::tools::host::HostCall;
 use patchwright::tools::need::Present;
-use patchwright::tools::nested::{Answer, Answered};
 use patchwright::tools::progress::Happening;
 use patchwright::tools::registry::ToolSet;
 use patchwright::tools::services::Services;
@@ -29,7 +28,6 @@ use crate::support::guest::Guest;
 /// Calls the tools that its arguments name.
 struct Several {
     schema: Value,
-    redo: Redo,
 }
 
 #[async_trait]
@@ -56,10 +54,6 @@ impl Extra for Several {
 
     fn passes_gate(&self) -> bool {
         false
-    }
-
-    fn redo(&self) -> Redo {
-        self.redo
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
@@ -164,7 +158,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
         ],
         ..Tools::default()
     };
-    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, config).await;
+    let desk = Desk::new(Several { schema: object() }, config).await;
     let args = json!({"calls": [
         {"tool": "shell_command", "args": {"command": "echo one >> log; cat log"}},
         {"tool": "list_dir", "args": {"dir_path": "."}},
@@ -196,61 +190,15 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
         nested,
         ["outer 1 shell_command true", "1 ended true", "outer 5 apply_patch true", "5 ended true"]
     );
-
-    // Done again in a fresh workspace: the same effects, nothing written down.
-    let before = desk.entries().len();
-    fs_err::remove_file(desk.guest.workspace().join("new")).unwrap();
-    fs_err::remove_file(desk.guest.workspace().join("log")).unwrap();
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
-    assert!(redone.unwrap().unwrap().success);
-    assert_eq!((desk.file("new").as_str(), desk.file("log").as_str()), ("line\n", "one\n"));
-    assert_eq!(desk.entries().len(), before);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_lasts_outside_of_the_sandbox_is_answered_again_and_not_done() {
-    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, Tools::default()).await;
-    let plan = |step: &str| json!({"plan": [{"step": step, "status": "pending"}]});
-    let args = json!({"calls": [
-        {"tool": "update_plan", "args": plan("one")},
-        {"tool": "shell_command", "args": {"command": "echo x >> log"}},
-    ]});
-    desk.say(&calling(&args)).await;
-    let entries = desk.entries();
-    let kept = entries.iter().filter_map(|entry| match entry {
-        Entry::NestedEnded { number, answer, .. } => Some((*number, answer.clone())),
-        _ => None,
-    });
-    let kept: Vec<(u32, Option<Answer>)> = kept.collect();
-    let [(1, Some(first)), (2, None)] = kept.as_slice() else { panic!("{kept:?}") };
-    assert_eq!(first.result().unwrap().text, "Plan updated");
-    let arguments = plan("one");
-    let answer = Answer::Error("as it was".to_owned());
-    let answers =
-        [Answered { number: 1, name: "update_plan", arguments: &arguments, answer: &answer }];
-    let redone =
-        desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &answers).await).await;
-    assert!(redone.unwrap().unwrap().success);
-    assert_eq!(desk.file("log"), "x\nx\n");
-    assert_eq!(desk.entries(), entries, "the plan was not written down again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_the_model_is_one_whatever_its_id_looks_like() {
-    let desk = Desk::new(Several { schema: object(), redo: Redo::Call }, Tools::default()).await;
+    let desk = Desk::new(Several { schema: object() }, Tools::default()).await;
     let args = json!({"calls": [{"tool": "list_dir", "args": {"dir_path": "."}}]});
     desk.say(&ToolCall { id: "outer#1".to_owned(), ..calling(&args) }).await;
     let started = desk.started.lock().unwrap().clone();
     assert_eq!(started, [("outer#1".to_owned(), false), ("outer#1#1".to_owned(), true)]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_acts_elsewhere_is_not_done_again() {
-    let desk = Desk::new(Several { schema: object(), redo: Redo::Never }, Tools::default()).await;
-    let args = json!({"calls": [{"tool": "shell_command", "args": {"command": "echo x > x"}}]});
-    let redone = desk.with(async |it: &Dispatch<'_>| it.redo(&calling(&args), &[]).await).await;
-    assert!(redone.unwrap().is_none());
-    assert_eq!(desk.file("x"), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,7 +229,7 @@ async fn schemas_that_are_not_ours_are_checked_where_they_can_be_and_never_looke
             "`oneOf` is not met",
         ),
     ] {
-        let several = Several { schema: schema.clone(), redo: Redo::Call };
+        let several = Several { schema: schema.clone() };
         let desk = Desk::new(several, Tools::default()).await;
         let (output, text) = desk.say(&calling(&args)).await;
         assert_eq!(output.success, told.is_empty(), "{schema}: {text}");

@@ -89,7 +89,7 @@ pub enum Entry {
         duration_ms: u64,
         /// Bytes that it answered.
         bytes: u64,
-        /// Of a tool that is not asked twice.
+        /// Of a tool that a replay cannot ask again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Answer>,
     },
@@ -219,6 +219,38 @@ pub enum Entry {
     Closed,
     /// In a lane: it takes messages again.
     Reopened,
+    /// The workspace was recorded as a git tree, which is on the disk. A result of a call that may have
+    /// changed the workspace comes after the checkpoint that has what it did; when nothing differs from the
+    /// last one, there is no new one.
+    Checkpoint {
+        tree: String,
+        /// The call that had just run, after the sub-agent's id and `/` where one made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        /// What was running in sessions, as number and command.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sessions: Vec<String>,
+        /// There was a shell that outlives its commands.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shell: bool,
+    },
+    /// The workspace could not be recorded. What calls do is not kept until the next checkpoint.
+    Unrecorded {
+        why: String,
+    },
+    /// The run goes on in a fresh sandbox with the workspace of a checkpoint. In a lane too, where results
+    /// of its calls are lost.
+    Restored {
+        /// The line that has the checkpoint.
+        checkpoint: u64,
+        tree: String,
+        /// Calls whose results had been written down, and do not hold any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        lost: Vec<String>,
+        /// What stands in the place of these results.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
     /// Something worth keeping that nothing depends on.
     Note {
         text: String,

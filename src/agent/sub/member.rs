@@ -206,6 +206,7 @@ fn begin(
 ) -> Result<(), StopKind> {
     if lane.entries.iter().any(|entry| matches!(entry, Entry::Prompted { .. })) {
         agent.adopt(lane.entries.iter());
+        agent.notice = common.notice.get().cloned();
         // Given up before the end, and not told so.
         if lane.interrupt || member.status() != Status::Running {
             agent.give_up_calls()?;

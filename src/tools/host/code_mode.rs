@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use self::cell::{Cell, Outcome, Turn};
-use super::{Effect, HostCall, Power, Redo, Tool};
+use super::{Effect, HostCall, Power, Tool};
 use crate::tools::guest::parse_args;
 use crate::tools::{Part, ToolError, ToolOutput, truncate};
 
@@ -138,11 +138,6 @@ impl Tool for Exec {
         false
     }
 
-    /// Its calls are all that it did, and they are on record.
-    fn redo(&self) -> Redo {
-        Redo::Nested
-    }
-
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: ExecArgs = parse_args("exec", args)?;
         let script = source::read(&args.code).map_err(ToolError::Tell)?;
@@ -206,10 +201,6 @@ impl Tool for Wait {
 
     fn passes_gate(&self) -> bool {
         false
-    }
-
-    fn redo(&self) -> Redo {
-        Redo::Nested
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -83,26 +83,13 @@ pub trait Tool: Send + Sync {
         &[]
     }
 
-    /// What is done again when a run goes on in a fresh sandbox after a call of it.
-    fn redo(&self) -> Redo {
-        Redo::Call
+    /// A call that was interrupted can simply be made again, and has changed nothing in the workspace.
+    fn is_repeatable(&self) -> bool {
+        self.effect() == Effect::Reads
     }
 
     /// Does the work. The arguments have been checked against the schema.
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError>;
-}
-
-/// What is done again in a fresh sandbox for a recorded call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redo {
-    /// The call itself, when it wrote; what it calls in turn, it calls again.
-    Call,
-    /// Only the calls that it made, with their recorded arguments: for tools that would not make the
-    /// same ones again.
-    Nested,
-    /// Nothing: what it did is not in the sandbox. A call that is made again and makes it gets the
-    /// recorded answer.
-    Never,
 }
 
 /// What a host tool may use.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{HostCall, Redo, Tool};
+use super::{HostCall, Tool};
 use crate::agent::journal::Entry;
 use crate::report::text;
 use crate::review::finding::{Category, Finding, Priority};
@@ -65,11 +65,6 @@ impl Tool for ReportFinding {
 
     fn schema(&self) -> Value {
         schema::of::<Args>()
-    }
-
-    /// What it did is in the journal.
-    fn redo(&self) -> Redo {
-        Redo::Never
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -34,6 +34,11 @@ impl Tool for RunCheck {
         Effect::Reads
     }
 
+    /// It runs a command, whatever that does.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
     fn schema(&self) -> Value {
         schema::of::<Args>()
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Effect, HostCall, Redo, Tool};
+use super::{Effect, HostCall, Tool};
 use crate::provider::{ToolDeclaration, ToolForm};
 use crate::tools::guest::parse_args;
 use crate::tools::{ToolError, ToolOutput, search};
@@ -144,10 +144,6 @@ impl Tool for CallTool {
 
     fn passes_gate(&self) -> bool {
         false
-    }
-
-    fn redo(&self) -> Redo {
-        Redo::Nested
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{HostCall, Redo, Tool};
+use super::{HostCall, Tool};
 use crate::agent::journal::Entry;
 use crate::task::plan::{Plan, Step, StepStatus};
 use crate::tools::progress::Happening;
@@ -53,11 +53,6 @@ impl Tool for UpdatePlan {
 
     fn schema(&self) -> Value {
         schema::of::<Args>()
-    }
-
-    /// What it did is in the journal.
-    fn redo(&self) -> Redo {
-        Redo::Never
     }
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{HostCall, Redo};
+use super::HostCall;
 use crate::context::hidden;
 use crate::egress::fetch::{FetchError, MAX_PAGE, Page};
 use crate::egress::readable;
@@ -92,9 +92,8 @@ impl Extra for WebFetch {
         "web"
     }
 
-    /// The page may be another one by then.
-    fn redo(&self) -> Redo {
-        Redo::Never
+    fn is_outside(&self) -> bool {
+        true
     }
 
     fn also(&self) -> &'static [&'static str] {
