@@ -643,6 +643,7 @@ fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
     let repository = |owner: &str| RepositoryId { owner: owner.to_owned(), name: "app".to_owned() };
     let sha = "abcdef0123456789abcdef0123456789abcdef01";
     let pull = PullRequest {
+        comments: 0,
         number: 8,
         title: "Fix typo".to_owned(),
         body: String::new(),

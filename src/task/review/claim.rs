@@ -118,7 +118,7 @@ impl Slot {
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
         // What the comment says is the end already.
-        if run.config.dry_run || outbox.recorded::<u64>("sticky").is_some() {
+        if run.config.dry_run || outbox.recorded::<u64>("sticky")?.is_some() {
             return Ok(());
         }
         let full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
