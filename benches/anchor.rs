@@ -52,6 +52,7 @@ fn diff(files: usize) -> Diff {
             at = end;
         }
         FileDiff {
+            too_large: false,
             path: format!("src/folder{}/file{number}.rs", number % 20),
             old_path: None,
             status: FileStatus::Modified,

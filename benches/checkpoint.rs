@@ -13,7 +13,7 @@ use patchwright::cli::ui::{Ui, Verbosity};
 use patchwright::clock::Clock;
 use patchwright::git::Oid;
 use patchwright::git::checkpoint::Store;
-use patchwright::git::packed::Packed;
+use patchwright::git::packed;
 use patchwright::git::repo::Repo;
 use patchwright::guest::GUEST_BINARY;
 use patchwright::guest::client::{Client, CollectLimits};
@@ -51,7 +51,7 @@ async fn measure(guest: &Path, folder: &Path, files: usize) {
     let client = Client::connect(stdout, stdin, Duration::from_secs(10)).await.unwrap();
     let (mirror, base) = mirror(&folder.join("mirror.git"), files);
     let names: Vec<String> = (0..files).map(name).collect();
-    Packed::some(&mirror, base, &names, 0).unwrap().upload(&client).await.unwrap();
+    packed::some(&mirror, base, &names, 0).unwrap().upload(&client).await.unwrap();
     let store = Store::open(&folder.join("checkpoints.git"), &mirror).unwrap();
     let redact = std::sync::Arc::new(str::to_owned);
     let journal = Journal::create(&folder.join("run"), Clock::default(), redact).unwrap();

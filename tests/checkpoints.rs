@@ -5,7 +5,7 @@ use std::sync::Arc;
 use patchwright::agent::journal::{self, Entry, Journal, Line};
 use patchwright::git::Oid;
 use patchwright::git::checkpoint::Store;
-use patchwright::git::packed::Packed;
+use patchwright::git::packed;
 use patchwright::git::repo::Repo;
 use patchwright::guest::client::CollectedTree;
 use patchwright::task::checkpoint::Checkpoints;
@@ -41,7 +41,7 @@ impl World {
     async fn guest(&self) -> Guest {
         let guest = Guest::start().await;
         let paths = FILES.map(|(name, _)| name.to_owned());
-        let packed = Packed::some(&self.mirror, self.base, &paths, 0).unwrap();
+        let packed = packed::some(&self.mirror, self.base, &paths, 0).unwrap();
         packed.upload(&guest.client).await.unwrap();
         guest
     }

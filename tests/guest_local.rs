@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use patchwright::git::packed::Packed;
 use patchwright::guest::client::GuestError;
 use patchwright::sandbox::local::LocalSandbox;
+use patchwright::sandbox::packed::Packed;
 use patchwright::sandbox::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec,
 };

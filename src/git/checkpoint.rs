@@ -15,11 +15,12 @@ use super::change::{Built, onto};
 use super::compared::MAX_FILES;
 use super::differing::differing;
 use super::hunks::GITLINK;
-use super::packed::Packed;
+use super::packed;
 use super::repo::Repo;
 use super::tree::FileChange;
 use super::{GitError, Oid};
 use crate::guest::client::{Client, CollectedTree, GuestError};
+use crate::sandbox::packed::Packed;
 
 /// Before every other place for objects.
 const FIRST: i32 = 1_000;
@@ -112,7 +113,7 @@ impl Store {
                 None => remove.push(path),
             }
         }
-        let packed = Packed::some(&self.repo, tree, &put, now)?;
+        let packed = packed::some(&self.repo, tree, &put, now)?;
         Ok(Difference { put, remove, packed })
     }
 

@@ -8,6 +8,7 @@ pub mod docker;
 mod failure;
 pub mod image;
 pub mod local;
+pub mod packed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::egress::Egress;
-use crate::git::packed::Packed;
 use crate::guest::client::Client;
+use crate::sandbox::packed::Packed;
 use crate::tools::CommandOutput;
 
 /// Starts places to work in.

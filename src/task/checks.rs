@@ -6,8 +6,8 @@ use super::workspace::{Rules, Workspace};
 use crate::agent::journal::Entry;
 use crate::config::Config;
 use crate::error::Result;
-use crate::git::packed::Packed;
 use crate::guest::client::Client;
+use crate::sandbox::packed::Packed;
 use crate::sandbox::{PreparedImage, Running, SandboxSpec};
 use crate::verify::{self, CheckRun, Evidence};
 

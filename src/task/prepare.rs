@@ -4,9 +4,9 @@ use super::run::Run;
 use super::workspace::Rules;
 use crate::config::{SandboxChoice, Source, Tenants, file};
 use crate::error::{Failure, Result};
-use crate::git::packed::Packed;
 use crate::report::text;
 use crate::sandbox::image::{self, NamedBy};
+use crate::sandbox::packed::Packed;
 use crate::sandbox::{ImageSpec, PreparedImage};
 
 impl Run<'_> {

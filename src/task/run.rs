@@ -32,9 +32,9 @@ use crate::error::{Failure, FailureKind, Hint, Result};
 use crate::forge::Repository;
 use crate::git::Oid;
 use crate::git::clone::Repo;
-use crate::git::packed::Packed;
 use crate::git::stop::Stop;
 use crate::sandbox::PreparedImage;
+use crate::sandbox::packed::Packed;
 use crate::world::World;
 
 /// Commits of history that the model can look at.

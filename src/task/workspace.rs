@@ -13,12 +13,13 @@ use crate::forge::Repository;
 use crate::git::clone::{Repo, fetch, is_commit_id, mirror};
 use crate::git::commit::{self, Facts};
 use crate::git::diff;
-use crate::git::packed::Packed;
+use crate::git::packed;
 use crate::git::transport::Remote;
 use crate::git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
 use crate::git::{GitError, Oid, blocking};
 use crate::guest::client::{Client, CollectLimits};
 use crate::sandbox::ContainerLimits;
+use crate::sandbox::packed::Packed;
 use crate::world::World;
 
 /// Files that pin dependencies; part of the key under which a prepared image is cached.
@@ -103,7 +104,7 @@ impl Workspace {
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
             let options = ArchiveOptions { max_bytes: usual.max_bytes.min(room), ..usual };
-            let result = Packed::new(&this.repo, this.base, &options);
+            let result = packed::whole(&this.repo, this.base, &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.
                 this.repo.set_aside()?;
@@ -233,7 +234,7 @@ impl Workspace {
             return Ok(());
         }
         let (repo, tree) = (self.repo.clone(), change.tree);
-        let files = blocking(move || Packed::some(&repo, tree, &paths, 0)).await;
+        let files = blocking(move || packed::some(&repo, tree, &paths, 0)).await;
         let files = files.map_err(|error| failure(error, "cannot pack the files of the change"))?;
         files.restore(client, Vec::new()).await.map_err(failed)
     }

@@ -8,7 +8,7 @@ use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptions, RemoveImageOptions,
 };
-use patchwright::git::packed::Packed;
+use patchwright::sandbox::packed::Packed;
 use patchwright::sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
 
 use super::{assert_nothing_left, sh, spec};

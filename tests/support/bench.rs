@@ -17,7 +17,7 @@ use patchwright::cli::ui::{Ui, Verbosity};
 use patchwright::clock::Clock;
 use patchwright::git::Oid;
 use patchwright::git::checkpoint::Store;
-use patchwright::git::packed::Packed;
+use patchwright::git::packed;
 use patchwright::git::repo::Repo;
 use patchwright::guest::client::Client;
 use patchwright::provider::catalogue::{Catalogue, Model};
@@ -261,7 +261,7 @@ impl Bench {
         let (client, process) = guest(&self.folder.path().join("workspace")).await;
         let (mirror, base) = self.base();
         let paths = FILES.map(|(name, _)| name.to_owned());
-        Packed::some(&mirror, base, &paths, 0).unwrap().upload(&client).await.unwrap();
+        packed::some(&mirror, base, &paths, 0).unwrap().upload(&client).await.unwrap();
         let store = Store::open(&self.checkpoints(), &mirror).unwrap();
         let (run, ui) = (journal.of_run(), quiet());
         let checkpoints = Arc::new(Checkpoints::new(client.clone(), store, base, run, ui));

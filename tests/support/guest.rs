@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use patchwright::git::packed::Packed;
 use patchwright::guest::GUEST_BINARY;
 use patchwright::guest::client::{Client, CollectLimits, CollectedTree};
 use patchwright::guest::protocol::Exec;
+use patchwright::sandbox::packed::Packed;
 use patchwright::tools::CommandOutput;
 
 /// A serving guest in a folder of its own.
