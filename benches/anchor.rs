@@ -11,9 +11,9 @@
 
 use std::time::{Duration, Instant};
 
-use patchwright::git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
-use patchwright::review::anchor::{Anchor, Index};
-use patchwright::review::finding::{Category, Finding, Priority};
+use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
+use patchwright_review::anchor::{Anchor, Index};
+use patchwright_review::finding::{Category, Finding, Priority};
 
 const LINES: usize = 20_000;
 const QUOTES: usize = 1000;

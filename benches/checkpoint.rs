@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use patchwright::agent::journal::Journal;
-use patchwright::cli::ui::{Ui, Verbosity};
-use patchwright::clock::Clock;
-use patchwright::git::Oid;
-use patchwright::git::checkpoint::Store;
-use patchwright::git::packed;
-use patchwright::git::repo::Repo;
-use patchwright::guest::GUEST_BINARY;
-use patchwright::guest::client::{Client, CollectLimits};
-use patchwright::task::checkpoint::Checkpoints;
+use patchwright_base::clock::Clock;
+use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_git::Oid;
+use patchwright_git::checkpoint::Store;
+use patchwright_git::packed;
+use patchwright_git::repo::Repo;
+use patchwright_journal::Journal;
+use patchwright_sandbox::GUEST_BINARY;
+use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_task::checkpoint::Checkpoints;
 
 /// Bytes of each file.
 const FILE: usize = 4_000;

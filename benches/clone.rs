@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use git_http::{GitState, serve};
 use git_repo::{Entry, file, git};
-use patchwright::git::blocking;
-use patchwright::git::clone::{Repo, fetch, mirror};
-use patchwright::git::transport::Remote;
-use patchwright::git::tree::{ArchiveOptions, archive};
+use patchwright_git::blocking;
+use patchwright_git::clone::{Repo, fetch, mirror};
+use patchwright_git::transport::Remote;
+use patchwright_git::tree::{ArchiveOptions, archive};
 
 const ROUNDS: usize = 5;
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use patchwright::sandbox::docker::DockerSandbox;
-use patchwright::sandbox::{ContainerLimits, PreparedImage, Sandbox, SandboxSpec};
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::{ContainerLimits, PreparedImage, Sandbox, SandboxSpec};
 
 const IMAGE: &str = "patchwright-test:1";
 const ROUNDS: usize = 20;

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use patchwright::guest::GUEST_BINARY;
-use patchwright::guest::client::{Client, CollectLimits};
-use patchwright::guest::protocol::Exec;
+use patchwright_guest::protocol::Exec;
+use patchwright_sandbox::GUEST_BINARY;
+use patchwright_sandbox::client::{Client, CollectLimits};
 
 const FILES: usize = 5000;
 const FILE: usize = 10_000;

@@ -12,8 +12,8 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use patchwright::patch::apply::update;
-use patchwright::patch::parse::{Section, parse};
+use patchwright_guest::patch::apply::update;
+use patchwright_guest::patch::parse::{Section, parse};
 
 const LINES: usize = 200_000;
 

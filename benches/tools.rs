@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use patchwright::guest::GUEST_BINARY;
-use patchwright::guest::client::Client;
-use patchwright::guest::protocol::Exec;
-use patchwright::tools::ToolOutput;
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::ToolOutput;
+use patchwright_sandbox::GUEST_BINARY;
+use patchwright_sandbox::client::Client;
 use serde_json::{Value, json};
 
 const FOLDERS: usize = 1000;
@@ -136,7 +136,7 @@ impl Guest {
         (self.cpu().saturating_sub(cpu), wall, text)
     }
 
-    async fn exec(&self, argv: &[&str]) -> patchwright::tools::CommandOutput {
+    async fn exec(&self, argv: &[&str]) -> patchwright_guest::tool::CommandOutput {
         let exec = Exec {
             argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
             cwd: None,

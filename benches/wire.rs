@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Duration;
 
-use patchwright::provider::catalogue::Catalogue;
-use patchwright::provider::item::{
+use patchwright_provider::catalogue::Catalogue;
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
     Wire,
 };
-use patchwright::provider::wire::{self, Stream};
-use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
+use patchwright_provider::wire::{self, Stream};
+use patchwright_provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
 use serde_json::{Value, json};
 
 fn main() {

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use patchwright::cli::{self, Cli};
-use patchwright::config::env::Env;
-use patchwright::git::helper;
-use patchwright::{redact, report, telemetry};
+use patchwright_base::env::Env;
+use patchwright_base::{redact, telemetry};
+use patchwright_git::helper;
+use patchwright_report as report;
 use serde_json::json;
 
 fn main() -> ExitCode {

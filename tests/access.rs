@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use patchwright::config::merge;
-use patchwright::error::FailureKind;
-use patchwright::event::access::{self, AccessConfig};
-use patchwright::forge::github::GitHubForge;
-use patchwright::forge::{Account, RepositoryId, Role};
-use patchwright::task::Trigger;
-use patchwright::task::admit::{check_actor, is_us};
+use patchwright_base::error::FailureKind;
+use patchwright_config::merge;
+use patchwright_forge::github::GitHubForge;
+use patchwright_forge::{Account, RepositoryId, Role};
+use patchwright_task::admit::{check_actor, is_us};
+use patchwright_task::event::access::{self, AccessConfig};
+use patchwright_types::task::Trigger;
 use serde_json::json;
 
 use crate::support::github::{Fault, GitHub, Kind, Server};

@@ -1,7 +1,7 @@
 //! `patchwright action`: what an event sets off, who may, and what the job is told.
 
 use expect_test::expect;
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use crate::issue::state;

@@ -1,6 +1,6 @@
 //! `patchwright action` on pull requests, comments and checks: from the event to what GitHub shows.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::json;
 
 use crate::support::git_http::git;

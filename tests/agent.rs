@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use patchwright::agent::journal::{self, Entry, Journal};
-use patchwright::agent::{Agent, Stopped, history};
-use patchwright::provider::item::{Item, Role};
-use patchwright::provider::scripted::ScriptedProvider;
+use patchwright_agent::{Agent, Stopped, history};
+use patchwright_journal::{self as journal, Entry, Journal};
+use patchwright_provider::item::{Item, Role};
+use patchwright_provider::scripted::ScriptedProvider;
 
 use crate::support::bench::{Bench, Ended, FIX, clock, no_redaction};
 use crate::support::transcript::transcript;

@@ -4,8 +4,8 @@
 mod files;
 mod killed;
 
-use patchwright::agent::journal::{self, Entry, Line};
-use patchwright::provider::item::Content;
+use patchwright_journal::{self as journal, Entry, Line};
+use patchwright_provider::item::Content;
 use serde_json::{Value, json};
 
 use crate::exec::project;

@@ -2,7 +2,7 @@
 //! nothing done on GitHub.
 
 use expect_test::{Expect, expect};
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 use crate::support::github::GitHub;
 use crate::support::model::fail;

@@ -12,22 +12,22 @@ mod troubles;
 use std::sync::Arc;
 
 use chrono::DateTime;
-use patchwright::batch::campaign::{self, Campaign};
-use patchwright::batch::fleet::Fleet;
-use patchwright::batch::lease::Held;
-use patchwright::batch::{publish, stored, target};
-use patchwright::cli::common::Common;
-use patchwright::cli::ui::{Ui, Verbosity};
-use patchwright::clock::Clock;
-use patchwright::config::env::Env;
-use patchwright::forge::{Forge, Role};
-use patchwright::git::clone::mirror;
-use patchwright::git::commit::{self, CommitSpec, Identity};
-use patchwright::git::{Oid, diff};
-use patchwright::redact::Redactor;
-use patchwright::report;
-use patchwright::store::Store;
-use patchwright::store::model::{
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::lease::Held;
+use patchwright_fleet::batch::{publish, stored, target};
+use patchwright_fleet::store::Store;
+use patchwright_forge::{Forge, Role};
+use patchwright_git::clone::mirror;
+use patchwright_git::commit::{self, CommitSpec, Identity};
+use patchwright_git::{Oid, diff};
+use patchwright_report as report;
+use patchwright_types::campaign::{
     CampaignRow, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target, TargetEnd, TargetState,
 };
 use tokio_util::sync::CancellationToken;
@@ -280,7 +280,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
     let common = Common::default();
     let mut config = common.resolve().unwrap();
     let Identity { name, email } = spec("").committer;
-    config.identity = patchwright::config::Identity { name, email };
+    config.identity = patchwright_config::Identity { name, email };
     config.publish.labels = vec!["typo".to_owned()];
     config.publish.reviewers = vec!["rita".to_owned()];
     let database = folder.join("fleet.db");

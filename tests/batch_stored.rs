@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use patchwright::batch::stored::{change_id, pack, unpack};
-use patchwright::error::FailureKind;
-use patchwright::git::Oid;
-use patchwright::git::cache::Room;
-use patchwright::git::clone::Repo;
-use patchwright::git::diff::tree_of;
-use patchwright::task::retention::{Kept, sweep};
+use patchwright_base::error::FailureKind;
+use patchwright_fleet::batch::stored::{change_id, pack, unpack};
+use patchwright_git::Oid;
+use patchwright_git::cache::Room;
+use patchwright_git::clone::Repo;
+use patchwright_git::diff::tree_of;
+use patchwright_task::retention::{Kept, sweep};
 
 use crate::support::git_quick::{create, first_commit};
 use crate::support::git_repo::{git, git_with_input};

@@ -1,13 +1,13 @@
 //! Replies that are too much of anything: refused, and never in the way later.
 
-use patchwright::agent::Agent;
-use patchwright::agent::history;
-use patchwright::agent::journal::{Entry, Journal};
-use patchwright::provider::Reply;
-use patchwright::provider::item::{Item, Payload, Role, StopReason, Usage, Wire};
-use patchwright::provider::scripted::ScriptedProvider;
-use patchwright::provider::wire;
-use patchwright::provider::wire::fault::FaultKind;
+use patchwright_agent::Agent;
+use patchwright_agent::history;
+use patchwright_journal::{Entry, Journal};
+use patchwright_provider::Reply;
+use patchwright_provider::item::{Item, Payload, Role, StopReason, Usage, Wire};
+use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_provider::wire;
+use patchwright_provider::wire::fault::FaultKind;
 
 use crate::support::bench::{Bench, clock, no_redaction};
 

@@ -1,9 +1,9 @@
 //! Ids of calls, from servers that give each call the same one, count from the start with every reply,
 //! or give none: every call is run, and from then on goes by an id of its own.
 
-use patchwright::provider::catalogue::Model;
-use patchwright::provider::item::{CallOutput, Content, Item, Wire};
-use patchwright::provider::{Reply, Request, ToolChoice, wire};
+use patchwright_provider::catalogue::Model;
+use patchwright_provider::item::{CallOutput, Content, Item, Wire};
+use patchwright_provider::{Reply, Request, ToolChoice, wire};
 use serde_json::{Value, json};
 
 use crate::exec::project;

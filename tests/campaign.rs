@@ -5,13 +5,13 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 use expect_test::{Expect, expect};
-use patchwright::batch::campaign::{self, Campaign, PublishAs, Window};
-use patchwright::batch::plan::shard_of;
-use patchwright::batch::waves::{self, Step};
-use patchwright::batch::window::closed_until;
-use patchwright::cli::common::Common;
-use patchwright::config::{Source, merge};
-use patchwright::store::model::{CampaignRow, CampaignView, ErrorClass, Target, TargetState};
+use patchwright_config::flags::Common;
+use patchwright_config::{Source, merge};
+use patchwright_fleet::batch::campaign::{self, Campaign, PublishAs, Window};
+use patchwright_fleet::batch::plan::shard_of;
+use patchwright_fleet::batch::waves::{self, Step};
+use patchwright_fleet::batch::window::closed_until;
+use patchwright_types::campaign::{CampaignRow, CampaignView, ErrorClass, Target, TargetState};
 use serde_json::Value;
 
 /// The least that a campaign can be.

@@ -2,10 +2,10 @@
 //! Names and reasons are hostile; the page is looked at in a real browser.
 
 use expect_test::expect;
-use patchwright::report::campaign::{
+use patchwright_report::campaign::{
     Figures, Waiting, changes, frame, issue_body, list, page, progress, status, table, ticked,
 };
-use patchwright::store::model::{
+use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
 };
 

@@ -7,8 +7,8 @@ use axum::extract::{Query, State};
 use axum::routing::get;
 use chrono::{DateTime, NaiveDate, Utc};
 use expect_test::expect;
-use patchwright::forge::github::{Facts, GitHubForge, GitHubOptions, Pace, Wanted};
-use patchwright::forge::{ForgeError, RepositoryId, Role};
+use patchwright_forge::github::{Facts, GitHubForge, GitHubOptions, Pace, Wanted};
+use patchwright_forge::{ForgeError, RepositoryId, Role};
 use serde_json::{Value, json};
 
 use crate::forge::{client, connect};
@@ -305,7 +305,7 @@ async fn searched(days: Vec<NaiveDate>) -> (GitHubForge, Arc<Searched>) {
         token: "t".to_owned().into(),
         http: client(),
         pace: Pace::default(),
-        seal: patchwright::forge::seal::Seal::from_secrets(&[]),
+        seal: patchwright_forge::seal::Seal::from_secrets(&[]),
     };
     (GitHubForge::new(options).unwrap(), all)
 }

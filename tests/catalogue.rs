@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::provider::catalogue::{Catalogue, Fields, Price, cost};
-use patchwright::provider::item::{Usage, Wire};
+use patchwright_provider::catalogue::{Catalogue, Fields, Price, cost};
+use patchwright_provider::item::{Usage, Wire};
 use serde_json::json;
 
 use crate::providers::{catalogue, model};

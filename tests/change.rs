@@ -3,7 +3,7 @@
 
 mod bombs;
 
-use patchwright::agent::journal::{self, Entry};
+use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};
 
 use crate::exec::project;

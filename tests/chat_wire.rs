@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::provider::catalogue::{Catalogue, Fields, Model, OutputLimit};
-use patchwright::provider::item::{
+use patchwright_provider::catalogue::{Catalogue, Fields, Model, OutputLimit};
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
     Wire,
 };
-use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm, wire};
+use patchwright_provider::{Request, ToolChoice, ToolDeclaration, ToolForm, wire};
 use serde_json::{Value, json};
 
 use crate::providers::user;

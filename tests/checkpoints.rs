@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use patchwright::agent::journal::{self, Entry, Journal, Line};
-use patchwright::git::Oid;
-use patchwright::git::checkpoint::Store;
-use patchwright::git::packed;
-use patchwright::git::repo::Repo;
-use patchwright::guest::client::CollectedTree;
-use patchwright::task::checkpoint::Checkpoints;
-use patchwright::tools::checkpoints::Recorder;
+use patchwright_git::Oid;
+use patchwright_git::checkpoint::Store;
+use patchwright_git::packed;
+use patchwright_git::repo::Repo;
+use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_sandbox::client::CollectedTree;
+use patchwright_task::checkpoint::Checkpoints;
+use patchwright_tools::checkpoints::Recorder;
 
 use crate::support::bench::{Bench, clock, no_redaction, quiet};
 use crate::support::git_quick;

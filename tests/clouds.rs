@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::cli::common::Common;
-use patchwright::config::env::Env;
-use patchwright::config::{Config, merge};
-use patchwright::error::Result;
-use patchwright::provider::endpoint::Endpoint;
-use patchwright::provider::item::Wire;
+use patchwright_base::env::Env;
+use patchwright_base::error::Result;
+use patchwright_config::flags::Common;
+use patchwright_config::{Config, merge};
+use patchwright_provider::endpoint::Endpoint;
+use patchwright_provider::item::Wire;
 use serde_json::{Value, json};
 
 use crate::providers::catalogue;
@@ -313,7 +313,7 @@ fn clouds_names_lead_to_the_models_behind_them() {
         "twice": {"like": "shared", "context": 100_000},
     }))
     .unwrap();
-    let catalogue = patchwright::provider::catalogue::Catalogue::load(&overrides).unwrap();
+    let catalogue = patchwright_provider::catalogue::Catalogue::load(&overrides).unwrap();
     let cases = [
         ("azure/gpt-5.4-mini", "gpt-5.4-mini azure Responses 272000 known"),
         ("azure/my-deployment", "my-deployment azure Responses 1050000 known"),
@@ -349,10 +349,10 @@ fn clouds_names_lead_to_the_models_behind_them() {
     assert!((price.output - 2.0).abs() < 1e-9);
     let ring =
         serde_json::from_value(json!({"a": {"like": "gpt-5.5"}, "b": {"like": "a"}})).unwrap();
-    assert!(patchwright::provider::catalogue::Catalogue::load(&ring).is_ok());
+    assert!(patchwright_provider::catalogue::Catalogue::load(&ring).is_ok());
     let nothing: BTreeMap<_, _> =
         serde_json::from_value(json!({"a": {"like": "gpt-5.55"}})).unwrap();
-    let err = patchwright::provider::catalogue::Catalogue::load(&nothing).unwrap_err().to_string();
+    let err = patchwright_provider::catalogue::Catalogue::load(&nothing).unwrap_err().to_string();
     assert!(
         err.contains("`models.a.like` names an unknown model")
             && err.contains("did you mean `gpt-5.5`?"),

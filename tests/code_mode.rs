@@ -3,15 +3,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use patchwright::agent::journal::Entry;
-use patchwright::config::Mode;
-use patchwright::config::tools::{CustomTool, Tools};
-use patchwright::provider::catalogue::{Model, ToolMode};
-use patchwright::provider::item::{Content, Item, Payload, Wire};
-use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
-use patchwright::tools::custom as own_tools;
-use patchwright::tools::offer::{Search, SearchForm};
-use patchwright::tools::registry::ToolSet;
+use patchwright_config::Mode;
+use patchwright_config::tools::{CustomTool, Tools};
+use patchwright_journal::Entry;
+use patchwright_provider::catalogue::{Model, ToolMode};
+use patchwright_provider::item::{Content, Item, Payload, Wire};
+use patchwright_provider::{Request, ToolChoice, ToolForm, wire};
+use patchwright_tools::custom as own_tools;
+use patchwright_tools::offer::{Search, SearchForm};
+use patchwright_tools::registry::ToolSet;
 use serde_json::{Value, json};
 
 use crate::support::model::{Turn, call, custom, item, say};

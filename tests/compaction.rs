@@ -1,13 +1,13 @@
 //! Conversations that no longer fit the model: when they are shortened, what stays, and where it ends.
 
 use expect_test::expect;
-use patchwright::agent::compact::Trigger;
-use patchwright::agent::history::History;
-use patchwright::agent::journal::{Entry, Journal, Line};
-use patchwright::agent::reply::accept;
-use patchwright::provider::Provider;
-use patchwright::provider::item::Wire;
-use patchwright::provider::scripted::ScriptedProvider;
+use patchwright_agent::history::History;
+use patchwright_agent::reply::accept;
+use patchwright_journal::{Entry, Journal, Line};
+use patchwright_provider::Provider;
+use patchwright_provider::item::Wire;
+use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_types::journalled::CompactionTrigger as Trigger;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction, without_notice};
 use crate::support::transcript::transcript;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use expect_test::{Expect, expect};
-use patchwright::context::environment::{self, Environment};
-use patchwright::context::thread::{Thread, ThreadContext, thread, thread_within};
-use patchwright::context::{hidden, instructions, skills};
-use patchwright::forge::{Account, Comment, Issue};
-use patchwright::task::{IssueSnapshot, Trigger};
+use patchwright_forge::{Account, Comment, Issue};
+use patchwright_task::context::environment::{self, Environment};
+use patchwright_task::context::thread::{Thread, ThreadContext, thread, thread_within};
+use patchwright_task::context::{hidden, instructions, skills};
+use patchwright_types::task::{IssueSnapshot, Trigger};
 
 /// Hidden text in every way we know. The word PAYLOAD must not reach the model, SEEN must.
 const HIDDEN: &[(&str, &str)] = &[
@@ -128,14 +128,16 @@ fn visible_text_stays_as_it_is() {
 fn invisible_characters_are_counted_by_kind() {
     let text =
         "a\u{200b}b\u{2060}c\u{202e}d\u{200f}e\u{e0041}f\u{fe01}g\u{ad}h\u{7}i\u{3164}j\r\nk\rl";
-    let cleaned = hidden::invisible(text);
+    let cleaned = patchwright_base::invisible::invisible(text);
     assert_eq!(cleaned.text, "abcdefghij\nk\nl");
     expect![
         "1 control character, 2 direction controls, 1 invisible character, 1 soft hyphen, \
          1 tag character, 1 variation selector, 2 zero-width characters"
     ]
     .assert_eq(&hidden::describe(&cleaned.removed));
-    let emoji = hidden::invisible("❤\u{fe0f} 👨\u{200d}👩\u{200d}👧 1\u{fe0f}\u{20e3}");
+    let emoji = patchwright_base::invisible::invisible(
+        "❤\u{fe0f} 👨\u{200d}👩\u{200d}👧 1\u{fe0f}\u{20e3}",
+    );
     assert_eq!(emoji.total(), 0);
 }
 

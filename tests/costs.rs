@@ -1,8 +1,8 @@
 //! What a run costs, to the last digit, on every wire: long requests at their own price, the limits that
 //! count them, and that conversations are shortened before they get dear.
 
-use patchwright::provider::catalogue::{PriceStep, cost};
-use patchwright::provider::item::Usage;
+use patchwright_provider::catalogue::{PriceStep, cost};
+use patchwright_provider::item::Usage;
 use serde_json::json;
 
 use crate::providers::catalogue;

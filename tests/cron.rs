@@ -4,7 +4,7 @@
 use chrono::{DateTime, Datelike, Duration, NaiveDateTime, TimeZone, Timelike, Utc};
 use chrono_tz::Tz;
 use expect_test::{Expect, expect};
-use patchwright::batch::cron::Crontab;
+use patchwright_fleet::batch::cron::Crontab;
 
 fn utc(text: &str) -> DateTime<Utc> {
     NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap().and_utc()

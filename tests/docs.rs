@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 
 use clap::{ArgAction, CommandFactory};
 use patchwright::cli::{Cli, action};
-use patchwright::config::file;
-use patchwright::error::FailureKind;
-use patchwright::provider::catalogue::{Catalogue, Model, Price};
-use patchwright::provider::wire;
+use patchwright_base::error::FailureKind;
+use patchwright_config::file;
+use patchwright_provider::catalogue::{Catalogue, Model, Price};
+use patchwright_provider::wire;
 use serde_json::Value;
 
 fn path(name: &str) -> std::path::PathBuf {
@@ -78,7 +78,8 @@ fn the_command_line_reference_is_the_help_of_the_program() {
 
 #[test]
 fn the_schema_of_campaigns_is_that_of_the_program() {
-    let schema = serde_json::to_string_pretty(&patchwright::batch::campaign::schema()).unwrap();
+    let schema =
+        serde_json::to_string_pretty(&patchwright_fleet::batch::campaign::schema()).unwrap();
     generated("docs/campaign.schema.json", &format!("{schema}\n"));
 }
 
@@ -131,7 +132,8 @@ fn the_action_offers_what_the_program_reads() {
 #[test]
 fn the_action_passes_on_what_the_program_writes() {
     let action = yaml(&read("action.yml"));
-    let source = include_str!("../src/report/outputs.rs").split("\n#[cfg(test)]").next().unwrap();
+    let source =
+        include_str!("../crates/report/src/outputs.rs").split("\n#[cfg(test)]").next().unwrap();
     let written = source.split("        (\"").skip(1).map(|part| part.split('"').next().unwrap());
     let written: BTreeSet<String> = written.map(str::to_owned).collect();
     assert!(written.contains("conclusion") && written.contains("cost-usd"), "{written:?}");
@@ -209,11 +211,12 @@ fn links_between_documents_lead_somewhere() {
 /// Fields of the structs in `config/file.rs`, `config/review.rs` and `config/tools.rs`, as keys of the
 /// file.
 fn keys_in_code() -> BTreeSet<String> {
-    let source = include_str!("../src/config/file.rs").split("\n/// Parses a conf").next().unwrap();
+    let source =
+        include_str!("../crates/config/src/file.rs").split("\n/// Parses a conf").next().unwrap();
     let source = format!(
         "{source}{}{}",
-        include_str!("../src/config/review.rs"),
-        include_str!("../src/config/tools.rs")
+        include_str!("../crates/config/src/review.rs"),
+        include_str!("../crates/config/src/tools.rs")
     );
     let mut structs: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for part in source.split("pub struct ").skip(1) {
@@ -279,7 +282,7 @@ fn first_column<'a>(text: &'a str, head: &str) -> BTreeSet<&'a str> {
 
 #[test]
 fn every_field_of_a_model_is_documented() {
-    let source = include_str!("../src/provider/catalogue/fields.rs");
+    let source = include_str!("../crates/provider/src/catalogue/fields.rs");
     let fields = source.split("pub struct Fields {").nth(1).unwrap().split("\n}").next().unwrap();
     let fields =
         fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':'));
@@ -331,7 +334,7 @@ fn the_table_of_exit_codes_is_the_programs() {
 #[test]
 fn the_table_of_models_is_the_catalogue() {
     let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
-    let mut text = "# Models\n\nGenerated from the catalogue, `src/provider/models.toml` (`just docs`). \
+    let mut text = "# Models\n\nGenerated from the catalogue, `crates/provider/src/models.toml` (`just docs`). \
         Prices are dollars per million tokens: input, output, input from the cache; where a request with more input than so many tokens costs more, \
         all of it, the higher price follows. The default effort is bold.\n\nThe same models on Azure, Bedrock and Vertex AI, the variables with addresses and keys, and how \
         to change or add entries: [endpoints.md](endpoints.md).\n\n\

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use patchwright::edit_format::{self, Edit, What, read};
+use patchwright_guest::edit_format::{self, Edit, What, read};
 use proptest::prelude::*;
 
 type Files = BTreeMap<String, String>;

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use patchwright::egress::addresses::is_public;
-use patchwright::egress::hosts::Hosts;
-use patchwright::egress::{Egress, Refused};
+use patchwright_sandbox::egress::addresses::is_public;
+use patchwright_sandbox::egress::hosts::Hosts;
+use patchwright_sandbox::egress::{Egress, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

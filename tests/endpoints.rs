@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::{Progress, Provider, Request, ToolChoice};
+use patchwright_provider::http::{Deadlines, HttpProvider, client};
+use patchwright_provider::{Progress, Provider, Request, ToolChoice};
 use secrecy::SecretString;
 use serde_json::json;
 

@@ -9,8 +9,8 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use patchwright::event::payload::{self, ActionEnv};
-use patchwright::event::{TriggerConfig, decide};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{TriggerConfig, decide};
 
 fn env() -> ActionEnv {
     ActionEnv {

@@ -9,12 +9,12 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::Wire;
-use patchwright::provider::{ToolDeclaration, ToolForm, wire};
-use patchwright::tools::face;
-use patchwright::tools::profile::{Profile, Setting};
-use patchwright::tools::registry::ToolSet;
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::Wire;
+use patchwright_provider::{ToolDeclaration, ToolForm, wire};
+use patchwright_tools::face;
+use patchwright_tools::profile::{Profile, Setting};
+use patchwright_tools::registry::ToolSet;
 use serde_json::Value;
 
 use self::answers::{Answer, answers};

@@ -5,12 +5,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use patchwright::error::Failure;
-use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::item::{Usage, Wire};
-use patchwright::provider::retry::Policy;
-use patchwright::provider::wire::fault::{Fault, FaultKind};
-use patchwright::provider::{
+use patchwright_base::error::Failure;
+use patchwright_provider::http::{Deadlines, HttpProvider, client};
+use patchwright_provider::item::{Usage, Wire};
+use patchwright_provider::retry::Policy;
+use patchwright_provider::wire::fault::{Fault, FaultKind};
+use patchwright_provider::{
     Progress, Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use secrecy::SecretString;

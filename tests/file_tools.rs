@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
-use patchwright::tools::guest::root::Root;
-use patchwright::tools::guest::{glob, grep_files, list_dir, read_file};
-use patchwright::tools::{ToolError, ToolOutput};
+use patchwright_guest::tool::{ToolError, ToolOutput};
+use patchwright_guest::tools::root::Root;
+use patchwright_guest::tools::{glob, grep_files, list_dir, read_file};
 use serde_json::{Value, json};
 
 /// A workspace with these files, next to a secret.
@@ -411,7 +411,7 @@ fn schemas_are_closed_and_describe_every_argument() {
         ("list_dir", "dir_path"),
         ("grep_files", "pattern"),
     ] {
-        let schema = (patchwright::tools::guest::find(name).unwrap().schema)();
+        let schema = (patchwright_guest::tools::find(name).unwrap().schema)();
         let text = schema.to_string();
         assert!(!text.contains("$ref"), "{text}");
         assert_eq!(schema["additionalProperties"], json!(false), "{name}");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use patchwright::store::Store;
-use patchwright::store::model::{JobKind, Target, TargetState};
+use patchwright_fleet::store::Store;
+use patchwright_types::campaign::{JobKind, Target, TargetState};
 use serde_json::json;
 
 use crate::support::github::GitHub;

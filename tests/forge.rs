@@ -19,14 +19,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use expect_test::expect;
-use patchwright::clock::Clock;
-use patchwright::config::env::Env;
-use patchwright::forge::github::{GitHubForge, GitHubOptions, Pace};
-use patchwright::forge::local::{LocalForge, Seed};
-use patchwright::forge::seal::{Seal, without};
-use patchwright::forge::{Forge, ForgeError, PullRequestDraft, RepositoryId, Role};
-use patchwright::git::Oid;
-use patchwright::git::clone::Repo;
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_forge::github::{GitHubForge, GitHubOptions, Pace};
+use patchwright_forge::local::{LocalForge, Seed};
+use patchwright_forge::seal::{Seal, without};
+use patchwright_forge::{Forge, ForgeError, PullRequestDraft, RepositoryId, Role};
+use patchwright_git::Oid;
+use patchwright_git::clone::Repo;
 use serde_json::json;
 
 use self::lost_answers::write_everything;

@@ -2,9 +2,9 @@
 //! ourselves elsewhere. Whole processes against GitHub and a model; beside each attack the flow that has to
 //! go on working.
 
-use patchwright::forge::Role;
-use patchwright::report::review::state;
-use patchwright::review::incremental::Memory;
+use patchwright_forge::Role;
+use patchwright_report::review::state;
+use patchwright_review::incremental::Memory;
 use serde_json::json;
 
 use crate::support::github::GitHub;

@@ -119,41 +119,43 @@ holds! {
 /// What the seeds are for is reached with them: a check that refuses everything would hold, too.
 #[test]
 fn fuzzed_seeds_are_taken() {
-    use patchwright::guest::protocol::read_frame;
+    use patchwright_guest::protocol::read_frame;
 
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
     let seed = |name: &str| fs_err::read(root.join(name)).unwrap();
-    let lines =
-        patchwright::agent::journal::parse(&seed("journals/run"), Path::new("run")).unwrap().0;
+    let lines = patchwright_journal::parse(&seed("journals/run"), Path::new("run")).unwrap().0;
     assert!(lines.len() > 10, "{} lines", lines.len());
-    let handed: patchwright::task::review::hand_over::HandOver =
+    let handed: patchwright_task::review::hand_over::HandOver =
         serde_json::from_slice(&seed("hand_overs/review")).unwrap();
     assert_eq!(handed.reviewed.findings.len(), 2);
     let answers = seed("frames/answers");
     let mut rest = answers.as_slice();
     let mut frames = 0;
     while let Ok(Some(frame)) = read_frame(&mut rest) {
-        if frame.kind == patchwright::guest::protocol::FrameKind::Response {
-            let answer: patchwright::guest::protocol::Answer =
+        if frame.kind == patchwright_guest::protocol::FrameKind::Response {
+            let answer: patchwright_guest::protocol::Answer =
                 serde_json::from_slice(&frame.body).unwrap();
             assert!(answer.is_ok());
         }
         frames += 1;
     }
     assert_eq!((frames, rest.len()), (6, 0));
-    let limits = patchwright::guest::client::CollectLimits::default();
+    let limits = patchwright_sandbox::client::CollectLimits::default();
     assert_eq!(
-        patchwright::guest::collected::parse(seed("tars/files").as_slice(), limits).unwrap().len(),
+        patchwright_sandbox::collected::parse(seed("tars/files").as_slice(), limits).unwrap().len(),
         3
     );
-    let limits = patchwright::guest::client::CollectLimits::default();
+    let limits = patchwright_sandbox::client::CollectLimits::default();
     assert_eq!(
-        patchwright::guest::collected::parse(seed("tars/long").as_slice(), limits).unwrap().len(),
+        patchwright_sandbox::collected::parse(seed("tars/long").as_slice(), limits).unwrap().len(),
         1
     );
-    let mut reader = patchwright::egress::hello::Reader::default();
+    let mut reader = patchwright_sandbox::egress::hello::Reader::default();
     let name = Some("docs.rs".to_owned());
-    assert_eq!(reader.push(&seed("hello/docs")), patchwright::egress::hello::Opening::Hello(name));
+    assert_eq!(
+        reader.push(&seed("hello/docs")),
+        patchwright_sandbox::egress::hello::Opening::Hello(name)
+    );
     assert!(
         parsers::packs::is_taken(&seed("packs/change"))
             && !parsers::packs::is_taken(&seed("packs/more"))

@@ -9,18 +9,18 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use patchwright::agent::journal::Entry;
-use patchwright::agent::state::{Next, Remarks, State};
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::item::{
+use patchwright_agent::state::{Next, Remarks, State};
+use patchwright_journal::Entry;
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::http::{Deadlines, HttpProvider, client};
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, StopReason,
     ToolCall, Wire,
 };
-use patchwright::provider::retry::Policy;
-use patchwright::provider::wire::fault::{Fault, FaultKind};
-use patchwright::provider::wire::{self, gemini};
-use patchwright::provider::{
+use patchwright_provider::retry::Policy;
+use patchwright_provider::wire::fault::{Fault, FaultKind};
+use patchwright_provider::wire::{self, gemini};
+use patchwright_provider::{
     Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use secrecy::SecretString;

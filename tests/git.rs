@@ -1,4 +1,4 @@
-//! `patchwright::git` against a real git server and checked with the real git.
+//! `patchwright_git` against a real git server and checked with the real git.
 
 mod change;
 mod clone;
@@ -13,19 +13,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use patchwright::git::clone::{Repo, fetch, mirror, remote_ref};
-use patchwright::git::commit::{CommitSpec, Identity, create};
-use patchwright::git::diff::{DiffSpec, tree_of, unified};
-use patchwright::git::push::push;
-use patchwright::git::transport::{Credentials, Limits, Remote};
-use patchwright::git::tree::{
+use patchwright_git::clone::{Repo, fetch, mirror, remote_ref};
+use patchwright_git::commit::{CommitSpec, Identity, create};
+use patchwright_git::diff::{DiffSpec, tree_of, unified};
+use patchwright_git::push::push;
+use patchwright_git::transport::{Credentials, Limits, Remote};
+use patchwright_git::tree::{
     ArchiveOptions, Change, FileChange, archive, build, file_at, list_at, restrict,
 };
-use patchwright::git::{GitError, Oid, PushOutcome, blocking};
-use patchwright::guest::client::{CollectedFile, CollectedKind, CollectedTree};
-use patchwright::guest::protocol::Collected;
-use patchwright::sandbox::ContainerLimits;
-use patchwright::task::workspace::Workspace;
+use patchwright_git::{GitError, Oid, PushOutcome, blocking};
+use patchwright_guest::protocol::Collected;
+use patchwright_sandbox::ContainerLimits;
+use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
+use patchwright_task::workspace::Workspace;
 use tempfile::TempDir;
 
 use crate::support::git_http::{Access, Fault, GitState, Step, serve};
@@ -162,7 +162,7 @@ pub(crate) fn collected(files: &[CollectedFile], deleted: &[&str]) -> CollectedT
 /// One line per file: what happened, mode, path, lines.
 pub(crate) fn summary(change: &Change) -> String {
     let line = |file: &FileChange| {
-        let mode = |entry: &Option<patchwright::git::tree::Entry>| {
+        let mode = |entry: &Option<patchwright_git::tree::Entry>| {
             entry.map_or("-".to_owned(), |entry| format!("{:o}", entry.mode.bits()))
         };
         let counts = format!("+{} -{}", file.added_lines, file.removed_lines);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use patchwright::guest::client::GuestError;
-use patchwright::guest::protocol::Exec;
-use patchwright::tools::ToolError;
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::ToolError;
+use patchwright_sandbox::client::GuestError;
 
 use crate::support::guest::{Guest, sh};
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use patchwright::guest::client::{Client, CollectLimits, GuestError};
-use patchwright::guest::protocol::{FrameKind, encode_header};
+use patchwright_guest::protocol::{FrameKind, encode_header};
+use patchwright_sandbox::client::{Client, CollectLimits, GuestError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 fn frame(kind: FrameKind, call: u32, body: &[u8]) -> Vec<u8> {

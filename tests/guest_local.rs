@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use patchwright::guest::client::GuestError;
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::packed::Packed;
-use patchwright::sandbox::{
+use patchwright_sandbox::client::GuestError;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::packed::Packed;
+use patchwright_sandbox::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec,
 };
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
 use bytes::Bytes;
-use patchwright::guest::client::{CollectLimits, CollectedFile, CollectedKind, GuestError};
-use patchwright::guest::protocol::{Collected, LeftOut};
+use patchwright_guest::protocol::{Collected, LeftOut};
+use patchwright_sandbox::client::{CollectLimits, CollectedFile, CollectedKind, GuestError};
 
 use crate::support::guest::{Guest, LIMITS};
 

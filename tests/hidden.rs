@@ -1,7 +1,7 @@
 //! Text that nobody sees on a page: where it hides, that it is left out, and that looking for it takes
 //! time in proportion to the text.
 
-use patchwright::context::hidden;
+use patchwright_task::context::hidden;
 
 /// What GitHub does not show has `PAYLOAD` in it, what it shows has `SEEN`.
 const HIDDEN: &[(&str, &str)] = &[

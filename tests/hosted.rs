@@ -2,16 +2,16 @@
 //! defines and we run: done by the kind of their items, in their own forms. Strict schemas of our own.
 
 use expect_test::expect;
-use patchwright::config::Mode;
-use patchwright::config::env::Env;
-use patchwright::config::{file, merge};
-use patchwright::provider::ToolForm;
-use patchwright::provider::hosted;
-use patchwright::provider::item::{OutputForm, Payload, ToolCall, Wire};
-use patchwright::tools::profile::{self, Profile, Setting};
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::services::Services;
-use patchwright::tools::{arguments, schema};
+use patchwright_base::env::Env;
+use patchwright_config::Mode;
+use patchwright_config::{file, merge};
+use patchwright_provider::ToolForm;
+use patchwright_provider::hosted;
+use patchwright_provider::item::{OutputForm, Payload, ToolCall, Wire};
+use patchwright_tools::profile::{self, Profile, Setting};
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
+use patchwright_tools::{arguments, schema};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 

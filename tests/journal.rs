@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use expect_test::expect;
-use patchwright::agent::journal::{self, Entry, Journal, Redact};
-use patchwright::clock::Clock;
+use patchwright_base::clock::Clock;
+use patchwright_journal::{self as journal, Entry, Journal, Redact};
 
 fn clock() -> Clock {
     Clock { fixed: Some(DateTime::<Utc>::UNIX_EPOCH) }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use patchwright::agent::journal;
-use patchwright::config::Mode;
-use patchwright::provider::item::{Content, Payload};
-use patchwright::tools::need::Present;
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::services::Services;
+use patchwright_config::Mode;
+use patchwright_journal as journal;
+use patchwright_provider::item::{Content, Payload};
+use patchwright_tools::need::Present;
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
 use serde_json::json;
 
 use crate::support::bench::Bench;

@@ -5,7 +5,7 @@ mod incoming;
 mod oracle;
 
 use cases::{HOSTILE, Numbers, mixed};
-use patchwright::report::markdown::{line, passage};
+use patchwright_report::markdown::{line, passage};
 
 fn assert_quiet(inputs: &[String]) {
     let outputs: Vec<String> = inputs.iter().map(|input| passage(input, 60_000)).collect();

@@ -9,21 +9,21 @@ mod run;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use patchwright::agent::journal::Journal;
-use patchwright::clock::Clock;
-use patchwright::config::env::Env;
-use patchwright::config::tools::McpServer;
-use patchwright::error::{Failure, Result};
-use patchwright::guest::client::Client;
-use patchwright::mcp::headers::Headers;
-use patchwright::mcp::{self, Opened, Outside};
-use patchwright::provider::ToolDeclaration;
-use patchwright::task::plan::Plan;
-use patchwright::tools::extra::Extra;
-use patchwright::tools::host::{HostCall, Nested};
-use patchwright::tools::progress::Happening;
-use patchwright::tools::services::Services;
-use patchwright::tools::{ToolError, ToolOutput};
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::tools::McpServer;
+use patchwright_guest::tool::{ToolError, ToolOutput};
+use patchwright_journal::Journal;
+use patchwright_provider::ToolDeclaration;
+use patchwright_sandbox::client::Client;
+use patchwright_tools::extra::Extra;
+use patchwright_tools::host::{HostCall, Nested};
+use patchwright_tools::mcp::headers::Headers;
+use patchwright_tools::mcp::{self, Opened, Outside};
+use patchwright_tools::progress::Happening;
+use patchwright_tools::services::Services;
+use patchwright_types::plan::Plan;
 use serde_json::Value;
 
 use crate::support::bench::limits;
@@ -31,7 +31,7 @@ use crate::support::bench::limits;
 /// Starts servers for a guest; HTTP reaches everything.
 async fn open(client: &Client, servers: &BTreeMap<String, McpServer>) -> Result<Opened> {
     let headers = Headers::look_up(servers, &Env::from_pairs([("TEST_TOKEN", "quiet-6f1c77")]));
-    let http = |_: &url::Url| patchwright::provider::http::client();
+    let http = |_: &url::Url| patchwright_provider::http::client();
     mcp::open(servers, &Outside { client, http: &http, headers: &headers }).await
 }
 

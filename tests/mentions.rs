@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use patchwright::event::mention::{Command, dismisses, parse};
+use patchwright_task::event::mention::{dismisses, parse};
+use patchwright_types::command::Command;
 use proptest::prelude::*;
 
 #[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::item::{
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::http::{Deadlines, HttpProvider, client};
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, StopReason,
     ToolCall, Wire,
 };
-use patchwright::provider::retry::{Policy, with_headers};
-use patchwright::provider::wire::fault::{Fault, FaultKind};
-use patchwright::provider::wire::{self, decode_whole};
-use patchwright::provider::{
+use patchwright_provider::retry::{Policy, with_headers};
+use patchwright_provider::wire::fault::{Fault, FaultKind};
+use patchwright_provider::wire::{self, decode_whole};
+use patchwright_provider::{
     Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use proptest::prelude::*;
@@ -272,7 +272,7 @@ fn messages_thinking_is_asked_for_as_the_model_takes_it() {
 fn messages_tool_choice_is_what_may_be_asked_for() {
     let alone = Model { parallel_calls: false, ..model("claude-sonnet-5") };
     let quiet = |parallel_calls| Model {
-        thinking: patchwright::provider::catalogue::Thinking::Level,
+        thinking: patchwright_provider::catalogue::Thinking::Level,
         parallel_calls,
         ..model("claude-sonnet-5")
     };

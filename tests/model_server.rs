@@ -3,8 +3,8 @@
 
 mod conversations;
 
-use patchwright::provider::http::client;
-use patchwright::provider::item::Wire;
+use patchwright_provider::http::client;
+use patchwright_provider::item::Wire;
 use serde_json::{Value, json};
 
 use crate::support::model::{ModelServer, call, limited, overflow, overloaded, say, unauthorized};

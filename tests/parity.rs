@@ -13,11 +13,11 @@ mod walls;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use patchwright::guest::client::GuestError;
-use patchwright::guest::protocol::Exec;
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
-use patchwright::tools::{CommandOutput, ToolError};
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::{CommandOutput, ToolError};
+use patchwright_sandbox::client::GuestError;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
 use serde_json::Value;
 
 use crate::support::docker::{IMAGE, RealDocker, docker, fresh_run};

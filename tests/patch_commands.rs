@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use patchwright::config::tools::Tools;
-use patchwright::guest::client::Client;
-use patchwright::provider::item::{CallOutput, Content};
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ContainerLimits, ImageSpec, PreparedImage, Sandbox, SandboxSpec};
-use patchwright::tools::services::Services;
-use patchwright::tools::{CommandOutput, ToolOutput};
+use patchwright_config::tools::Tools;
+use patchwright_guest::tool::{CommandOutput, ToolOutput};
+use patchwright_provider::item::{CallOutput, Content};
+use patchwright_sandbox::client::Client;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{ContainerLimits, ImageSpec, PreparedImage, Sandbox, SandboxSpec};
+use patchwright_tools::services::Services;
 use serde_json::{Value, json};
 
 use crate::support::docker::{BUSYBOX, IMAGE, docker};
@@ -231,9 +231,9 @@ async fn each_family_reads_the_answer_as_that_of_a_command() {
 async fn ruled(config: Value) -> ToolDesk {
     let config: Tools = serde_json::from_value(config).unwrap();
     let model = model("gpt-5.3-codex");
-    let tools = patchwright::tools::registry::ToolSet::for_run(
+    let tools = patchwright_tools::registry::ToolSet::for_run(
         &model,
-        patchwright::config::Mode::Execute,
+        patchwright_config::Mode::Execute,
         &[],
     );
     let tools = tools.unwrap().without(&config.disabled);

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use fs_err as fs;
 use patchwright::cli::apply_patch;
-use patchwright::patch::parse::parse;
-use patchwright::patch::seek::{Finder, PASSES};
-use patchwright::tools::ToolError;
-use patchwright::tools::guest::apply_patch::program::{self, Place};
-use patchwright::tools::guest::apply_patch::{
+use patchwright_guest::patch::parse::parse;
+use patchwright_guest::patch::seek::{Finder, PASSES};
+use patchwright_guest::tool::ToolError;
+use patchwright_guest::tools::apply_patch::program::{self, Place};
+use patchwright_guest::tools::apply_patch::{
     Intercepted, intercept, intercept_script, run_patch, run_verified,
 };
-use patchwright::tools::guest::root::Root;
+use patchwright_guest::tools::root::Root;
 use proptest::prelude::*;
 
 /// What stands below a folder: contents of files, targets of links.
@@ -350,7 +350,7 @@ fn modes_are_kept_by_update_overwrite_and_move() {
 
 #[test]
 fn an_error_while_writing_takes_everything_back() {
-    use patchwright::patch::plan::FileOp;
+    use patchwright_guest::patch::plan::FileOp;
     let work = tempfile::tempdir().unwrap();
     for name in ["first", "gone", "dir/file"] {
         let path = work.path().join(name);
@@ -583,10 +583,10 @@ proptest! {
         let text = |lines: &[String]| lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
         let body = patch(&format!("*** Update File: f\n@@\n{hunk}*** End of File"));
         let patch = parse(body.as_bytes()).unwrap();
-        let patchwright::patch::parse::Section::Update { hunks, .. } = &patch.sections[0] else {
+        let patchwright_guest::patch::parse::Section::Update { hunks, .. } = &patch.sections[0] else {
             panic!("not an update");
         };
-        let result = patchwright::patch::apply::update(text(&old).as_bytes(), hunks).unwrap();
+        let result = patchwright_guest::patch::apply::update(text(&old).as_bytes(), hunks).unwrap();
         prop_assert_eq!(String::from_utf8(result).unwrap(), text(&new));
     }
 
@@ -629,13 +629,13 @@ proptest! {
         let body = patch(&picks.join("\n"));
         if let Ok(patch) = parse(body.as_bytes()) {
             for section in &patch.sections {
-                if let patchwright::patch::parse::Section::Update { hunks, .. } = section {
-                    let _ = patchwright::patch::apply::update(content.as_bytes(), hunks);
+                if let patchwright_guest::patch::parse::Section::Update { hunks, .. } = section {
+                    let _ = patchwright_guest::patch::apply::update(content.as_bytes(), hunks);
                 }
             }
         }
-        let _ = patchwright::patch::hosted::update(&content, &picks.join("\n"));
-        let _ = patchwright::patch::hosted::create(&picks.join("\n"));
+        let _ = patchwright_guest::patch::hosted::update(&content, &picks.join("\n"));
+        let _ = patchwright_guest::patch::hosted::create(&picks.join("\n"));
         let _ = intercept_script(&body);
     }
 }

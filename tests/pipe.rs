@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use patchwright::guest::client::{GuestError, Pipe};
-use patchwright::guest::protocol::Exec;
+use patchwright_guest::protocol::Exec;
+use patchwright_sandbox::client::{GuestError, Pipe};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::support::guest::{Guest, sh};

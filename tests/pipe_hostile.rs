@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use patchwright::guest::client::{Client, GuestError, Pipe};
-use patchwright::guest::protocol::{
+use patchwright_guest::protocol::{
     Frame, FrameKind, VERSION, WINDOW, decode_header, encode_header,
 };
+use patchwright_sandbox::client::{Client, GuestError, Pipe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::support::guest::sh;

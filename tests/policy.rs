@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use patchwright::git::Oid;
-use patchwright::git::tree::{Beyond, Change, Entry, FileChange, Mode};
-use patchwright::policy::{self, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets};
-use patchwright::redact::Redactor;
+use patchwright_base::redact::Redactor;
+use patchwright_git::Oid;
+use patchwright_git::tree::{Beyond, Change, Entry, FileChange, Mode};
+use patchwright_policy::{
+    self as policy, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets,
+};
 use secrecy::SecretString;
 
 /// Forty characters that look like nothing else.
@@ -245,7 +247,8 @@ fn ordinary_text_has_no_secrets_in_it() {
     ];
     let redactor = Redactor::new(secrets.map(|(n, v)| (n, SecretString::from(v))));
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = ["src/redact.rs", "src/policy/secrets.rs", "SECURITY.md", "Cargo.lock"];
+    let files =
+        ["crates/base/src/redact.rs", "crates/policy/src/secrets.rs", "SECURITY.md", "Cargo.lock"];
     let mut text: Vec<String> =
         files.iter().map(|file| fs_err::read_to_string(root.join(file)).unwrap()).collect();
     text.push("eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9 bedrock-api-key-…".to_owned());

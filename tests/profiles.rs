@@ -8,13 +8,13 @@ use std::os::unix::fs::symlink;
 
 use expect_test::{Expect, expect};
 use fs_err as fs;
-use patchwright::config::Mode;
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
-use patchwright::provider::{Request, ToolChoice, ToolForm, wire};
-use patchwright::tools::profile::Profile;
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::services::Services;
+use patchwright_config::Mode;
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::{CallOutput, Content, Item, Payload, ToolCall, Wire};
+use patchwright_provider::{Request, ToolChoice, ToolForm, wire};
+use patchwright_tools::profile::Profile;
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
 use serde_json::{Value, json};
 
 use crate::support::tool_desk::ToolDesk;
@@ -139,7 +139,7 @@ fn declared(model: &Model) -> String {
         Ok(tools) => tools,
         Err(failure) => return format!("{failure}\n"),
     };
-    let line = |tool: &patchwright::provider::ToolDeclaration| {
+    let line = |tool: &patchwright_provider::ToolDeclaration| {
         assert!(!tool.description.is_empty(), "{} is not described", tool.name);
         match &tool.form {
             ToolForm::Native { value } => format!("{value}\n"),
@@ -987,7 +987,7 @@ async fn codex_s_local_shell_answers_in_the_provider_s_form() {
     let desk = Desk::with(Model { shell: local, ..model(Profile::Codex, Wire::Responses) }).await;
     let call = native_call("local_shell", &json!({"command": ["echo", "a b"], "workdir": "src"}));
     let output = desk.output(&call).await;
-    assert_eq!(output.form, patchwright::provider::item::OutputForm::LocalShell);
+    assert_eq!(output.form, patchwright_provider::item::OutputForm::LocalShell);
     assert!(text(&output).starts_with("Exit code: 0\n") && text(&output).ends_with("a b\n"));
 }
 

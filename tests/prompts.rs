@@ -6,22 +6,24 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use expect_test::expect;
-use patchwright::agent::history::text_of;
-use patchwright::config::{Mode, Personality};
-use patchwright::context::environment::Environment;
-use patchwright::context::thread::{Thread, thread};
-use patchwright::error::Failure;
-use patchwright::forge::{Account, Issue};
-use patchwright::prompt::{self, Before, FailedCheck, IssueTask, SystemPrompt};
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{Item, Wire};
-use patchwright::provider::wire;
-use patchwright::provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
-use patchwright::task::brief::{Brief, Sources};
-use patchwright::tools::profile::Profile;
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::{Effect, guest, host};
-use patchwright::verify::CheckRun;
+use patchwright_agent::history::text_of;
+use patchwright_base::error::Failure;
+use patchwright_config::{Mode, Personality};
+use patchwright_forge::{Account, Issue};
+use patchwright_guest::tool::Effect;
+use patchwright_guest::tools as guest;
+use patchwright_prompt::{self as prompt, Before, FailedCheck, IssueTask, SystemPrompt};
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::{Item, Wire};
+use patchwright_provider::wire;
+use patchwright_provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
+use patchwright_task::brief::{Brief, Sources};
+use patchwright_task::context::environment::Environment;
+use patchwright_task::context::thread::{Thread, thread};
+use patchwright_tools::host;
+use patchwright_tools::profile::Profile;
+use patchwright_tools::registry::ToolSet;
+use patchwright_types::evidence::CheckRun;
 
 fn codex() -> Model {
     model("gpt-5.3-codex")
@@ -298,7 +300,7 @@ fn each_family_sees_what_its_snapshot_says() {
 
 #[test]
 fn every_file_of_a_system_prompt_is_used() {
-    let catalogue = include_str!("../src/provider/models.toml");
+    let catalogue = include_str!("../crates/provider/src/models.toml");
     let mut families: BTreeSet<&str> = catalogue
         .lines()
         .filter_map(|line| line.strip_prefix("prompt = \"")?.strip_suffix('"'))

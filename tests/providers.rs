@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use patchwright::error::Failure;
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::http::{Deadlines, HttpProvider, client};
-use patchwright::provider::item::{CallOutput, Content, Item, Message, OutputForm, Role, Usage};
-use patchwright::provider::retry::Policy;
-use patchwright::provider::{
+use patchwright_base::error::Failure;
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::http::{Deadlines, HttpProvider, client};
+use patchwright_provider::item::{CallOutput, Content, Item, Message, OutputForm, Role, Usage};
+use patchwright_provider::retry::Policy;
+use patchwright_provider::{
     Progress, Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use secrecy::SecretString;

@@ -7,14 +7,14 @@
 #![allow(clippy::needless_pass_by_value, reason = "a snapshot is used once")]
 
 use expect_test::{Expect, expect};
-use patchwright::cli::common::Common;
-use patchwright::config::merge;
-use patchwright::event::payload::{self, ActionEnv};
-use patchwright::event::{
+use patchwright_config::flags::Common;
+use patchwright_config::merge;
+use patchwright_forge::{Account, PullRequest, RepositoryId};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{
     Decision, Event, HeadBranch, TriggerConfig, decide, is_own_branch, own_branch_beside,
 };
-use patchwright::forge::{Account, PullRequest, RepositoryId};
-use patchwright::task::TaskKind;
+use patchwright_types::task::TaskKind;
 use serde_json::{Value, json};
 
 fn env() -> ActionEnv {
@@ -551,7 +551,7 @@ fn a_label_needs_its_labeller_and_a_second_attempt_whoever_started_it() {
     let payload = fixture("pull_request.opened").to_string();
     let event = payload::parse("pull_request", payload.as_bytes(), &again).unwrap();
     assert_eq!(actors(&event), ["bob"]);
-    let Decision::Run(patchwright::task::TaskKind::Review { trigger, .. }) =
+    let Decision::Run(patchwright_types::task::TaskKind::Review { trigger, .. }) =
         decide(&event, &config())
     else {
         panic!("no review")

@@ -6,17 +6,17 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use patchwright::cli::common::Common;
-use patchwright::cli::ui::{Ui, Verbosity};
-use patchwright::clock::Clock;
-use patchwright::config::env::Env;
-use patchwright::forge::RepositoryId;
-use patchwright::forge::local::{LocalForge, Seed};
-use patchwright::provider::scripted::ScriptedProvider;
-use patchwright::task::outcome::Conclusion;
-use patchwright::task::run::{self, Ended, Surroundings};
-use patchwright::task::{Task, TaskKind};
-use patchwright::world::World;
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_config::flags::Common;
+use patchwright_forge::RepositoryId;
+use patchwright_forge::local::{LocalForge, Seed};
+use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_task::run::{self, Ended, Surroundings};
+use patchwright_task::world::World;
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::{Task, TaskKind};
 
 use crate::support::docker::{self, docker};
 

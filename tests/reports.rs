@@ -2,22 +2,24 @@
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 use expect_test::expect;
-use patchwright::error::{Failure, Hint};
-use patchwright::git::Oid;
-use patchwright::git::tree::{Beyond, Change, Entry, FileChange, Mode};
-use patchwright::policy::{HeldBack, Judgement, Violation};
-use patchwright::provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
-use patchwright::report::html::Report;
-use patchwright::report::pr_body::PullRequest;
-use patchwright::report::progress::{Finished, Readiness, Running};
-use patchwright::report::{
+use patchwright_base::error::{Failure, Hint};
+use patchwright_base::text;
+use patchwright_git::Oid;
+use patchwright_git::tree::{Beyond, Change, Entry, FileChange, Mode};
+use patchwright_policy::{HeldBack, Judgement, Violation};
+use patchwright_provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
+use patchwright_report::html::Report;
+use patchwright_report::pr_body::PullRequest;
+use patchwright_report::progress::{Finished, Readiness, Running};
+use patchwright_report::{
     MAX_BODY, annotations, commit_message, html, job_summary, markdown, marker, plan_md, pr_body,
-    progress, template, text,
+    progress, template,
 };
-use patchwright::task::outcome::{Conclusion, Outcome, Provenance, Spending};
-use patchwright::task::plan::{Plan, Step, StepStatus};
-use patchwright::tools::metrics::ToolUse;
-use patchwright::verify::{self, CheckRun};
+use patchwright_task::verify;
+use patchwright_types::evidence::CheckRun;
+use patchwright_types::journalled::ToolUse;
+use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright_types::plan::{Plan, Step, StepStatus};
 
 fn check_run(command: &str, exit_code: i32, tail: &str) -> CheckRun {
     CheckRun {
@@ -792,7 +794,7 @@ fn no_log_line_is_a_command() {
         ("std::env::var", "std::env::var"),
     ];
     for (untrusted, expected) in rows {
-        assert_eq!(annotations::safe_log(untrusted), expected, "{untrusted:?}");
+        assert_eq!(patchwright_base::text::safe_log(untrusted), expected, "{untrusted:?}");
     }
 }
 
@@ -935,8 +937,10 @@ fn evidence_pairs_base_and_head_and_knows_what_broke() {
             "old Some(Some(0)) None",
         ]
     );
-    let broken: Vec<&str> =
-        verify::newly_failing(&evidence).iter().map(|row| row.command.as_str()).collect();
+    let broken: Vec<&str> = patchwright_types::evidence::newly_failing(&evidence)
+        .iter()
+        .map(|row| row.command.as_str())
+        .collect();
     assert_eq!(broken, ["a", "new"]);
     assert!(evidence.any_failed() && !evidence.all_passed());
 }

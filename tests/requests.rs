@@ -1,12 +1,12 @@
 //! The wires, without a network: requests to bodies.
 
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, Native, OutputForm, Payload, Reasoning, Role, ToolCall,
     Wire,
 };
-use patchwright::provider::wire;
-use patchwright::provider::{Reply, Request, ToolChoice, ToolDeclaration, ToolForm};
+use patchwright_provider::wire;
+use patchwright_provider::{Reply, Request, ToolChoice, ToolDeclaration, ToolForm};
 use serde_json::{Value, json};
 
 use crate::wires::{decode, fixtures, name};

@@ -11,7 +11,7 @@ mod resumed;
 mod strangers;
 
 use expect_test::Expect;
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 use crate::support::github::GitHub;
 use crate::support::world::{FILES, Output, TestWorld};

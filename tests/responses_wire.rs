@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::provider::catalogue::{Catalogue, Fields, Model};
-use patchwright::provider::item::{CallOutput, Content, Item, OutputForm, ToolCall, Wire};
-use patchwright::provider::{
+use patchwright_provider::catalogue::{Catalogue, Fields, Model};
+use patchwright_provider::item::{CallOutput, Content, Item, OutputForm, ToolCall, Wire};
+use patchwright_provider::{
     Previous, Provider, Reply, Request, ToolChoice, ToolDeclaration, ToolForm, wire,
 };
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
 //! The sections `review` and `respond` of configuration files: what they may say, and who may say it.
 
 use clap::Parser;
-use patchwright::cli::common::Common;
-use patchwright::config::review::{FailOn, Filter, Review};
-use patchwright::config::{Config, Source, file, merge};
-use patchwright::forge::ReviewEvent;
-use patchwright::review::finding::Priority;
+use patchwright_config::flags::Common;
+use patchwright_config::review::{FailOn, Filter, Review};
+use patchwright_config::{Config, Source, file, merge};
+use patchwright_forge::ReviewEvent;
+use patchwright_review::finding::Priority;
 
 #[derive(Parser)]
 struct Flags {
@@ -148,7 +148,7 @@ fn what_makes_no_sense_is_refused_by_name() {
 #[test]
 fn a_journaled_configuration_is_read_again() {
     let mut config = merged("review: { fail-on: 2 }", "");
-    config.mode = patchwright::config::Mode::Review;
+    config.mode = patchwright_config::Mode::Review;
     let text = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
 }

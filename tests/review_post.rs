@@ -5,7 +5,7 @@ mod at_once;
 mod bounds;
 mod standing;
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use crate::support::github::{Fault, GitHub, Kind, Wanted};
@@ -432,7 +432,7 @@ fn what_may_not_be_posted_is_handed_over_and_posted_once_by_another_workflow() {
     assert!(comments[0].body.contains("new: ") || comments[0].body.contains("🆕 new"));
     assert_eq!(world.github.check_runs().len(), 1);
     assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("neutral"));
-    let memory = patchwright::report::review::state::read(&comments[0].body).unwrap().unwrap();
+    let memory = patchwright_report::review::state::read(&comments[0].body).unwrap().unwrap();
     assert_eq!(memory.head, "", "later reviews read everything again");
     assert_eq!(memory.findings.len(), 2);
 }

@@ -2,19 +2,19 @@
 //! place of them.
 
 use expect_test::expect;
-use patchwright::forge::{CheckConclusion, RepositoryId, Side};
-use patchwright::report::review::body::{self, Body, Listed, Why};
-use patchwright::report::review::check::{self, Check};
-use patchwright::report::review::sticky::{self, Sticky};
-use patchwright::report::review::{inline, is_of_run, state, words};
-use patchwright::report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
-use patchwright::review::anchor::{Anchor, Anchored};
-use patchwright::review::finding::{Category, Finding, Priority};
-use patchwright::review::incremental::{Code, Fate, Known, Memory};
-use patchwright::task::outcome::{Conclusion, Provenance, Spending};
-use patchwright::task::review::outcome::{Coverage, Reviewed, Skipped, SkippedBecause};
-use patchwright::task::review::publish::Published;
-use patchwright::verify::{CheckRun, Evidence, EvidenceRow};
+use patchwright_forge::{CheckConclusion, RepositoryId, Side};
+use patchwright_report::review::body::{self, Body, Listed, Why};
+use patchwright_report::review::check::{self, Check};
+use patchwright_report::review::sticky::{self, Sticky};
+use patchwright_report::review::{inline, is_of_run, state, words};
+use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::incremental::{Code, Fate, Known, Memory};
+use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
+use patchwright_types::outcome::{Conclusion, Provenance, Spending};
+use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 const HEAD: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334";
 const BASE: &str = "00112233445566778899aabbccddeeff00112233";

@@ -8,10 +8,10 @@ mod network;
 
 use std::collections::BTreeMap;
 
-use patchwright::guest::client::GuestError;
-use patchwright::guest::protocol::Exec;
-use patchwright::sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
-use patchwright::tools::CommandOutput;
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::CommandOutput;
+use patchwright_sandbox::client::GuestError;
+use patchwright_sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
 
 use crate::support::docker::{IMAGE, RealDocker};
 

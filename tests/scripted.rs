@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use patchwright::provider::item::{Item, Payload, StopReason};
-use patchwright::provider::scripted::ScriptedProvider;
-use patchwright::provider::{Provider, Reply};
+use patchwright_provider::item::{Item, Payload, StopReason};
+use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_provider::{Provider, Reply};
 
 use crate::providers::{ask, word};
 use crate::reliability::document;

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use patchwright::guest::client::Client;
-use patchwright::guest::sessions::MAX_SESSIONS;
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ContainerLimits, ImageSpec, PreparedImage, Sandbox, SandboxSpec};
-use patchwright::tools::{CommandOutput, ToolError, ToolOutput};
+use patchwright_guest::sessions::MAX_SESSIONS;
+use patchwright_guest::tool::{CommandOutput, ToolError, ToolOutput};
+use patchwright_sandbox::client::Client;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{ContainerLimits, ImageSpec, PreparedImage, Sandbox, SandboxSpec};
 use serde_json::{Value, json};
 
 use crate::support::docker::{BUSYBOX, IMAGE, docker};

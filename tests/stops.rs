@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use patchwright::agent::journal::{self, Entry};
-use patchwright::provider::item::{Content, Item};
+use patchwright_journal::{self as journal, Entry};
+use patchwright_provider::item::{Content, Item};
 
 use crate::support::bench::{Bench, FIX, Mishap, without_notice};
 use crate::support::outside;

@@ -1,10 +1,10 @@
 //! The store on both databases: one table of cases, each on a database of its own.
 
-use patchwright::store::model::{
+use patchwright_fleet::store::{Store, StoreError};
+use patchwright_types::campaign::{
     CampaignRow, Changeset, ErrorClass, Job, JobKind, Lease, NewJob, NewTarget, Target, TargetEnd,
     TargetState,
 };
-use patchwright::store::{Store, StoreError};
 use tempfile::TempDir;
 
 use crate::support::postgres::{Postgres, postgres};

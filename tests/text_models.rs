@@ -1,16 +1,16 @@
 //! Models without tool calls: from the command line, killed and gone on with, and in the loop.
 
 use expect_test::expect;
-use patchwright::agent::history::{message, text_of};
-use patchwright::agent::journal::Entry;
-use patchwright::agent::state::{Next, Remarks, State};
-use patchwright::agent::stop::StopKind;
-use patchwright::provider::catalogue::Catalogue;
-use patchwright::provider::item::{
+use patchwright_agent::history::{message, text_of};
+use patchwright_agent::state::{Next, Remarks, State};
+use patchwright_agent::stop::StopKind;
+use patchwright_journal::Entry;
+use patchwright_provider::catalogue::Catalogue;
+use patchwright_provider::item::{
     CallOutput, Content, Item, Message, OutputForm, Payload, Role, StopReason, ToolCall, Usage,
 };
-use patchwright::provider::{Reply, Request, ToolChoice, wire};
-use patchwright::tools::dispatch::Fault;
+use patchwright_provider::{Reply, Request, ToolChoice, wire};
+use patchwright_types::journalled::Fault;
 
 use crate::exec::project;
 use crate::resume::{kill_when, rest};

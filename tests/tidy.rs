@@ -68,11 +68,11 @@ fn only_the_places_that_may_read_the_environment_or_print_do() {
         let may = [
             "src/sandbox/",
             "src/guest/",
-            "src/config/env.rs",
-            "src/clock.rs",
+            "crates/base/src/env.rs",
+            "crates/base/src/clock.rs",
             "src/bin/",
             "src/git/",
-            "src/provider/http/answer.rs",
+            "crates/provider/src/http/answer.rs",
         ];
         assert!(
             !expects || may.iter().any(|place| name.starts_with(place)),
@@ -97,11 +97,11 @@ const LAYERS: &[&[&str]] = &[
 
 /// Plain data and the world itself, which may be named from anywhere.
 const DATA: &[&str] = &[
-    "task::Task",
-    "task::TaskKind",
-    "task::Trigger",
-    "task::IssueSnapshot",
-    "task::Limits",
+    "patchwright_types::task::Task",
+    "patchwright_types::task::TaskKind",
+    "patchwright_types::task::Trigger",
+    "patchwright_types::task::IssueSnapshot",
+    "patchwright_types::task::Limits",
     "task::{",
     "task::plan",
     "task::outcome",
@@ -116,11 +116,11 @@ const DATA: &[&str] = &[
     "provider::ToolDeclaration",
     "provider::{",
     "tools::{",
-    "tools::CommandOutput",
-    "tools::ToolError",
-    "tools::ToolOutput",
+    "patchwright_guest::tool::CommandOutput",
+    "patchwright_guest::tool::ToolError",
+    "patchwright_guest::tool::ToolOutput",
     "tools::guest",
-    "tools::Effect",
+    "patchwright_guest::tool::Effect",
     "git::tree",
     "git::Oid",
     "git::{",

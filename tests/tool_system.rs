@@ -5,7 +5,7 @@ mod faults;
 mod narrowing;
 mod nested;
 
-use patchwright::agent::journal::{self, Entry};
+use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};
 
 use crate::exec::project;

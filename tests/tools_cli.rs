@@ -1,15 +1,15 @@
 //! `patchwright tools`: the declarations are what the wire sends, and bad arguments are answered.
 
 use expect_test::{Expect, expect};
-use patchwright::cli::common::WireName;
 use patchwright::cli::tools::{ToolsArgs, run};
+use patchwright_config::flags::WireName;
 use serde_json::Value;
 
 fn args(model: &str) -> ToolsArgs {
     ToolsArgs { model: model.to_owned(), wire: None, profile: None, config: None }
 }
 
-fn printed(args: &ToolsArgs) -> Result<String, patchwright::error::Failure> {
+fn printed(args: &ToolsArgs) -> Result<String, patchwright_base::error::Failure> {
     let told = std::cell::RefCell::new(String::new());
     let printed = run(args, "2026-01-01", &|note| told.borrow_mut().push_str(note));
     assert_eq!(told.take(), "", "nothing is wrong with the model's name");

@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use patchwright::provider::item::Wire;
-use patchwright::provider::sse;
-use patchwright::provider::wire::fault::{Fault, FaultKind};
-use patchwright::provider::wire::{self, Stream};
-use patchwright::provider::{Progress, Reply};
+use patchwright_provider::item::Wire;
+use patchwright_provider::sse;
+use patchwright_provider::wire::fault::{Fault, FaultKind};
+use patchwright_provider::wire::{self, Stream};
+use patchwright_provider::{Progress, Reply};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

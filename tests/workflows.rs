@@ -212,7 +212,7 @@ fn the_workflow_with_secrets_reads_nothing_of_the_fork_on_the_machine() {
 #[test]
 fn the_merge_queue_gets_the_required_check_without_a_model() {
     let queue = &yaml("workflows/pr-review.yml")["jobs"]["queue"];
-    assert_eq!(queue["name"], Value::from(patchwright::report::review::check::NAME));
+    assert_eq!(queue["name"], Value::from(patchwright_report::review::check::NAME));
     assert_eq!(queue["if"], Value::from("github.event_name == 'merge_group'"));
     assert!(queue["steps"][0].get("uses").is_none());
 }

@@ -1,6 +1,6 @@
 //! Replies of models that write their edits as text.
 
-use patchwright::edit_format::{Edit, What, apply, read};
+use patchwright_guest::edit_format::{Edit, What, apply, read};
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

@@ -1,8 +1,8 @@
 //! Payloads of webhooks. What is taken as about our repository is about it, and no reading depends on
 //! anything but the bytes.
 
-use patchwright::event::payload::{ActionEnv, parse};
-use patchwright::event::{Event, mention};
+use patchwright_task::event::payload::{ActionEnv, parse};
+use patchwright_task::event::{Event, mention};
 
 const NAMES: &[&str] = &[
     "issues",

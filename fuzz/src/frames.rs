@@ -1,6 +1,6 @@
 //! What a guest writes to its host: frames, and the JSON in them.
 
-use patchwright::guest::protocol::{Answer, Hello, Request, read_frame, write_frame};
+use patchwright_guest::protocol::{Answer, Hello, Request, read_frame, write_frame};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

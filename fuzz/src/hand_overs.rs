@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use patchwright::forge::RepositoryId;
-use patchwright::task::review::hand_over::{Expected, FILE, read};
+use patchwright_forge::RepositoryId;
+use patchwright_task::review::hand_over::{Expected, FILE, read};
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! The first message of a TLS client. It means the same however it is cut, and every byte of it is passed on.
 
-use patchwright::egress::hello::{MAX_OPENING, Opening, Reader};
+use patchwright_sandbox::egress::hello::{MAX_OPENING, Opening, Reader};
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

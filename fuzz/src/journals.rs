@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use patchwright::agent::journal::{Line, parse};
-use patchwright::agent::state::State;
+use patchwright_agent::state::State;
+use patchwright_journal::{Line, parse};
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

@@ -13,7 +13,7 @@ pub mod patches;
 pub mod streams;
 pub mod tars;
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 
 /// A parser and what must hold of it.
 pub type Check = fn(&[u8]);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use patchwright::git::Oid;
-use patchwright::git::bundle::unpack_here;
-use patchwright::git::repo::Repo;
+use patchwright_git::Oid;
+use patchwright_git::bundle::unpack_here;
+use patchwright_git::repo::Repo;
 
 /// The base that is here; the commit that the seed holds comes after it.
 const BASE: &str = "commit refs/heads/main\ncommitter A <a@example.com> 1700000000 +0000\ndata 5\nFirst\n\

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use patchwright::patch::parse::{LineKind, Section, parse};
-use patchwright::patch::plan::{FileOp, plan};
-use patchwright::patch::tree::{Entry, Tree, is_in_git_dir, textual};
-use patchwright::patch::{dialect, hosted, plan::PatchError};
+use patchwright_guest::patch::parse::{LineKind, Section, parse};
+use patchwright_guest::patch::plan::PatchError;
+use patchwright_guest::patch::plan::{FileOp, plan};
+use patchwright_guest::patch::tree::{Entry, Tree, is_in_git_dir, textual};
+use patchwright_guest::patch::{dialect, hosted};
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

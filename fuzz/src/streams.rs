@@ -4,11 +4,11 @@
 //! - where the bytes are cut makes no difference;
 //! - a reply is bounded, and can be sent back: the request that has it in its history is JSON.
 
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{CallOutput, Content, Item, Message, Role, Wire};
-use patchwright::provider::wire::fault::Fault;
-use patchwright::provider::wire::{self, MAX_ITEMS, Stream};
-use patchwright::provider::{Reply, Request, ToolChoice};
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::{CallOutput, Content, Item, Message, Role, Wire};
+use patchwright_provider::wire::fault::Fault;
+use patchwright_provider::wire::{self, MAX_ITEMS, Stream};
+use patchwright_provider::{Reply, Request, ToolChoice};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use patchwright::guest::client::{CollectLimits, CollectedKind};
-use patchwright::guest::collected::parse;
-use patchwright::patch::tree::{is_in_git_dir, textual};
+use patchwright_guest::patch::tree::{is_in_git_dir, textual};
+use patchwright_sandbox::client::{CollectLimits, CollectedKind};
+use patchwright_sandbox::collected::parse;
 
 /// Checks all of it for one input.
 pub fn check(data: &[u8]) {

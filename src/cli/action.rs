@@ -5,20 +5,22 @@ use std::path::PathBuf;
 
 use crate::cli::inputs::{self, input};
 use crate::cli::review::post_from;
-use crate::cli::ui::{Ui, Verbosity};
-use crate::config::env::Env;
-use crate::error::{Failure, FailureKind, Result};
-use crate::event::payload::{self, ActionEnv};
-use crate::event::{Decision, TriggerConfig, decide};
-use crate::redact::Redactor;
-use crate::report::annotations::{self, Level};
-use crate::report::{job_summary, outputs, text};
-use crate::task::outcome::Conclusion;
-use crate::task::react::{self, Reacted};
-use crate::task::respond::Responded;
-use crate::task::review::hand_over::Expected;
-use crate::task::{TaskKind, review, run};
-use crate::world::World;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_base::text;
+use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_report::annotations::{self, Level};
+use patchwright_report::{job_summary, outputs};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{Decision, TriggerConfig, decide};
+use patchwright_task::react::{self, Reacted};
+use patchwright_task::respond::Responded;
+use patchwright_task::review::hand_over::Expected;
+use patchwright_task::world::World;
+use patchwright_task::{review, run};
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::TaskKind;
 
 pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
 
@@ -187,7 +189,7 @@ impl Ended {
     }
 }
 
-fn event(env: &Env) -> Result<crate::event::Event> {
+fn event(env: &Env) -> Result<patchwright_task::event::Event> {
     let missing = |name: &str| {
         Failure::usage(format!("`{name}` is not set")).hint(
             "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright issue`",
@@ -195,7 +197,7 @@ fn event(env: &Env) -> Result<crate::event::Event> {
     };
     let name = env.var("GITHUB_EVENT_NAME").ok_or_else(|| missing("GITHUB_EVENT_NAME"))?;
     let path = env.var("GITHUB_EVENT_PATH").ok_or_else(|| missing("GITHUB_EVENT_PATH"))?;
-    let text = super::read_file(std::path::Path::new(path), "event")?;
+    let text = patchwright_config::file::read_file(std::path::Path::new(path), "event")?;
     payload::parse(
         name,
         text.as_bytes(),

@@ -1,15 +1,15 @@
 //! `patchwright apply-patch`: the patch engine on standard input.
 //!
 //! For scripts and for trying a patch out. The agent's tool is
-//! [`crate::tools::guest::apply_patch`]; both are one engine.
+//! [`patchwright_guest::tools::apply_patch`]; both are one engine.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use crate::patch::hosted::Operation;
-use crate::tools::guest::apply_patch::{run_hosted, run_patch};
-use crate::tools::guest::root::Root;
-use crate::tools::{ToolError, ToolOutput};
+use patchwright_guest::patch::hosted::Operation;
+use patchwright_guest::tool::{ToolError, ToolOutput};
+use patchwright_guest::tools::apply_patch::{run_hosted, run_patch};
+use patchwright_guest::tools::root::Root;
 
 /// Apply a patch from standard input, all of it or nothing
 ///
@@ -65,7 +65,9 @@ pub fn run(
     } else {
         match std::str::from_utf8(&input) {
             Ok(patch) => run_patch(&root, patch, ""),
-            Err(_) => Err(ToolError::tell(crate::patch::parse::ParseError::NotUtf8.to_string())),
+            Err(_) => Err(ToolError::tell(
+                patchwright_guest::patch::parse::ParseError::NotUtf8.to_string(),
+            )),
         }
     };
     report(result, stdout, stderr)

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::Result;
-use crate::task::outcome::Conclusion;
+use patchwright_base::env::Env;
+use patchwright_base::error::Result;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_types::outcome::Conclusion;
 
 /// See the main job end to end, offline: no key, no network
 ///
@@ -24,5 +24,5 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
-    crate::task::demo::run(args.dir.as_deref(), &args.common, env, ui).await
+    patchwright_task::demo::run(args.dir.as_deref(), &args.common, env, ui).await
 }

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
 use crate::doctor::{self, State};
-use crate::error::{FailureKind, Result};
-use crate::forge::RepositoryId;
+use patchwright_base::env::Env;
+use patchwright_base::error::{FailureKind, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_forge::RepositoryId;
 
 /// Check this machine, the token, a repository and its workflows
 ///
@@ -34,7 +34,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut findings = doctor::machine::check(&config, &args.common, env).await;
     findings.extend(doctor::forge::check(args.repository.as_ref(), env).await);
     for path in &args.workflow {
-        let text = super::read_file(path, "workflow")?;
+        let text = patchwright_config::file::read_file(path, "workflow")?;
         findings.extend(doctor::workflow::check(&path.display().to_string(), &text));
     }
     for finding in &findings {

@@ -3,16 +3,17 @@
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::config::merge::take;
-use crate::config::{Config, Mode, SandboxChoice, Source};
-use crate::error::{Failure, Result};
-use crate::sandbox::docker::DockerSandbox;
-use crate::task::outcome::Conclusion;
-use crate::task::{Task, TaskKind, run};
-use crate::world::World;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_config::merge::take;
+use patchwright_config::{Config, Mode, SandboxChoice, Source};
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_task::run;
+use patchwright_task::world::World;
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::{Task, TaskKind};
 
 /// Follow a prompt on a local repository or URL, without a forge
 ///
@@ -111,12 +112,16 @@ fn prompt(argument: &str) -> Result<String> {
 /// the patch was checked, but files that were edited meanwhile are theirs: then nothing is written.
 fn apply(repository: &str, ended: &run::Ended, ui: Ui) -> Result<()> {
     let Some(change) = &ended.outcome.change else { return Ok(()) };
-    crate::git::apply::to_working_folder(std::path::Path::new(repository), &ended.repo, change)
-        .map_err(|err| {
-            Failure::usage(format!("the change was not written into `{repository}`"))
-                .caused_by(err)
-                .hint(format!("it is kept in {}", ended.folder.join("change.patch").display()))
-        })?;
+    patchwright_git::apply::to_working_folder(
+        std::path::Path::new(repository),
+        &ended.repo,
+        change,
+    )
+    .map_err(|err| {
+        Failure::usage(format!("the change was not written into `{repository}`"))
+            .caused_by(err)
+            .hint(format!("it is kept in {}", ended.folder.join("change.patch").display()))
+    })?;
     ui.say(&format!("wrote {} files into {repository}", change.files.len()));
     Ok(())
 }

@@ -2,12 +2,12 @@
 
 use clap::Parser;
 
-use crate::cli::common::Common;
 use crate::cli::issue::PublishFlags;
-use crate::config::env::Env;
-use crate::config::review::FailOn;
-use crate::config::{Config, Source, check};
-use crate::error::{Failure, Result};
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::flags::Common;
+use patchwright_config::review::FailOn;
+use patchwright_config::{Config, Source, check};
 
 /// Every input of `action.yml` and the flag that it stands for. Inputs that are lists take commas
 /// or lines.

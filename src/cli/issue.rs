@@ -2,15 +2,16 @@
 
 use std::str::FromStr;
 
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::Config;
-use crate::config::env::Env;
-use crate::error::{Failure, Result};
-use crate::forge::RepositoryId;
-use crate::task::outcome::Conclusion;
-use crate::task::{Task, TaskKind, Trigger, run};
-use crate::world::World;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::Config;
+use patchwright_config::flags::Common;
+use patchwright_forge::RepositoryId;
+use patchwright_task::run;
+use patchwright_task::world::World;
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::{Task, TaskKind, Trigger};
 
 /// Work on an issue and open or update its pull request
 ///
@@ -168,7 +169,7 @@ pub async fn start(
 
 #[cfg(test)]
 mod tests {
-    use super::IssueReference;
+    use crate::cli::issue::IssueReference;
 
     #[test]
     fn issues_are_named_as_people_paste_them() {

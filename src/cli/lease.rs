@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::config::file::parse_duration;
-use crate::error::{Failure, Result};
-use crate::store::model::Millis;
+use patchwright_base::duration::parse_duration;
+use patchwright_base::error::{Failure, Result};
+use patchwright_types::campaign::Millis;
 
 /// The shortest lease that leaves time to renew it.
 const SHORTEST: Duration = Duration::from_secs(2);

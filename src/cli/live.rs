@@ -1,22 +1,21 @@
 //! The live table of `batch run`: on stderr, redrawn in place while a campaign runs. Without a terminal,
 //! under GitHub Actions and with a log, each result is a line instead; with `--quiet` there is nothing.
 //!
-//! While it stands, [`super::ui::Ui`] writes through [`above`], so that no line is garbled.
+//! While it stands, [`patchwright_base::ui::Ui`] writes through [`above`], so that no line is garbled.
 
+use patchwright_base::ui::above;
+use patchwright_base::ui::standing;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::ui::{Ui, Verbosity};
-use crate::report::campaign::{self, Waiting};
-use crate::store::model::{CampaignView, Millis};
+use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_report::campaign::{self, Waiting};
+use patchwright_types::campaign::{CampaignView, Millis};
 
 /// Without a terminal, how often to say how far it is when nothing else happens.
 const REMINDER: Millis = 60_000;
-
-/// What other lines are written above of, while a table stands.
-static STANDING: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// A campaign that is being watched. Cheap to clone; [`Live::finish`] takes the table away for all.
 #[derive(Clone)]
@@ -143,18 +142,6 @@ fn stand() -> Option<ProgressBar> {
     }
     *standing = Some(bar.clone());
     Some(bar)
-}
-
-/// Writes something to the terminal with the table out of the way.
-pub(super) fn above<T>(write: impl FnOnce() -> T) -> T {
-    match &*standing() {
-        Some(screen) => screen.suspend(write),
-        None => write(),
-    }
-}
-
-fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
-    STANDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Columns and lines of the terminal on stderr, as it is now.

@@ -4,7 +4,6 @@
 pub mod action;
 pub mod apply_patch;
 pub mod batch;
-pub mod common;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
@@ -19,16 +18,16 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
-pub mod ui;
 pub mod worker;
 
 use clap::{Parser, Subcommand};
+use patchwright_base::ui;
 
-use crate::clock::Clock;
-use crate::config::env::Env;
-use crate::error::{Failure, Result};
-use crate::redact::Redactor;
-use crate::task::outcome::Conclusion;
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_types::outcome::Conclusion;
 use ui::{Ui, Verbosity};
 
 /// Patchwright: issue in, pull request out
@@ -145,12 +144,5 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
 
 /// The exit code of a conclusion.
 pub fn code(conclusion: Conclusion) -> u8 {
-    conclusion.failure_kind().map_or(0, crate::error::FailureKind::exit_code)
-}
-
-/// Reads a file named on the command line.
-pub fn read_file(path: &std::path::Path, what: &str) -> Result<String> {
-    fs_err::read_to_string(path).map_err(|err| {
-        Failure::usage(format!("cannot read the {what} `{}`", path.display())).caused_by(err)
-    })
+    conclusion.failure_kind().map_or(0, patchwright_base::error::FailureKind::exit_code)
 }

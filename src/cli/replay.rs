@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::cli::ui::Ui;
-use crate::config::SandboxChoice;
-use crate::config::env::Env;
-use crate::error::{Failure, Result};
-use crate::task::replay;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::SandboxChoice;
+use patchwright_task::replay;
 
 /// Run a journal again, offline: recorded model replies, real tools
 ///
@@ -38,7 +38,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let replayed =
         replay::run(&journal, args.repo.as_deref(), args.sandbox, &state, env, ui).await?;
     ui.data(&format!("{}\nrecorded tree {}", replayed.summary(), replayed.recorded));
-    Ok(if replayed.is_same() { 0 } else { crate::error::FailureKind::Partial.exit_code() })
+    Ok(if replayed.is_same() {
+        0
+    } else {
+        patchwright_base::error::FailureKind::Partial.exit_code()
+    })
 }
 
 /// Finds the journal of a run given by id, folder or file.

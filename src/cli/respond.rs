@@ -1,14 +1,14 @@
 //! `patchwright respond`: a comment → commits on the branch, or an answer.
 
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{Failure, Result};
-use crate::task::outcome::Conclusion;
-use crate::task::respond::asked::{self, Reference};
-use crate::task::respond::respond;
-use crate::task::run::Surroundings;
-use crate::world::World;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_task::respond::asked::{self, Reference};
+use patchwright_task::respond::respond;
+use patchwright_task::run::Surroundings;
+use patchwright_task::world::World;
+use patchwright_types::outcome::Conclusion;
 
 /// Do what a comment asks for, or answer it
 ///

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::config::file::parse_duration;
-use crate::error::{Failure, Result};
-use crate::store::model::Millis;
+use patchwright_base::duration::parse_duration;
+use patchwright_base::error::{Failure, Result};
+use patchwright_types::campaign::Millis;
 
 /// GitHub delivers again what is up to three days old: what is forgotten sooner could be done twice.
 const SHORTEST: Duration = Duration::from_hours(4 * 24);

@@ -2,25 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::common::Common;
 use crate::cli::issue::Reference;
-use crate::cli::ui::Ui;
-use crate::clock::Clock;
-use crate::config::env::Env;
-use crate::config::review::FailOn;
-use crate::config::{Config, Source};
-use crate::error::{Failure, Result};
-use crate::provider::http;
-use crate::redact::Redactor;
-use crate::report::findings;
-use crate::task::outcome::Conclusion;
-use crate::task::review::hand_over::{self, Expected, Poster};
-use crate::task::review::outcome::Reviewed;
-use crate::task::review::publish::Published;
-use crate::task::review::run::{self, Ended};
-use crate::task::run::Surroundings;
-use crate::task::{Task, TaskKind, Trigger};
-use crate::world::{self, World};
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_config::review::FailOn;
+use patchwright_config::{Config, Source};
+use patchwright_provider::http;
+use patchwright_report::findings;
+use patchwright_task::review::hand_over::{self, Expected, Poster};
+use patchwright_task::review::run::{self, Ended};
+use patchwright_task::run::Surroundings;
+use patchwright_task::world::{self, World};
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::reviewed::Reviewed;
+use patchwright_types::task::{Task, TaskKind, Trigger};
 
 /// Review a pull request
 ///
@@ -184,7 +184,7 @@ fn listed(ended: &Ended) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::PullRequestReference;
+    use crate::cli::review::PullRequestReference;
 
     #[test]
     fn pull_requests_are_named_as_people_paste_them() {

@@ -9,17 +9,17 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinHandle;
 
-use crate::batch::campaign::{self, Campaign};
-use crate::batch::cron::Crontab;
-use crate::batch::drive::Options;
-use crate::batch::fleet::Fleet;
 use crate::cli::batch::run::work_off;
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::config::file::parse_duration;
-use crate::error::{Failure, Result};
-use crate::store::model::Millis;
+use patchwright_base::duration::parse_duration;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_fleet::batch::cron::Crontab;
+use patchwright_fleet::batch::drive::Options;
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_types::campaign::Millis;
 
 /// Between two looks at the clock: it may be set, and a machine may sleep.
 const LOOK: Duration = Duration::from_secs(20);
@@ -180,7 +180,7 @@ impl Schedule {
                 let _ = settle(&self.fleet, entry).await;
             }
             if entry.complaint.is_some() {
-                worst = worst.max(crate::error::FailureKind::Usage.exit_code());
+                worst = worst.max(patchwright_base::error::FailureKind::Usage.exit_code());
             }
         }
         if !ran {

@@ -6,18 +6,18 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 
-use crate::batch::fleet::Fleet;
-use crate::batch::worker::{self, WorkerOptions};
-use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
 use crate::cli::retention::RetentionFlag;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::config::file::parse_duration;
-use crate::error::{Failure, Result};
-use crate::forge::github::HookSource;
-use crate::server::{self, Allowed, Options};
-use crate::store::model::{JobKind, Millis};
+use patchwright_base::duration::parse_duration;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::worker::{self, WorkerOptions};
+use patchwright_fleet::server::{self, Allowed, Options};
+use patchwright_forge::github::HookSource;
+use patchwright_types::campaign::{JobKind, Millis};
 
 const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
 const PREVIOUS: &str = "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS";

@@ -8,18 +8,18 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::common::{Common, WireName};
-use crate::config::Mode;
-use crate::egress::Egress;
-use crate::error::{Failure, Result};
-use crate::provider::hosted;
-use crate::provider::wire;
-use crate::provider::{Request, ToolChoice};
-use crate::tools::custom;
-use crate::tools::host::web_fetch::WebFetch;
-use crate::tools::need::Present;
-use crate::tools::registry::ToolSet;
-use crate::world;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::Mode;
+use patchwright_config::flags::{Common, WireName};
+use patchwright_provider::hosted;
+use patchwright_provider::wire;
+use patchwright_provider::{Request, ToolChoice};
+use patchwright_sandbox::egress::Egress;
+use patchwright_task::world;
+use patchwright_tools::custom;
+use patchwright_tools::host::web_fetch::WebFetch;
+use patchwright_tools::need::Present;
+use patchwright_tools::registry::ToolSet;
 
 /// Print the tool declarations that a model gets, exactly as they are sent
 #[derive(Args, Clone, Debug)]

@@ -3,16 +3,16 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::batch::fleet::Fleet;
-use crate::batch::worker::{self, WorkerOptions};
-use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
 use crate::cli::retention::RetentionFlag;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::config::file::parse_duration;
-use crate::error::Result;
-use crate::store::model::JobKind;
+use patchwright_base::duration::parse_duration;
+use patchwright_base::env::Env;
+use patchwright_base::error::Result;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::worker::{self, WorkerOptions};
+use patchwright_types::campaign::JobKind;
 
 /// Work off jobs of the shared database until told to stop
 ///

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::Finding;
-use crate::config::env::Env;
-use crate::forge::github::Pace;
-use crate::forge::github::{GitHubForge, GitHubOptions};
-use crate::forge::seal::Seal;
-use crate::forge::{Forge, ForgeError, RepositoryId, Role};
-use crate::provider::http;
+use patchwright_base::env::Env;
+use patchwright_forge::github::Pace;
+use patchwright_forge::github::{GitHubForge, GitHubOptions};
+use patchwright_forge::seal::Seal;
+use patchwright_forge::{Forge, ForgeError, RepositoryId, Role};
+use patchwright_provider::http;
 
 /// Checks the token, and the repository when one is named.
 pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding> {

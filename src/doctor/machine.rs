@@ -1,17 +1,17 @@
 //! This machine: the sandbox and what it can enforce, the state folder, the model's key.
 
 use super::{Finding, sandboxes};
-use crate::cli::common::Common;
-use crate::clock::Clock;
-use crate::config::env::Env;
-use crate::config::{Config, SandboxChoice};
-use crate::error::{Failure, Hint};
-use crate::provider::endpoint::Endpoint;
-use crate::provider::wire;
-use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::local::LocalSandbox;
-use crate::sandbox::{PreparedImage, Sandbox, SandboxSpec};
-use crate::world;
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Hint};
+use patchwright_config::flags::Common;
+use patchwright_config::{Config, SandboxChoice};
+use patchwright_provider::endpoint::Endpoint;
+use patchwright_provider::wire;
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{PreparedImage, Sandbox, SandboxSpec};
+use patchwright_task::world;
 
 /// All checks of this machine.
 pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 //! from what Docker says of itself, and from the report of a local sandbox that has just started.
 
 use super::Finding;
-use crate::sandbox::docker::{Engine, Seccomp};
+use patchwright_sandbox::docker::{Engine, Seccomp};
 
 /// What the Docker engine can enforce.
 pub fn docker(engine: &Engine) -> Vec<Finding> {
@@ -181,8 +181,8 @@ fn is_weak(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::doctor::State;
+    use crate::doctor::sandboxes::*;
 
     fn engine(security: &[&str]) -> Engine {
         Engine {

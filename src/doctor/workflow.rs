@@ -226,7 +226,7 @@ fn unpinned(name: &str, workflow: &Workflow) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::doctor::workflow::*;
 
     fn words(text: &str) -> String {
         check("w.yml", text)

@@ -1,6 +1,6 @@
 //! Agent files: what they may say, and what they may not.
 
-use patchwright::context::agents::AgentFiles;
+use patchwright_task::context::agents::AgentFiles;
 use serde_json::Value;
 
 use super::{RUN, answers, configured, result, spawn_as, wait, world};

@@ -1,9 +1,9 @@
 //! Single cases: which of several places, what is tolerated, what is refused, suggestions.
 
-use patchwright::forge::Side;
-use patchwright::git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
-use patchwright::review::anchor::{Anchor, Anchored, Index};
-use patchwright::review::finding::Finding;
+use patchwright_forge::Side;
+use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
+use patchwright_review::anchor::{Anchor, Anchored, Index};
+use patchwright_review::finding::Finding;
 
 use crate::support::quoted::finding;
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use patchwright::git::Oid;
-use patchwright::git::diff::tree_of;
-use patchwright::git::hunks::{Diff, FileStatus, hunks, merge_base};
-use patchwright::git::repo::Repo;
+use patchwright_git::Oid;
+use patchwright_git::diff::tree_of;
+use patchwright_git::hunks::{Diff, FileStatus, hunks, merge_base};
+use patchwright_git::repo::Repo;
 
 use super::trees::{self, Tree};
 use crate::support::git_repo::git;

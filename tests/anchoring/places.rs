@@ -1,8 +1,8 @@
 //! A quote from anywhere in a diff stands at a place that a forge accepts and that holds the quote.
 
-use patchwright::forge::Side;
-use patchwright::git::hunks::Diff;
-use patchwright::review::anchor::Index;
+use patchwright_forge::Side;
+use patchwright_git::hunks::Diff;
+use patchwright_review::anchor::Index;
 
 use super::hunks::compare;
 use super::trees;

@@ -1,13 +1,13 @@
 //! What becomes of findings from one review to the next.
 
-use patchwright::review::anchor::{Anchor, Anchored};
-use patchwright::review::finding::{Category, Finding, Priority};
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
-use patchwright::review::incremental::{self, Code, Fate, Known, Memory, Now, Seen, Settled};
+use patchwright_review::incremental::{self, Code, Fate, Known, Memory, Now, Seen, Settled};
 
-use patchwright::git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
-use patchwright::review::anchor::Index;
+use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
+use patchwright_review::anchor::Index;
 
 use crate::support::quoted::finding;
 

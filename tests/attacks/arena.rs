@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::json;
 
 use crate::support::docker::{IMAGE, RealDocker};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::guest::client::{CollectLimits, GuestError};
-use patchwright::guest::protocol::Exec;
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
-use patchwright::tools::CommandOutput;
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::CommandOutput;
+use patchwright_sandbox::client::{CollectLimits, GuestError};
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{ContainerLimits, PreparedImage, Running, Sandbox, SandboxSpec};
 use serde_json::json;
 
 use super::arena::{Arena, Place, WhatTheModelSaw, shell};

@@ -1,12 +1,12 @@
 //! `batch close`: what is ours is ended, what is not is left.
 
-use patchwright::batch::close::{self, Options, Summary};
-use patchwright::store::model::{CampaignState, TargetState};
+use patchwright_fleet::batch::close::{self, Options, Summary};
+use patchwright_types::campaign::{CampaignState, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
 use crate::support::github::{Fault, Kind};
 
-async fn open() -> (Bench, patchwright::store::model::Target) {
+async fn open() -> (Bench, patchwright_types::campaign::Target) {
     let bench = Bench::new(world().repository("acme/two", &[("README.md", "teh\n")])).await;
     let target = bench.ready(&campaign(""), "the\n").await;
     let target = bench.publish(&target).await;

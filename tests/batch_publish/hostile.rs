@@ -1,7 +1,7 @@
 //! What another job or a cache hands over is a stranger's: it is published as far as campaign, policy and
 //! the words that we let through say, or not at all.
 
-use patchwright::store::model::{ErrorClass, JobKind, Target, TargetState};
+use patchwright_types::campaign::{ErrorClass, JobKind, Target, TargetState};
 
 use super::{BRANCH, Bench, Made, REPOSITORY, campaign, world};
 use crate::support::git_repo::git;
@@ -52,7 +52,7 @@ async fn a_protected_file_makes_a_draft_whatever_was_stored() {
 
 #[tokio::test]
 async fn words_author_branch_labels_and_reviewers_are_ours() {
-    let bench = Bench::new(world().user("mallory", patchwright::forge::Role::Write)).await;
+    let bench = Bench::new(world().user("mallory", patchwright_forge::Role::Write)).await;
     let message =
         "Tidy @acme/everyone [skip ci]\n\nFixes #1\nCo-authored-by: The owner <o@a.test>\n";
     let files = &[("README.md", "the\n")];

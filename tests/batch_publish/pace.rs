@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use patchwright::batch::pace;
-use patchwright::forge::{Forge, ForgeError, RepositoryId};
-use patchwright::store::Store;
-use patchwright::store::model::PaceLimits;
+use patchwright_fleet::batch::pace;
+use patchwright_fleet::store::Store;
+use patchwright_forge::{Forge, ForgeError, RepositoryId};
+use patchwright_types::campaign::PaceLimits;
 
 use super::{Bench, world};
 use crate::forge::connect;

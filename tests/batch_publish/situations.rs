@@ -1,6 +1,6 @@
 //! What is there already: branches and pull requests, ours and other people's, before and after.
 
-use patchwright::store::model::{ErrorClass, JobKind, Target, TargetState};
+use patchwright_types::campaign::{ErrorClass, JobKind, Target, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
 use crate::support::github::{Fault, Kind};

@@ -1,9 +1,9 @@
 //! The tracking issue, and how open pull requests stand.
 
-use patchwright::batch::fleet::Fleet;
-use patchwright::batch::{refresh, track};
-use patchwright::forge::Role;
-use patchwright::store::model::{JobEnd, JobKind, TargetState};
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::{refresh, track};
+use patchwright_forge::Role;
+use patchwright_types::campaign::{JobEnd, JobKind, TargetState};
 
 use super::{Bench, campaign, world};
 use crate::support::github::{Fault, Kind};

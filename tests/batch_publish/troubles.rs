@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchwright::batch::lease::Held;
-use patchwright::batch::publish;
-use patchwright::forge::{Forge, ForgeError};
-use patchwright::store::model::{CampaignState, ErrorClass, JobKind, TargetState};
+use patchwright_fleet::batch::lease::Held;
+use patchwright_fleet::batch::publish;
+use patchwright_forge::{Forge, ForgeError};
+use patchwright_types::campaign::{CampaignState, ErrorClass, JobKind, TargetState};
 
 use super::{BRANCH, Bench, campaign, fleet, world};
 use crate::support::git_http;
 use crate::support::github::{Fault, Kind};
 
 /// Publishes again and again, as a worker would, until it is settled.
-async fn until_settled(bench: &Bench, id: i64) -> patchwright::store::model::Target {
+async fn until_settled(bench: &Bench, id: i64) -> patchwright_types::campaign::Target {
     for _ in 0..200 {
         bench.publish_all().await;
         let target = bench.fleet.store.target(id).await.unwrap();
@@ -173,8 +173,9 @@ async fn a_forge_with_a_lost_lease_writes_nothing_at_all() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     bench.claim(JobKind::Publish).await.expect("taken over");
     let held = Arc::new(Held::new(&bench.fleet, job, lease));
-    let limits = patchwright::batch::pace::limits(&bench.fleet, None);
-    let gate = patchwright::batch::pace::gate(&bench.fleet.store, "token", limits, Some(held));
+    let limits = patchwright_fleet::batch::pace::limits(&bench.fleet, None);
+    let gate =
+        patchwright_fleet::batch::pace::gate(&bench.fleet.store, "token", limits, Some(held));
     let forge = bench.fleet.forge.gated(gate);
     let id = "acme/app".parse().unwrap();
     let is_fenced = |err: ForgeError| matches!(err, ForgeError::Fenced { .. });
@@ -186,15 +187,15 @@ async fn a_forge_with_a_lost_lease_writes_nothing_at_all() {
     let repository = forge.repository(&id).await.unwrap();
     let (repo, base) = {
         let dir = bench.folder.path().join("clone.git");
-        let repo = patchwright::git::clone::Repo::create(&dir).unwrap();
+        let repo = patchwright_git::clone::Repo::create(&dir).unwrap();
         forge.fetch(&repository, repo.path(), &["main".to_owned()], 1).await.unwrap();
         let base = repo.resolve("main").unwrap();
         (repo, base)
     };
-    let commit = patchwright::git::commit::create(
+    let commit = patchwright_git::commit::create(
         &repo,
         base,
-        patchwright::git::diff::tree_of(&repo, base).unwrap(),
+        patchwright_git::diff::tree_of(&repo, base).unwrap(),
         &super::spec("r"),
     )
     .unwrap();

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use patchwright::git::Oid;
-use patchwright::git::diff::{DiffSpec, unified};
-use patchwright::git::hunks::hunks;
-use patchwright::git::repo::Repo;
-use patchwright::git::tree::{ArchiveOptions, archive, paths_at};
+use patchwright_git::Oid;
+use patchwright_git::diff::{DiffSpec, unified};
+use patchwright_git::hunks::hunks;
+use patchwright_git::repo::Repo;
+use patchwright_git::tree::{ArchiveOptions, archive, paths_at};
 
 use crate::support::github::GitHub;
 use crate::support::world::TestWorld;

@@ -185,7 +185,7 @@ fn leaves(value: &Value, above: &str, into: &mut BTreeMap<String, String>) {
 #[test]
 fn the_table_of_keys_names_the_shipped_defaults() {
     let mut shipped = BTreeMap::new();
-    leaves(&yaml(&read("src/config/defaults.yml")), "", &mut shipped);
+    leaves(&yaml(&read("crates/config/src/defaults.yml")), "", &mut shipped);
     assert!(shipped.len() > 15, "{shipped:?}");
     let text = read("docs/configuration.md");
     let table = text.split("| key |").nth(1).unwrap().split("\n\n").next().unwrap();

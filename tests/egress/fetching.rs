@@ -4,7 +4,7 @@ use axum::Router;
 use axum::http::header;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
-use patchwright::egress::readable;
+use patchwright_sandbox::egress::readable;
 use url::Url;
 
 use super::{Sink, egress};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use patchwright::egress::{Egress, Refused};
+use patchwright_sandbox::egress::{Egress, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 

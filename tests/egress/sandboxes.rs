@@ -1,7 +1,7 @@
 //! The same in the real sandboxes: nothing leaves without hosts, and with them only what the relay lets.
 
-use patchwright::sandbox::local::LocalSandbox;
-use patchwright::sandbox::{ImageSpec, PreparedImage, Running, Sandbox, SandboxSpec};
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{ImageSpec, PreparedImage, Running, Sandbox, SandboxSpec};
 
 use super::Sink;
 use crate::sandboxes::{sh, spec};

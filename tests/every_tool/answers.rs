@@ -2,8 +2,8 @@
 //!
 //! Sources: the published references of the four protocols, as `tests/fixtures/schemas` has them.
 
-use patchwright::provider::ToolForm;
-use patchwright::provider::item::Wire;
+use patchwright_provider::ToolForm;
+use patchwright_provider::item::Wire;
 use serde_json::Value;
 
 /// The answer to one call.

@@ -1,6 +1,6 @@
 //! Checks: one per name and commit, statuses where checks are not allowed, logs without the token.
 
-use patchwright::forge::{CheckAnnotation, CheckConclusion, CheckDraft, Forge};
+use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, Forge};
 use serde_json::json;
 
 use super::reviews::with_pull;

@@ -1,8 +1,8 @@
 //! Reviews, threads, answers and checks in the local folder.
 
-use patchwright::clock::Clock;
-use patchwright::forge::local::{LocalForge, Seed};
-use patchwright::forge::{
+use patchwright_base::clock::Clock;
+use patchwright_forge::local::{LocalForge, Seed};
+use patchwright_forge::{
     CheckConclusion, CheckDraft, CommentPlace, Comparison, Forge, InlineComment, PullRequestDraft,
     ReviewDraft, ReviewEvent, ReviewPosted, Side,
 };

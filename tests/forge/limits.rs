@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use patchwright::forge::Forge;
+use patchwright_forge::Forge;
 
 use super::{MARKER, app, connect, github, said};
 use crate::support::github::{Fault, Kind};

@@ -1,7 +1,7 @@
 //! Writes whose answer is lost: made once, whatever happened to the answer.
 
-use patchwright::forge::Forge;
-use patchwright::forge::seal::without;
+use patchwright_forge::Forge;
+use patchwright_forge::seal::without;
 
 use super::{MARKER, app, connect, draft, github};
 use crate::support::github::{Fault, Kind};

@@ -1,8 +1,8 @@
 //! What is ours and what is not: comments and pull requests of other people stay as they are.
 
 use expect_test::expect;
-use patchwright::forge::seal::without;
-use patchwright::forge::{Forge, Operation, PullRequestDraft};
+use patchwright_forge::seal::without;
+use patchwright_forge::{Forge, Operation, PullRequestDraft};
 
 use super::lost_answers::write_everything;
 use super::{BRANCH, MARKER, app, connect, draft, github, said};

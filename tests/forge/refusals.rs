@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
-use patchwright::forge::{Forge, ForgeError};
+use patchwright_forge::{Forge, ForgeError};
 use serde_json::json;
 
 use super::{MARKER, app, connect, draft, fetch_and_push, github, said};

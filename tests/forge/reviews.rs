@@ -1,7 +1,7 @@
 //! Reviews on GitHub: posted once, refused as a whole, weaker where no verdict is allowed.
 
-use patchwright::forge::seal::without;
-use patchwright::forge::{
+use patchwright_forge::seal::without;
+use patchwright_forge::{
     Account, CommentPlace, Comparison, Forge, InlineComment, Review, ReviewDraft, ReviewEvent,
     ReviewPosted, Role, Side, marker,
 };

@@ -1,6 +1,6 @@
 //! Threads on the diff: over GraphQL, and over REST where that is refused.
 
-use patchwright::forge::{Forge, ForgeError};
+use patchwright_forge::{Forge, ForgeError};
 use serde_json::{Value, json};
 
 use super::reviews::with_pull;

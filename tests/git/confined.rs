@@ -3,8 +3,8 @@
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use patchwright::git::helper;
-use patchwright::git::stop::Stop;
+use patchwright_git::helper;
+use patchwright_git::stop::Stop;
 
 use super::*;
 

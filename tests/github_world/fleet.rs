@@ -1,6 +1,6 @@
 //! Many repositories: lists, what each says about itself, and one query about many.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use super::{get, post};

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What a campaign keeps in order: its issue, its pull requests, its branches; and what people do
 //! with them meanwhile.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use reqwest::Method;
 use serde_json::{Value, json};
 

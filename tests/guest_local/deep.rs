@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use patchwright::guest::client::CollectLimits;
-use patchwright::guest::folder::{Descent, Folder};
-use patchwright::sandbox::local::LocalSandbox;
+use patchwright_guest::folder::{Descent, Folder};
+use patchwright_sandbox::client::CollectLimits;
+use patchwright_sandbox::local::LocalSandbox;
 use rustix::fs::Mode;
 use serde_json::json;
 

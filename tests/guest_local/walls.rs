@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use patchwright::guest::client::Client;
-use patchwright::sandbox::local::LocalSandbox;
+use patchwright_sandbox::client::Client;
+use patchwright_sandbox::local::LocalSandbox;
 
 use super::{output, start, state};
 use crate::support::guest::{guest_binary, sh};

@@ -1,6 +1,7 @@
 //! Markdown that others wrote, on its way in: what is kept of it, `cmark-gfm` shows.
 
-use patchwright::context::hidden::{self, Cleaned};
+use patchwright_base::invisible::Cleaned;
+use patchwright_task::context::hidden;
 
 use super::cases::{HOSTILE, Numbers, PIECES};
 use super::oracle;

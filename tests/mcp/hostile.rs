@@ -1,7 +1,7 @@
 //! Servers that do everything wrong: the run goes on, and is told.
 
-use patchwright::config::tools::McpServer;
-use patchwright::tools::Effect;
+use patchwright_config::tools::McpServer;
+use patchwright_guest::tool::Effect;
 use serde_json::json;
 
 use super::{call, failure, find, names, open, told, words};

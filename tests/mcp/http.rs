@@ -1,7 +1,7 @@
 //! Streamable HTTP: a real server, one of our own that loses its sessions, and headers with secrets.
 
-use patchwright::config::tools::McpServer;
-use patchwright::tools::Effect;
+use patchwright_config::tools::McpServer;
+use patchwright_guest::tool::Effect;
 use serde_json::json;
 
 use super::{call, failure, find, names, open, told, words};

@@ -1,7 +1,7 @@
 //! Servers that nobody here wrote, over standard streams in the guest.
 
-use patchwright::provider::ToolForm;
-use patchwright::tools::Effect;
+use patchwright_guest::tool::Effect;
+use patchwright_provider::ToolForm;
 use serde_json::json;
 
 use super::{call, find, names, open, told, words};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use patchwright::config::tools::McpServer;
+use patchwright_config::tools::McpServer;
 use serde_json::{Value, json};
 
 use crate::exec::project;

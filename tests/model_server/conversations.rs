@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::{Value, json};
 
 use super::{WIRES, conversation, send};

@@ -1,6 +1,6 @@
 //! Output without end: counted exactly, kept in part, and never in the host's memory.
 
-use patchwright::tools::CommandOutput;
+use patchwright_guest::tool::CommandOutput;
 
 use super::{Place, in_both, limits};
 

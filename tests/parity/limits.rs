@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use patchwright::sandbox::ContainerLimits;
+use patchwright_sandbox::ContainerLimits;
 
 use super::{Place, in_both, limits};
 

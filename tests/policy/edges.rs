@@ -1,6 +1,6 @@
 //! The edges of the rules: what is just inside one and what is just outside.
 
-use patchwright::policy::{Globs, content};
+use patchwright_policy::{Globs, content};
 
 use super::*;
 
@@ -199,7 +199,7 @@ fn links_are_followed_by_every_segment() {
 
 #[test]
 fn paths_that_no_tree_may_have_are_known() {
-    use patchwright::policy::paths::unsafe_path;
+    use patchwright_policy::paths::unsafe_path;
     for path in
         ["", "/a", "a\\b", "a\0b", "a\nb", "a//b", "a/./b", "../a", "a/..", "a/ /b", "a/.../b"]
     {

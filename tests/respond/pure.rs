@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use expect_test::expect;
-use patchwright::context::log::Logs;
-use patchwright::forge::{Account, CheckRun, Comment};
-use patchwright::prompt::{self, CommentTask};
-use patchwright::task::respond::asked::{Named, Reference};
-use patchwright::task::respond::plan_hash::{self, Made};
-use patchwright::task::respond::stop;
+use patchwright_forge::{Account, CheckRun, Comment};
+use patchwright_prompt::{self as prompt, CommentTask};
+use patchwright_task::context::log::Logs;
+use patchwright_task::respond::asked::{Named, Reference};
+use patchwright_task::respond::plan_hash::{self, Made};
+use patchwright_task::respond::stop;
 
 #[test]
 fn comments_are_named_as_people_paste_them() {

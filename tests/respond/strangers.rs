@@ -2,7 +2,7 @@
 //! setup sees the base's tree, a fork's code reaches nothing, and what is pushed after a question waits for
 //! the next one.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::json;
 
 use super::{PULL, answers, comment_on, conversation, project, say_on_pull, with_pull};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use patchwright::forge::Side;
+use patchwright_forge::Side;
 use serde_json::json;
 
 use crate::support::github::GitHub;

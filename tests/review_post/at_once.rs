@@ -214,7 +214,7 @@ fn a_review_without_a_result_leaves_the_comment_as_it_was() {
     let pushed = module(1..11).replace("return x + 9\n", "return 9 + x\n");
     world.github.push_to_pull(3, &[("calc.py", &pushed)]);
     assert_ne!(review(&world).code, 0);
-    let text = |body: &str| patchwright::forge::seal::without(body);
+    let text = |body: &str| patchwright_forge::seal::without(body);
     assert_eq!(text(&sticky(&world)), text(&before));
 }
 

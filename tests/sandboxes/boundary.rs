@@ -8,8 +8,8 @@ use std::time::Duration;
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
 use expect_test::expect;
-use patchwright::guest::client::GuestError;
-use patchwright::sandbox::{ContainerLimits, Sandbox};
+use patchwright_sandbox::client::GuestError;
+use patchwright_sandbox::{ContainerLimits, Sandbox};
 use serde_json::json;
 
 use super::{assert_nothing_left, sh, spec, started, try_sh};

@@ -11,9 +11,9 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use patchwright::sandbox::docker::DockerSandbox;
-use patchwright::sandbox::image::NamedBy;
-use patchwright::sandbox::{ImageSpec, Sandbox, SandboxError};
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::image::NamedBy;
+use patchwright_sandbox::{ImageSpec, Sandbox, SandboxError};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 

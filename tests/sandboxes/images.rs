@@ -8,8 +8,8 @@ use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptions, RemoveImageOptions,
 };
-use patchwright::sandbox::packed::Packed;
-use patchwright::sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
+use patchwright_sandbox::packed::Packed;
+use patchwright_sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
 
 use super::{assert_nothing_left, sh, spec};
 use crate::support::docker::{BUSYBOX, IMAGE, RealDocker, docker};

@@ -9,8 +9,8 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, RemoveContainerOptions,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
-use patchwright::sandbox::docker::DockerSandbox;
-use patchwright::sandbox::{Sandbox, SandboxError};
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::{Sandbox, SandboxError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 

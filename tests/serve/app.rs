@@ -7,7 +7,7 @@ use super::{Serving, guid, labeled, served};
 use crate::support::github::GitHub;
 use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 /// GitHub with the project, and what the App's tokens may there.
 fn with_tokens() -> GitHub {

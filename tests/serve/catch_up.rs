@@ -1,6 +1,6 @@
 //! Deliveries that never arrived.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 use super::front::{Front, attempt};
 use super::{Serving, guid, labeled, served};

@@ -1,6 +1,6 @@
 //! What strangers can make an operator pay for.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::json;
 
 use super::{Serving, guid, served};

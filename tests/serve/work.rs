@@ -1,6 +1,6 @@
 //! What a delivery sets off, and what becomes of it when processes end.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};

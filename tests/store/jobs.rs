@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchwright::store::model::{
+use patchwright_types::campaign::{
     CampaignRow, CampaignState, ErrorClass, JobEnd, JobKind, NewJob, TargetState,
 };
 
@@ -143,7 +143,7 @@ pub(super) async fn a_lost_lease_writes_nothing(db: &Db) {
         store.end_target(&old, target, &end, Some(&change), Some(&publish), &JobEnd::Done);
     assert!(is_lost(&written.await));
     // The same owner's name does not help, nor does the right epoch with another name.
-    let mixed = patchwright::store::model::Lease { owner: "w1".to_owned(), ..new.clone() };
+    let mixed = patchwright_types::campaign::Lease { owner: "w1".to_owned(), ..new.clone() };
     assert!(is_lost(&store.end_job(&mixed, &JobEnd::Done).await));
     assert_eq!(store.target(target).await.unwrap(), before);
     assert_eq!(store.changeset(target).await.unwrap(), None);

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use patchwright::error::Failure;
-use patchwright::store::{Store, StoreError, VERSION};
+use patchwright_base::error::Failure;
+use patchwright_fleet::store::{Store, StoreError, VERSION};
 
 use super::{Db, campaign};
 use crate::support::postgres::postgres;
@@ -33,7 +33,7 @@ async fn raw(path: &Path, statements: &[&str]) {
 async fn a_new_file_is_private_and_may_have_any_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b#c%41.db");
-    let address = patchwright::store::file_url(&path);
+    let address = patchwright_fleet::store::file_url(&path);
     let store = Store::open(&address).await.unwrap();
     store.put_campaign(&campaign()).await.unwrap();
     for file in fs_err::read_dir(folder.path()).unwrap() {

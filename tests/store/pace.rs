@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use patchwright::store::model::{PaceLimits, WriteSlot};
+use patchwright_types::campaign::{PaceLimits, WriteSlot};
 
 use super::Db;
 

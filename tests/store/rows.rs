@@ -1,10 +1,10 @@
 //! Campaigns, targets, changes, events, deliveries, schedules.
 
-use patchwright::store::model::{
+use patchwright_fleet::store::{ReviewCaps, ReviewSlot, ReviewWish, StoreError};
+use patchwright_types::campaign::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
     TargetEnd, TargetState,
 };
-use patchwright::store::{ReviewCaps, ReviewSlot, ReviewWish, StoreError};
 
 use super::{
     Db, campaign, changeset, claim, claimed, ended, new_target, publish_job, queued, target_job,
@@ -105,7 +105,7 @@ pub(super) async fn a_targets_end_is_written_whole(db: &Db) {
     let stored = store.changeset(id).await.unwrap().unwrap();
     assert_eq!(stored.pack, [0, 1, 2, 255]);
     assert_eq!(stored.title, "Tidy\u{fffd} up", "PostgreSQL takes no NUL");
-    let same = patchwright::store::model::Changeset { title: stored.title.clone(), ..change };
+    let same = patchwright_types::campaign::Changeset { title: stored.title.clone(), ..change };
     assert_eq!(stored, same);
     assert_eq!(store.same_change("Acme/One", &same.change_id).await.unwrap().len(), 1);
     assert!(store.same_change("acme/two", &same.change_id).await.unwrap().is_empty());
@@ -372,7 +372,7 @@ pub(super) async fn what_another_database_says_is_bounded(db: &Db) {
     )
     .await;
     let other = file.open().await;
-    let not_ours = |target: &patchwright::store::model::Target| {
+    let not_ours = |target: &patchwright_types::campaign::Target| {
         target.repository.starts_with("evil/").then(|| "not selected".to_owned())
     };
     let came = store.import(&other, &campaign().id, &not_ours).await.unwrap();

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bollard::{API_DEFAULT_VERSION, Docker};
-use patchwright::sandbox::docker::{DEFAULT_HOST, DockerSandbox};
+use patchwright_sandbox::docker::{DEFAULT_HOST, DockerSandbox};
 
 /// bash, git, coreutils, python3 …; made by `.ci/images`.
 pub(crate) const IMAGE: &str = "patchwright-test:1";

@@ -15,7 +15,7 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 
 /// Lets this process, which is no Patchwright, start git's helper.
 pub(crate) fn name_helper() {
-    patchwright::git::helper::use_program(Path::new(env!("CARGO_BIN_EXE_patchwright")));
+    patchwright_git::helper::use_program(Path::new(env!("CARGO_BIN_EXE_patchwright")));
 }
 
 /// An empty bare repository whose first branch is `main`.

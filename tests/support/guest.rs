@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use patchwright::guest::GUEST_BINARY;
-use patchwright::guest::client::{Client, CollectLimits, CollectedTree};
-use patchwright::guest::protocol::Exec;
-use patchwright::sandbox::packed::Packed;
-use patchwright::tools::CommandOutput;
+use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::CommandOutput;
+use patchwright_sandbox::GUEST_BINARY;
+use patchwright_sandbox::client::{Client, CollectLimits, CollectedTree};
+use patchwright_sandbox::packed::Packed;
 
 /// A serving guest in a folder of its own.
 pub(crate) struct Guest {

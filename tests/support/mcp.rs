@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use patchwright::config::tools::McpServer;
+use patchwright_config::tools::McpServer;
 
 /// Our bad server, in a mode of its own.
 pub(crate) fn bad(mode: &str) -> McpServer {

@@ -29,7 +29,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::stream;
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::Value;
 use tokio::sync::oneshot;
 

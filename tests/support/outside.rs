@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use patchwright::config::tools::Tools;
-use patchwright::tools::extra::Extra;
-use patchwright::tools::host::HostCall;
-use patchwright::tools::need::Present;
-use patchwright::tools::{Effect, ToolError, ToolOutput};
+use patchwright_config::tools::Tools;
+use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
+use patchwright_tools::extra::Extra;
+use patchwright_tools::host::HostCall;
+use patchwright_tools::need::Present;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

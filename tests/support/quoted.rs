@@ -1,7 +1,7 @@
 //! Code quoted from a diff as models quote it, and whether a place holds it.
 
-use patchwright::forge::Side;
-use patchwright::review::finding::{Category, Finding, Priority};
+use patchwright_forge::Side;
+use patchwright_review::finding::{Category, Finding, Priority};
 
 use crate::support::real_diff::{RealDiff, RealFile, RealLine};
 
@@ -220,7 +220,7 @@ fn middle(plain: &[&str], random: &mut Random, parts: &mut Vec<String>) -> Optio
 pub(crate) fn wrong(
     real: &RealDiff,
     quoted: &Quoted,
-    anchored: &patchwright::review::anchor::Anchored,
+    anchored: &patchwright_review::anchor::Anchored,
 ) -> Option<String> {
     let lines = match real.lines_at(&anchored.anchor) {
         Ok(lines) => lines,
@@ -242,7 +242,7 @@ pub(crate) fn wrong(
         return Some(format!("{:?} is more or less than it: {lines:#?}", anchored.anchor));
     }
     // A hint that is right leaves no choice.
-    if let patchwright::review::anchor::Anchor::Lines { side, line, start_line, .. } =
+    if let patchwright_review::anchor::Anchor::Lines { side, line, start_line, .. } =
         &anchored.anchor
         && quoted.noise == Noise::None
         && quoted.side == Side::Right

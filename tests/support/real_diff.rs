@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use patchwright::forge::Side;
-use patchwright::git::hunks::{Diff, FileStatus};
-use patchwright::review::anchor::Anchor;
+use patchwright_forge::Side;
+use patchwright_git::hunks::{Diff, FileStatus};
+use patchwright_review::anchor::Anchor;
 
 use crate::support::git_repo::git_bytes;
 
@@ -103,7 +103,7 @@ impl RealDiff {
                 .hunks
                 .iter()
                 .map(|hunk| {
-                    let line = |line: &patchwright::git::hunks::Line| RealLine {
+                    let line = |line: &patchwright_git::hunks::Line| RealLine {
                         old: line.old,
                         new: line.new,
                         text: line.text.clone(),

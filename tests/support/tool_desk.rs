@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use patchwright::agent::Happening;
-use patchwright::agent::journal::{self, Entry, Journal, Line};
-use patchwright::config::Mode;
-use patchwright::provider::catalogue::{Catalogue, Model};
-use patchwright::provider::item::{CallOutput, Content, Payload, ToolCall};
-use patchwright::task::Limits;
-use patchwright::task::plan::Plan;
-use patchwright::tools::dispatch::{Dispatch, Means};
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::services::Services;
+use patchwright_agent::Happening;
+use patchwright_config::Mode;
+use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall};
+use patchwright_tools::dispatch::{Dispatch, Means};
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
+use patchwright_types::plan::Plan;
+use patchwright_types::task::Limits;
 use serde_json::Value;
 
 use super::bench::{clock, limits, no_redaction};

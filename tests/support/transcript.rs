@@ -1,6 +1,6 @@
 //! What a model sees, as text: one paragraph per item, times replaced.
 
-use patchwright::provider::item::{Content, Item, Role};
+use patchwright_provider::item::{Content, Item, Role};
 
 /// The items in order. Long texts are indented; wall times become `#`.
 pub(crate) fn transcript(items: &[Item]) -> String {

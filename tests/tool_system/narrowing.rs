@@ -1,7 +1,7 @@
 //! The sections `tools`, `mcp` and `network.allow`: what they may say, and how a repository narrows them.
 
 use expect_test::expect;
-use patchwright::config::{Config, file, merge};
+use patchwright_config::{Config, file, merge};
 
 fn trouble(text: &str) -> String {
     let Err(failure) = file::parse("config.yml", text) else { return "fine".to_owned() };
@@ -67,7 +67,7 @@ fn what_is_wrong_with_a_configuration_of_tools_is_said() {
 }
 
 fn narrowed(operator: &str, repository: &str) -> Config {
-    let common = patchwright::cli::common::Common::default();
+    let common = patchwright_config::flags::Common::default();
     let mut config = merge::resolve(Some(("config.yml", operator)), &common).unwrap();
     merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, repository).unwrap());
     config

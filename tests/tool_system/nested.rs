@@ -5,21 +5,21 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use patchwright::agent::journal::{Entry, Journal};
-use patchwright::config::Mode;
-use patchwright::config::tools::{Hook, Tools, When};
-use patchwright::provider::catalogue::Model;
-use patchwright::provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
-use patchwright::task::Limits;
-use patchwright::task::plan::Plan;
-use patchwright::tools::dispatch::{Dispatch, Means};
-use patchwright::tools::extra::Extra;
-use patchwright::tools::host::HostCall;
-use patchwright::tools::need::Present;
-use patchwright::tools::progress::Happening;
-use patchwright::tools::registry::ToolSet;
-use patchwright::tools::services::Services;
-use patchwright::tools::{Effect, ToolError, ToolOutput};
+use patchwright_config::Mode;
+use patchwright_config::tools::{Hook, Tools, When};
+use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
+use patchwright_journal::{Entry, Journal};
+use patchwright_provider::catalogue::Model;
+use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
+use patchwright_tools::dispatch::{Dispatch, Means};
+use patchwright_tools::extra::Extra;
+use patchwright_tools::host::HostCall;
+use patchwright_tools::need::Present;
+use patchwright_tools::progress::Happening;
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
+use patchwright_types::plan::Plan;
+use patchwright_types::task::Limits;
 use serde_json::{Value, json};
 
 use crate::support::bench::{Bench, clock, no_redaction};
@@ -125,7 +125,7 @@ impl Desk {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        let lines = patchwright::agent::journal::read(self.journal.path()).unwrap();
+        let lines = patchwright_journal::read(self.journal.path()).unwrap();
         lines.into_iter().map(|line| line.entry).collect()
     }
 
@@ -235,7 +235,7 @@ async fn schemas_that_are_not_ours_are_checked_where_they_can_be_and_never_looke
         assert_eq!(output.success, told.is_empty(), "{schema}: {text}");
         assert!(text.contains(told), "{schema}: {text}");
         let declared = desk.tools.declarations().last().unwrap();
-        let patchwright::provider::ToolForm::Function { schema: shown, .. } = &declared.form else {
+        let patchwright_provider::ToolForm::Function { schema: shown, .. } = &declared.form else {
             panic!("{declared:?}")
         };
         assert_eq!(shown["type"], "object", "{shown}");

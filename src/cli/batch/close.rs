@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::batch::campaign;
-use crate::batch::close::{self, Options, Summary};
-use crate::batch::fleet::Fleet;
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{FailureKind, Result};
+use patchwright_base::env::Env;
+use patchwright_base::error::{FailureKind, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::campaign;
+use patchwright_fleet::batch::close::{self, Options, Summary};
+use patchwright_fleet::batch::fleet::Fleet;
 
 /// End a campaign: cancel what is queued, close its open pull requests, remove its branches
 #[derive(Debug, clap::Args)]

@@ -8,12 +8,12 @@ pub mod status;
 
 use std::path::Path;
 
-use crate::batch::fleet::Fleet;
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::Result;
-use crate::store;
+use patchwright_base::env::Env;
+use patchwright_base::error::Result;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::store;
 
 /// Work on many repositories by a campaign file
 #[derive(Debug, clap::Args)]

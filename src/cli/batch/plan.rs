@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::batch::campaign::{self, Campaign};
-use crate::batch::fleet::Fleet;
-use crate::batch::plan::{self, Estimate, MOST_SHARDS, Plan, Planned};
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{Failure, FailureKind, Result};
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, Planned};
 
 /// Shards of a matrix when nothing is said.
 const USUAL_SHARDS: usize = 8;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::batch::drive::{self, Options};
-use crate::batch::{campaign, publish, target};
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{Failure, Result};
-use crate::store::model::{CampaignState, ErrorClass, Target, TargetState};
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::drive::{self, Options};
+use patchwright_fleet::batch::{campaign, publish, target};
+use patchwright_types::campaign::{CampaignState, ErrorClass, Target, TargetState};
 
 /// Queue failed repositories again
 ///

@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::batch::campaign::{self, Campaign};
-use crate::batch::drive::{self, Ended, Options, Shard, Watch, Why};
-use crate::batch::fleet::Fleet;
-use crate::batch::select;
-use crate::batch::selection::Selection;
-use crate::cli::common::Common;
 use crate::cli::lease::LeaseFlag;
 use crate::cli::live::Live;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{Failure, FailureKind, Result};
-use crate::report;
-use crate::report::campaign::Waiting;
-use crate::report::text;
-use crate::store::model::{CampaignView, Event, TargetState};
-use crate::store::{self, Store};
-use crate::task::folder::write_atomically;
-use crate::task::signals;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::text;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_fleet::batch::drive::{self, Ended, Options, Shard, Watch, Why};
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::select;
+use patchwright_fleet::batch::selection::Selection;
+use patchwright_fleet::store::{self, Store};
+use patchwright_report as report;
+use patchwright_report::campaign::Waiting;
+use patchwright_task::folder::write_atomically;
+use patchwright_task::signals;
+use patchwright_types::campaign::{CampaignView, Event, TargetState};
 
 /// Work a campaign off: agent runs, stored changes, pull requests; goes on where it was
 ///
@@ -120,11 +120,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
-pub(in crate::cli) async fn work_off(
-    fleet: &Fleet,
-    campaign: Campaign,
-    options: &Options,
-) -> Result<u8> {
+pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
     let mut shown = Shown { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {

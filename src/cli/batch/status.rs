@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::batch::fleet::Fleet;
-use crate::batch::{campaign, drive, refresh};
-use crate::cli::common::Common;
-use crate::cli::ui::Ui;
-use crate::config::env::Env;
-use crate::error::{Failure, FailureKind, Result};
-use crate::redact::Redactor;
-use crate::report::campaign as report;
-use crate::store::model::{CampaignRow, CampaignState, CampaignView, TargetState};
-use crate::store::{self, Store};
-use crate::world;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::{campaign, drive, refresh};
+use patchwright_fleet::store::{self, Store};
+use patchwright_report::campaign as report;
+use patchwright_task::world;
+use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, TargetState};
 
 /// Say where each repository of a campaign stands
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 use super::fault::Fault;
 use super::git;

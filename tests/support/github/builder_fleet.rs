@@ -1,6 +1,6 @@
 //! Many repositories before GitHub starts, and what sets one apart from the others.
 
-use patchwright::forge::Role;
+use patchwright_forge::Role;
 
 use super::builder::GitHub;
 use super::pace::Ceiling;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::Value;
 
 use super::{Asked, Recorded, Turn};

@@ -1,6 +1,6 @@
 //! Error answers, each in the shape, the words and the headers of its API.
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::{Value, json};
 
 /// An error answer before it is known which protocol it is for.

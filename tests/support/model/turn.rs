@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::body::Bytes;
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::{Value, json};
 
 use super::fault::Fault;

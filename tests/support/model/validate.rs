@@ -15,7 +15,7 @@ mod tools;
 
 use std::collections::BTreeMap;
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::Value;
 
 use self::history::Heads;

@@ -5,7 +5,7 @@
 //! none, a conversation in which the model has not spoken yet may be a new run; any other has to
 //! extend one that is known.
 
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::{Map, Value, json};
 
 use super::super::Asked;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 use serde_json::Value;
 
 /// What is wrong with a body; empty when nothing is.

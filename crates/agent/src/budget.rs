@@ -1,0 +1,258 @@
+//! What a run may use, and what it has used: numbers in, a decision out; the loop asks before each
+//! request. What tokens cost is the catalogue's to say.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::state;
+use patchwright_journal::Entry;
+use patchwright_provider::item::Usage;
+use patchwright_types::outcome::Spending;
+use patchwright_types::task::Limits;
+
+/// Which limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    Turns,
+    Tokens,
+    Dollars,
+    Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Go,
+    Stop(Which),
+}
+
+/// What a run and all its sub-agents have used, against the run's limits.
+#[derive(Debug)]
+pub struct Purse {
+    limits: Limits,
+    spent: Mutex<Spending>,
+}
+
+impl Purse {
+    pub fn new(limits: &Limits) -> Purse {
+        Purse { limits: limits.clone(), spent: Mutex::default() }
+    }
+
+    /// What was used before: by the killed attempt that a run goes on with.
+    pub fn start_at(&self, spent: Spending) {
+        *self.lock() = spent;
+    }
+
+    /// An entry is about to be taken in that says what was used.
+    pub fn count(&self, entry: &Entry) {
+        state::used(&mut self.lock(), entry);
+    }
+
+    /// What was used by all.
+    pub fn spent(&self) -> Spending {
+        self.lock().clone()
+    }
+
+    /// May another request be sent, whoever sends it? It costs `least` dollars or more.
+    pub fn decide(&self, least: f64, remaining: Duration) -> Decision {
+        decide(&self.limits, &self.lock(), least, remaining)
+    }
+
+    /// Which of the run's limits was reached, in figures, where the name of the limit does not say it.
+    pub fn figures(&self, which: Which) -> Option<String> {
+        let (limits, spent) = (&self.limits, self.lock());
+        match which {
+            Which::Tokens => Some(format!(
+                "`limits.max-tokens` is {}, and {} tokens were used; {} more were read from the \
+                 provider's cache and are not counted",
+                limits.max_tokens,
+                spent.usage.counted(),
+                spent.usage.cached_input
+            )),
+            Which::Dollars => Some(format!(
+                "`limits.max-cost-usd` is {}, and ${:.4} were spent",
+                limits.max_cost_usd, spent.cost_usd
+            )),
+            Which::Turns | Which::Time => None,
+        }
+    }
+
+    /// The limits of one more agent: half of what is left of the run's, so that what starts it can go
+    /// on when it fails, and less where `own` says so.
+    pub fn share(&self, own: &Share) -> Limits {
+        let spent = self.spent();
+        let half = |all: u64, used: u64| (all.saturating_sub(used) / 2).max(1);
+        let turns = half(self.limits.max_turns.into(), spent.turns.into());
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+        let tokens = half(self.limits.max_tokens, spent.usage.counted());
+        let cost = ((self.limits.max_cost_usd - spent.cost_usd) / 2.0).max(0.0);
+        Limits {
+            max_turns: own.max_turns.map_or(turns, |most| most.min(turns)),
+            max_tokens: own.max_tokens.map_or(tokens, |most| most.min(tokens)),
+            max_cost_usd: own.max_cost_usd.map_or(cost, |most| most.min(cost)),
+            ..self.limits.clone()
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Spending> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an agent file says that its agent may use at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    pub max_turns: Option<u32>,
+    pub max_tokens: Option<u64>,
+    pub max_cost_usd: Option<f64>,
+}
+
+/// May another request be sent? Every limit holds within one request: what a reply costs is only
+/// known when it has arrived. Once the work has begun, a request that would go beyond the limit by its
+/// input alone, which costs `least` dollars or more, is not sent.
+pub fn decide(limits: &Limits, spending: &Spending, least: f64, remaining: Duration) -> Decision {
+    let is_too_dear = spending.turns > 0 && spending.cost_usd + least > limits.max_cost_usd;
+    if remaining.is_zero() {
+        Decision::Stop(Which::Time)
+    } else if spending.turns >= limits.max_turns {
+        Decision::Stop(Which::Turns)
+    } else if spending.usage.counted() >= limits.max_tokens {
+        Decision::Stop(Which::Tokens)
+    } else if spending.cost_usd >= limits.max_cost_usd || is_too_dear {
+        Decision::Stop(Which::Dollars)
+    } else {
+        Decision::Go
+    }
+}
+
+/// A usage that can be counted with: no provider's figure can overflow a sum, or hide costs by
+/// claiming more cached tokens than there were. Changed figures are marked as estimated.
+pub fn plausible(usage: Usage) -> Usage {
+    /// More than any model reads or writes in one reply.
+    const MOST: u64 = 50_000_000;
+    let input = usage.input.min(MOST);
+    let output = usage.output.min(MOST);
+    let cached_input = usage.cached_input.min(input);
+    let cache_write = usage.cache_write.min(input - cached_input);
+    let reasoning = usage.reasoning.min(output);
+    let counted = Usage { input, cached_input, cache_write, output, reasoning, ..usage };
+    Usage { estimated: usage.estimated || counted != usage, ..counted }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::budget::*;
+
+    #[test]
+    fn each_limit_stops_on_its_own() {
+        let limits = Limits {
+            max_turns: 3,
+            max_tokens: 100,
+            max_cost_usd: 1.0,
+            timeout: Duration::from_mins(1),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        };
+        for (turns, input, cost_usd, remaining, expected) in [
+            (0, 0, 0.0, 60, Decision::Go),
+            (2, 99, 0.99, 1, Decision::Go),
+            (3, 0, 0.0, 60, Decision::Stop(Which::Turns)),
+            (0, 100, 0.0, 60, Decision::Stop(Which::Tokens)),
+            (0, 0, 1.0, 60, Decision::Stop(Which::Dollars)),
+            (0, 0, 0.0, 0, Decision::Stop(Which::Time)),
+        ] {
+            let usage = Usage { input, ..Usage::default() };
+            let spending = Spending { turns, usage, cost_usd, ..Spending::default() };
+            let decision = decide(&limits, &spending, 0.0, Duration::from_secs(remaining));
+            assert_eq!(decision, expected, "{turns} {input} {cost_usd} {remaining}");
+        }
+    }
+
+    fn limits(max_tokens: u64, max_cost_usd: f64) -> Limits {
+        Limits {
+            max_turns: 10,
+            max_tokens,
+            max_cost_usd,
+            timeout: Duration::from_mins(1),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        }
+    }
+
+    #[test]
+    fn input_from_the_cache_does_not_use_up_the_limit_on_tokens() {
+        let limits = limits(100, 1.0);
+        for (input, cached_input, output, expected) in [
+            (5_000, 4_950, 49, Decision::Go),
+            (5_000, 4_950, 50, Decision::Stop(Which::Tokens)),
+            (100, 0, 0, Decision::Stop(Which::Tokens)),
+        ] {
+            let usage = Usage { input, cached_input, output, ..Usage::default() };
+            let spending = Spending { turns: 1, usage, ..Spending::default() };
+            assert_eq!(decide(&limits, &spending, 0.0, Duration::from_mins(1)), expected);
+        }
+        let purse = Purse::new(&limits);
+        let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
+        purse.start_at(Spending { usage, ..Spending::default() });
+        assert_eq!(
+            purse.figures(Which::Tokens).unwrap(),
+            "`limits.max-tokens` is 100, and 101 tokens were used; 4950 more were read from the \
+             provider's cache and are not counted"
+        );
+    }
+
+    #[test]
+    fn a_request_that_would_cost_too_much_by_its_input_is_not_sent() {
+        let limits = limits(1_000, 1.0);
+        for (turns, cost_usd, least, expected) in [
+            (1, 0.9, 0.1, Decision::Go),
+            (1, 0.9, 0.11, Decision::Stop(Which::Dollars)),
+            // A first request is always sent: its answer shows what a request of this run costs.
+            (0, 0.0, 2.0, Decision::Go),
+        ] {
+            let spending = Spending { turns, cost_usd, ..Spending::default() };
+            assert_eq!(decide(&limits, &spending, least, Duration::from_mins(1)), expected);
+        }
+    }
+
+    #[test]
+    fn an_agent_gets_half_of_what_is_left_or_less() {
+        let limits = Limits {
+            max_turns: 11,
+            max_tokens: 100,
+            max_cost_usd: 1.0,
+            timeout: Duration::from_mins(1),
+            command_timeout: Duration::from_secs(1),
+            verify_rounds: 0,
+        };
+        let purse = Purse::new(&limits);
+        purse.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
+        let share = purse.share(&Share::default());
+        assert_eq!((share.max_turns, share.max_tokens), (5, 50));
+        assert!((share.max_cost_usd - 0.25).abs() < 1e-9);
+        let own = Share { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
+        assert_eq!((purse.share(&own).max_turns, purse.share(&own).max_tokens), (2, 50));
+        purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
+        let share = purse.share(&Share::default());
+        assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
+    }
+
+    #[test]
+    fn absurd_usage_is_bounded_and_marked() {
+        let honest = Usage { input: 10, cached_input: 8, output: 3, ..Usage::default() };
+        assert_eq!(plausible(honest), honest);
+        let absurd = Usage { input: u64::MAX, cached_input: u64::MAX, output: 5, ..honest };
+        let expected = Usage {
+            input: 50_000_000,
+            cached_input: 50_000_000,
+            output: 5,
+            estimated: true,
+            ..Usage::default()
+        };
+        assert_eq!(plausible(absurd), expected);
+        let hidden = Usage { input: 10, cached_input: 20, ..Usage::default() };
+        assert_eq!(plausible(hidden).cached_input, 10);
+    }
+}

@@ -1,0 +1,207 @@
+//! What of a reply goes into the history. Pure, and the same for a fresh and for a recorded reply.
+//!
+//! Calls that could never be answered properly (a name that is not a name, megabytes of arguments) are
+//! left out, and the model is told so; a history with one of them in it would be refused by the provider
+//! from then on. A call without an id of its own gets one.
+
+use super::history::{History, text_of};
+use patchwright_provider::Reply;
+use patchwright_provider::item::{Content, Item, Role, StopReason, ToolCall};
+use patchwright_tools::dispatch;
+use patchwright_types::journalled::Fault;
+
+/// Characters of what a provider says about a call that it could not read.
+const MAX_DETAILS: usize = 500;
+
+/// A reply, sorted.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// What goes into the history.
+    pub items: Vec<Item>,
+    /// The calls in it, in order.
+    pub calls: Vec<ToolCall>,
+    /// What to tell the model about calls that were left out.
+    pub remarks: Vec<String>,
+    /// Set when calls were left out because of their form.
+    pub fault: Option<Fault>,
+    /// The last thing that the model said.
+    pub text: Option<String>,
+    pub stop: StopReason,
+    /// The model declined in words, and does nothing else.
+    pub is_refusal: bool,
+    /// The calls were read out of its text, and are not among the items.
+    pub is_text: bool,
+    /// A call had a name that no tool can have.
+    pub is_misnamed: bool,
+}
+
+impl Accepted {
+    /// The history gets all that the provider has of this reply, so that both speak of the same.
+    pub fn is_whole(&self, reply: &Reply) -> bool {
+        let made = reply.items.iter().filter_map(|item| match item {
+            Item::Call(call) => Some(call.id.as_str()),
+            _ => None,
+        });
+        let is_named_alike =
+            self.is_text || made.eq(self.calls.iter().map(|call| call.id.as_str()));
+        reply.stop == StopReason::EndTurn && self.remarks.is_empty() && is_named_alike
+    }
+
+    /// There is nothing in it: no text, no calls, not even bad ones.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_none() && self.calls.is_empty() && self.remarks.is_empty()
+    }
+}
+
+/// Sorts a reply.
+pub fn accept(reply: &Reply, history: &History) -> Accepted {
+    let mut accepted = Accepted {
+        items: Vec::with_capacity(reply.items.len()),
+        calls: Vec::new(),
+        remarks: Vec::new(),
+        fault: None,
+        text: None,
+        stop: reply.stop,
+        is_refusal: false,
+        is_text: false,
+        is_misnamed: false,
+    };
+    for item in &reply.items {
+        match item {
+            Item::Call(_) if reply.stop == StopReason::MaxOutput => continue,
+            Item::Call(call) if reply.stop == StopReason::MalformedCall => {
+                accepted.remarks.push(unreadable(call.payload.as_str()));
+                continue;
+            }
+            Item::Call(call) => {
+                let call = with_own_id(call, &accepted.calls, history);
+                if let Some(objection) = objection(&call) {
+                    accepted.is_misnamed |= !dispatch::is_tool_name(&call.name);
+                    accepted.remarks.push(objection);
+                    accepted.fault = Some(Fault::Malformed);
+                } else {
+                    accepted.calls.push(call.clone());
+                    accepted.items.push(Item::Call(call));
+                }
+                continue;
+            }
+            Item::Message(message) if message.role == Role::Assistant => {
+                let is_refusal = |part: &Content| matches!(part, Content::Refusal { .. });
+                accepted.is_refusal |= message.content.iter().any(is_refusal);
+                let text = text_of(message);
+                if !text.trim().is_empty() {
+                    accepted.text = Some(text);
+                }
+            }
+            // A model answers; it does not speak for others or answer its own calls.
+            Item::Message(_) | Item::Output(_) => continue,
+            Item::Reasoning(_) | Item::Opaque(_) => {}
+        }
+        accepted.items.push(item.clone());
+    }
+    if reply.stop == StopReason::MalformedCall {
+        accepted.fault = Some(Fault::Malformed);
+        if accepted.remarks.is_empty() {
+            accepted.remarks.push(unreadable(""));
+        }
+    }
+    accepted.is_refusal &= accepted.calls.is_empty();
+    if reply.stop != StopReason::Pause {
+        drop_trailing_reasoning(&mut accepted.items);
+    }
+    accepted
+}
+
+/// The id of a call that has none.
+const NO_ID: &str = "call";
+
+/// The call, with an id that no other call of the run has. Providers make ids new in the conversation as
+/// it is sent; those of calls that compaction took out of that are still in the journal.
+fn with_own_id(call: &ToolCall, earlier: &[ToolCall], history: &History) -> ToolCall {
+    let is_taken = |id: &str| history.has_call(id) || earlier.iter().any(|other| other.id == id);
+    let mut call = call.clone();
+    if call.id.is_empty() {
+        NO_ID.clone_into(&mut call.id);
+    }
+    if is_taken(&call.id) {
+        let mut ids = (2u32..).map(|number| format!("{}_{number}", call.id));
+        call.id = ids.find(|id| !is_taken(id)).unwrap_or_default();
+    }
+    call
+}
+
+/// Why a call cannot even be put into the history.
+fn objection(call: &ToolCall) -> Option<String> {
+    let name = dispatch::printable(&call.name);
+    let size = call.payload.as_str().len();
+    if !dispatch::is_tool_name(&call.name) {
+        Some(format!("A call of `{name}` was not run: that is not the name of a tool."))
+    } else if size > dispatch::MAX_ARGUMENTS {
+        Some(format!(
+            "A call of `{name}` was not run: its arguments have {size} bytes, and at most {} are \
+             allowed. Do the work in smaller steps.",
+            dispatch::MAX_ARGUMENTS
+        ))
+    } else {
+        None
+    }
+}
+
+/// What the model is told when the provider could not read its call.
+fn unreadable(details: &str) -> String {
+    let clean = details.chars().filter(|c| !c.is_control() || c.is_whitespace());
+    let details: String = clean.take(MAX_DETAILS).collect();
+    let details = if details.is_empty() { details } else { format!(" ({details})") };
+    format!(
+        "Your last reply tried to call a tool, but the call could not be read{details}, so nothing \
+         was run. Call one of the declared tools by its exact name, with one JSON object as its \
+         arguments. If the arguments are long, do the work in smaller steps."
+    )
+}
+
+/// Thinking belongs to what follows it; providers refuse a history in which nothing does.
+pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
+    while let Some(Item::Reasoning(_)) = items.last() {
+        items.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::reply::*;
+    use patchwright_provider::item::{Payload, Usage};
+
+    fn reply(ids: &[&str]) -> Reply {
+        let call = |id: &&str| {
+            let payload = Payload::Json("{}".to_owned());
+            let (id, name) = ((*id).to_owned(), "list_dir".to_owned());
+            Item::Call(ToolCall { id, name, payload, native: None })
+        };
+        Reply {
+            items: ids.iter().map(call).collect(),
+            usage: Usage::default(),
+            stop: StopReason::EndTurn,
+            model: "m".to_owned(),
+            id: Some("resp_1".to_owned()),
+        }
+    }
+
+    fn ids(accepted: &Accepted) -> Vec<&str> {
+        accepted.calls.iter().map(|call| call.id.as_str()).collect()
+    }
+
+    #[test]
+    fn ids_stay_taken_when_the_conversation_was_shortened() {
+        let mut history = History::default();
+        let first = accept(&reply(&["call_0", "call_1"]), &history);
+        assert!(first.is_whole(&reply(&["call_0", "call_1"])));
+        history.extend(first.items);
+        history.replace(Vec::new());
+        let second = reply(&["call_0", "call_2", "call_0", ""]);
+        let accepted = accept(&second, &history);
+        assert_eq!(ids(&accepted), ["call_0_2", "call_2", "call_0_3", "call"]);
+        assert_eq!(accepted.items.len(), 4);
+        // The provider has them under other ids, so the reply is not its own any more.
+        assert!(accepted.remarks.is_empty() && !accepted.is_whole(&second));
+    }
+}

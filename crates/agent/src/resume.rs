@@ -1,0 +1,212 @@
+//! Going on with a run that another process had begun. Its workspace has been put back in a fresh sandbox by
+//! now, as it was at a checkpoint: no call is made again that may have changed anything. The records are
+//! taken in, calls that had not ended are answered, results that are newer than the workspace are taken
+//! back, and the models are told what is gone.
+
+use std::fmt::Write;
+use std::sync::PoisonError;
+
+use super::checkpoints::{self, Restored};
+use super::interrupted::{self, Open};
+use super::lanes::Status;
+use super::lanes::{self, Lane};
+use super::state::State;
+use super::stop::{StopKind, Stopped};
+use super::turn::Agent;
+use patchwright_base::clock::Clock;
+use patchwright_base::error::Failure;
+use patchwright_journal::{Entry, Journal, Line};
+use patchwright_prompt as prompt;
+use patchwright_provider::item::Wire;
+use patchwright_tools::profile::Profile;
+use patchwright_tools::registry::ToolSet;
+
+impl Agent<'_> {
+    /// Goes on where a recorded run ended, in a fresh sandbox with the workspace of a checkpoint. The
+    /// records must be of a run that had been opened (see [`Agent::can_resume`]).
+    pub async fn resume(&mut self, recorded: &[Line], restored: &Restored) -> Stopped {
+        self.adopt(recorded.iter().map(|line| &line.entry));
+        self.purse.start_at(self.state.total());
+        let begun = self.take_up(recorded, restored);
+        self.work(begun).await
+    }
+
+    /// The records reach far enough to go on from: the first request had been put together.
+    pub fn can_resume(recorded: &[Line]) -> bool {
+        recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))
+    }
+
+    /// Takes in what was recorded.
+    pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry>) {
+        recorded.for_each(|entry| self.state.apply(entry));
+        self.is_resumed = true;
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
+        self.findings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&self.state.findings);
+    }
+
+    fn take_up(&mut self, recorded: &[Line], restored: &Restored) -> Result<(), StopKind> {
+        if let Some(why) = &self.state.unreadable {
+            return Err(StopKind::Machine(
+                Failure::machine(format!(
+                    "the tools that this run began with cannot be read: {why}"
+                ))
+                .hint("move the run's folder away to begin anew"),
+            ));
+        }
+        self.touched.extend(restored.changed.iter().cloned());
+        let mut written = self.take_back(recorded, restored)?;
+        written.extend(self.answer_interrupted(recorded, restored)?);
+        self.notice = checkpoints::has_begun_to_write(recorded).then(|| notice(recorded, restored));
+        if let Some(crew) = &self.crew {
+            crew.restore(&[recorded, &written].concat(), self.notice.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Takes back the results of calls whose effect is not in the workspace. Returns what was written down.
+    fn take_back(&mut self, recorded: &[Line], restored: &Restored) -> Result<Vec<Line>, StopKind> {
+        let mut lost = checkpoints::lost(recorded, restored.checkpoint);
+        // The run's own entry says what was put back.
+        lost.entry(None).or_default();
+        let (journal, clock) = (self.spec.journal, self.spec.clock);
+        let mut written = Vec::new();
+        for (agent, calls) in lost {
+            let text = if calls.is_empty() { String::new() } else { interrupted(restored) };
+            let entry = Entry::Restored {
+                checkpoint: restored.checkpoint,
+                tree: restored.tree.clone(),
+                lost: calls.into_iter().map(|(id, _)| id.to_owned()).collect(),
+                text,
+            };
+            if agent.is_none() {
+                self.state.apply(&entry);
+            }
+            written.push(append(journal, agent, clock, entry)?);
+        }
+        Ok(written)
+    }
+
+    /// Answers the calls that had not ended. Returns what was written down.
+    fn answer_interrupted(
+        &mut self,
+        recorded: &[Line],
+        restored: &Restored,
+    ) -> Result<Vec<Line>, StopKind> {
+        let open = interrupted::calls(recorded);
+        let (journal, clock) = (self.spec.journal, self.spec.clock);
+        let text = interrupted(restored);
+        let mut written = Vec::new();
+        for entry in self.answers(&self.state, &self.spec.tools, None, &open, &text)? {
+            self.state.apply(&entry);
+            written.push(append(journal, None, clock, entry)?);
+        }
+        for lane in lanes::lanes(recorded) {
+            for entry in self.answers_to(&lane, &open, &text)? {
+                written.push(append(journal, Some(&lane.id), clock, entry)?);
+            }
+        }
+        Ok(written)
+    }
+
+    /// The answers to those of an agent's calls that are not simply made again.
+    fn answers(
+        &self,
+        state: &State,
+        tools: &ToolSet,
+        agent: Option<&str>,
+        open: &Open<'_>,
+        text: &str,
+    ) -> Result<Vec<Entry>, StopKind> {
+        let profile = state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
+        let former = former(tools, profile)?;
+        let dispatch = self.dispatch_with(former.as_ref().unwrap_or(tools));
+        let calls = state.pending().into_iter();
+        let calls = calls.filter(|call| {
+            open.contains(&(agent, call.id.as_str())) && !dispatch.is_repeatable(call)
+        });
+        Ok(calls.map(|call| Entry::dropped(state.spending.turns, &call, text)).collect())
+    }
+
+    /// The same of a sub-agent. One that was interrupted or closed, or that is there no more, goes on with
+    /// none of them.
+    fn answers_to(&self, lane: &Lane, open: &Open<'_>, text: &str) -> Result<Vec<Entry>, StopKind> {
+        let mut state = State::default();
+        lane.entries.iter().for_each(|entry| state.apply(entry));
+        let kind = self.crew.as_ref().and_then(|crew| crew.kind_of(lane));
+        if let (Some(kind), Status::Running, false) = (kind, &lane.status, lane.interrupt) {
+            return self.answers(&state, &kind.tools, Some(&lane.id), open, text);
+        }
+        let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
+        let dropped = |call| Entry::dropped(state.spending.turns, &call, text);
+        Ok(state.pending().into_iter().map(dropped).collect())
+    }
+}
+
+/// The tools of a recorded profile; `None` when they are these.
+pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<ToolSet>, StopKind> {
+    let Some(profile) = profile.filter(|profile| *profile != own.profile().name()) else {
+        return Ok(None);
+    };
+    let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+    let tools = tools.map(|tools| tools.with_extras_of(own));
+    tools.map(Some).map_err(StopKind::Machine)
+}
+
+/// What stands in the place of a result that is not there, or does not hold.
+fn interrupted(restored: &Restored) -> String {
+    format!(
+        "interrupted, result unknown: the run was interrupted. The workspace is as it was {}; what the call \
+         did after that is gone, and it is not made again by itself. Whether it did anything outside of the \
+         sandbox is not known. Find out what is there before you make it again",
+        restored.place
+    )
+}
+
+/// What a model is told that goes on.
+fn notice(recorded: &[Line], restored: &Restored) -> String {
+    let mut text = format!(
+        "This run was interrupted and goes on in a fresh sandbox. The files of the workspace are as they were \
+         {}. Gone are files that git ignores and that were made since setup (build output, installed \
+         packages), commits and branches made in the sandbox's `.git`, what was written outside of the \
+         workspace, and every process that was running, with its variables.",
+        restored.place
+    );
+    if restored.shell {
+        text.push_str(
+            " The shell has ended: the next command starts in a new one, in the workspace.",
+        );
+    }
+    if !restored.sessions.is_empty() {
+        let _ = write!(text, " These sessions have ended: {}.", restored.sessions.join("; "));
+    }
+    let lost = checkpoints::lost(recorded, restored.checkpoint);
+    let lost: Vec<String> =
+        lost.values().flatten().map(|(id, name)| format!("`{name}` ({id})")).collect();
+    if !lost.is_empty() {
+        let _ = write!(
+            text,
+            " What these calls did came later and is gone too, whatever their results said: {}.",
+            lost.join(", ")
+        );
+    }
+    text
+}
+
+/// Writes an entry down, in an agent's lane; the line as the journal has it.
+fn append(
+    journal: &Journal,
+    agent: Option<&str>,
+    clock: Clock,
+    entry: Entry,
+) -> Result<Line, StopKind> {
+    let Some(agent) = agent else {
+        let seq = journal.append(&entry).map_err(StopKind::Machine)?;
+        return Ok(Line { seq, at: clock.now(), entry });
+    };
+    let seq = journal.lane(agent).append(&entry).map_err(StopKind::Machine)?;
+    let entry = Entry::Lane { agent: agent.to_owned(), entry: Box::new(entry) };
+    Ok(Line { seq, at: clock.now(), entry })
+}

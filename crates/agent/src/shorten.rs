@@ -1,0 +1,88 @@
+//! Compaction, as far as it asks and waits: notes from the model, the list of changed files. What stays is
+//! decided in [`super::compact`].
+
+use std::sync::PoisonError;
+
+use super::Happening;
+use super::budget;
+use super::compact::{self, Handover};
+use super::history;
+use super::stop::StopKind;
+use super::turn::Agent;
+use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
+use patchwright_provider::item::{Item, Role};
+use patchwright_provider::{Reply, ToolChoice, catalogue};
+use patchwright_sandbox::client::CollectLimits;
+use patchwright_types::journalled::CompactionTrigger as Trigger;
+
+impl Agent<'_> {
+    /// Shortens the conversation: the model writes notes for itself, and a message with them and with
+    /// what the harness knows takes the place of the earlier turns.
+    pub(super) async fn compact(&mut self, trigger: Trigger) -> Result<(), StopKind> {
+        let (opening, before) = (self.state.opening, self.state.context);
+        let limit = self.state.limit(self.spec.model).min(before);
+        let items = self.state.history.items();
+        let asked = match trigger {
+            Trigger::Threshold => items.to_vec(),
+            Trigger::Overflow => compact::cut(items, opening, before / 2),
+        };
+        let (replies, notes) = self.notes(asked).await?;
+        let files = self.changed_files().await?;
+        let handover = Handover {
+            plan: &self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            files: &files,
+            failures: &self.state.failures,
+            agents: &self.crew.as_ref().map(|crew| crew.overview()).unwrap_or_default(),
+            notes: notes.as_deref(),
+        };
+        let handover = handover.message().map_err(StopKind::Machine)?;
+        let items = compact::compacted(items, opening, handover, limit);
+        let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
+        let cost_usd = replies.iter().flatten().map(cost).sum();
+        let after = self.state.size_with(&items);
+        self.spec.progress.happened(Happening::Compacted { before, after });
+        self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
+    }
+
+    /// Asks the model for notes, and once more when it answers with calls; without any when not even
+    /// that request fits.
+    async fn notes(
+        &self,
+        mut asked: Vec<Item>,
+    ) -> Result<(Vec<Option<Reply>>, Option<String>), StopKind> {
+        let question = prompt::text("task/compact.md").map_err(StopKind::Machine)?;
+        asked.push(history::message(Role::User, [question]));
+        let mut replies = Vec::new();
+        // Tools stay allowed at first: on some wires forbidding them costs the prompt cache.
+        for choice in [ToolChoice::Auto, ToolChoice::None] {
+            let mut reply = match self.request(&asked, choice, None).await {
+                Ok(reply) => reply,
+                Err(StopKind::ContextExhausted) => {
+                    replies.push(None);
+                    break;
+                }
+                Err(stop) => return Err(stop),
+            };
+            reply.usage = budget::plausible(reply.usage);
+            let notes = compact::notes(&reply);
+            replies.push(Some(reply));
+            if notes.is_some() {
+                return Ok((replies, notes));
+            }
+        }
+        Ok((replies, None))
+    }
+
+    /// What differs from the base commit; what the tools reported when the guest cannot say.
+    async fn changed_files(&self) -> Result<Vec<String>, StopKind> {
+        match self.bounded(self.spec.client.collect(CollectLimits::default())).await? {
+            Ok(tree) => {
+                let deleted = tree.listing.deleted.into_iter();
+                let deleted = deleted.map(|path| format!("{path} (deleted)"));
+                Ok(tree.files.into_iter().map(|file| file.path).chain(deleted).collect())
+            }
+            Err(_) => Ok(self.touched.iter().cloned().collect()),
+        }
+    }
+}

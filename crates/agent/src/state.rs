@@ -1,0 +1,471 @@
+//! What a run has said and done so far, as a fold over its journal entries.
+//!
+//! The loop applies each entry when it has written it; resuming applies the recorded ones. What comes
+//! next is a pure function of the state, so a run goes on after a crash exactly as it would have
+//! without. Nothing here waits, writes or reads.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::compact::{self, OpenFailure};
+use super::doom_loop::{self, Verdict};
+use super::history::{History, note};
+use super::reply::{Accepted, accept};
+use super::stop::StopKind;
+use super::text_calls;
+use patchwright_journal::Entry;
+use patchwright_provider::catalogue::Model;
+use patchwright_provider::item::{CallOutput, Content, Item, StopReason, ToolCall, Usage};
+use patchwright_provider::{Reply, ToolDeclaration};
+use patchwright_review::finding::Finding;
+use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_types::journalled::Fault;
+use patchwright_types::outcome::Spending;
+use patchwright_types::plan::Plan;
+
+/// How often a cut reply is followed up before the run ends.
+const CUTS: u32 = 3;
+/// Empty replies in a row that end the run.
+const EMPTY_REPLIES: u32 = 2;
+/// Refusals as too long, one soon after the other, after which shortening has not helped.
+const OVERFLOWS: u32 = 3;
+/// Replies without such a refusal that show that it has.
+const CALM: u32 = 10;
+/// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
+const FAULTS: u32 = 3;
+
+/// The texts with which the harness speaks to the model.
+#[derive(Clone, Debug)]
+pub struct Remarks {
+    pub nudge: String,
+    pub empty: String,
+    pub cut: String,
+    /// Which tools there are.
+    pub tools: String,
+}
+
+/// What the first request is made of besides the history.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub instructions: String,
+    pub tools: Vec<ToolDeclaration>,
+    /// The tool profile, when it was recorded.
+    pub profile: Option<String>,
+}
+
+/// The state of a run between two steps.
+#[derive(Debug, Default)]
+pub struct State {
+    pub prompt: Option<Prompt>,
+    pub history: History,
+    pub plan: Plan,
+    /// What a review has found.
+    pub findings: Vec<Finding>,
+    /// What this agent has used.
+    pub spending: Spending,
+    /// What its sub-agents have used.
+    pub lanes: Spending,
+    /// The last thing that the model said.
+    pub final_message: String,
+    /// Tokens that the next request's conversation has: the provider's count of the last one, and
+    /// our estimate of what came since.
+    pub context: u64,
+    /// Items of the history's beginning that compaction leaves alone.
+    pub opening: usize,
+    /// Commands whose last run failed, the latest last.
+    pub failures: Vec<OpenFailure>,
+    /// How the conversation was shortened after the last reply, if it was.
+    pub compacted: Option<Trigger>,
+    /// Tokens at which the provider refused a conversation as too long, as estimated.
+    pub refused_at: Option<u64>,
+    /// Refusals as too long with fewer than [`CALM`] replies in between.
+    overflows: u32,
+    /// Replies since the last of them.
+    calm: u32,
+    /// Why the declared tools of the record cannot be read. A run that went on without them would be one
+    /// without tools.
+    pub unreadable: Option<String>,
+    /// Tokens of instructions and tools, as estimated.
+    fixed: u64,
+    /// Of a model without tool calls: calls and outputs that the history has only as text.
+    written: History,
+    last: Option<Last>,
+    cuts: u32,
+    empty_replies: u32,
+    faults: Option<(Fault, u32)>,
+}
+
+/// The last reply and what has come of it.
+#[derive(Debug)]
+struct Last {
+    reply: Accepted,
+    /// Outputs by position of their call.
+    outputs: BTreeMap<usize, (CallOutput, Option<Fault>)>,
+    /// Something was said to the model after it.
+    is_remarked: bool,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next {
+    Ask,
+    /// Calls to run, with their positions in the reply.
+    Run(Vec<(usize, ToolCall)>),
+    Add(Vec<Item>),
+    Stop(StopKind),
+}
+
+impl State {
+    /// Takes in one entry, written just now or recorded earlier.
+    pub fn apply(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Prompted { instructions, tools, items, profile } => {
+                self.prompted(instructions, tools, items, profile.as_ref());
+            }
+            Entry::Replied { turn, reply, cost_usd } => self.answered(*turn, reply, *cost_usd),
+            Entry::CallEnded { output, fault, exit_code, .. } => {
+                self.context += compact::estimate_output(output);
+                self.ended(output, *fault);
+                if let Some(exit_code) = exit_code {
+                    self.command_ended(output, *exit_code);
+                }
+            }
+            Entry::CallDropped { output, .. } => {
+                self.context += compact::estimate_output(output);
+                self.ended(output, None);
+            }
+            Entry::Lane { entry, .. } => used(&mut self.lanes, entry),
+            Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
+                for reply in replies.iter().flatten() {
+                    self.spent(reply.usage, 0.0);
+                }
+                self.spending.cost_usd += cost_usd;
+                self.shortened(*trigger, *before, items);
+            }
+            Entry::Added { items } | Entry::Told { items, .. } => {
+                self.context += compact::estimate(items);
+                self.history.extend(items.iter().cloned());
+                if self.has_no_tools() {
+                    self.written.extend(items.iter().cloned());
+                }
+                if let Some(last) = &mut self.last {
+                    last.is_remarked = true;
+                }
+            }
+            Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
+            Entry::PlanUpdated { plan } => self.plan = plan.clone(),
+            Entry::Found { finding } => self.findings.push(finding.clone()),
+            Entry::Restored { lost, text, .. } => self.lose(lost, text),
+            Entry::RunStarted { .. }
+            | Entry::WorkspaceOpened { .. }
+            | Entry::CallStarted { .. }
+            | Entry::NestedStarted { .. }
+            | Entry::NestedEnded { .. }
+            | Entry::SentBack { .. }
+            | Entry::Shown { .. }
+            | Entry::Checked { .. }
+            | Entry::Stopped { .. }
+            | Entry::Reached { .. }
+            | Entry::Collected { .. }
+            | Entry::EffectIntended { .. }
+            | Entry::EffectDone { .. }
+            | Entry::RunEnded { .. }
+            | Entry::Spawned { .. }
+            | Entry::Sent { .. }
+            | Entry::Closed
+            | Entry::Reopened
+            | Entry::Checkpoint { .. }
+            | Entry::Unrecorded { .. }
+            | Entry::Note { .. } => {}
+        }
+    }
+
+    /// What the agent has used, and all that work for it.
+    pub fn total(&self) -> Spending {
+        let mut total = self.spending.clone();
+        add(&mut total, &self.lanes);
+        total
+    }
+
+    fn prompted(
+        &mut self,
+        instructions: &str,
+        tools: &Value,
+        items: &[Item],
+        profile: Option<&String>,
+    ) {
+        let before = self.fixed;
+        self.fixed =
+            compact::estimate_text(instructions) + compact::estimate_text(&tools.to_string());
+        self.context = (self.context + self.fixed).saturating_sub(before);
+        self.context += compact::estimate(items);
+        // What is said first stays; another prompt may follow, without items.
+        if self.prompt.is_none() {
+            self.opening = items.len();
+        }
+        let tools = serde_json::from_value(tools.clone()).unwrap_or_else(|err| {
+            self.unreadable = Some(err.to_string());
+            Vec::new()
+        });
+        self.prompt = Some(Prompt {
+            instructions: instructions.to_owned(),
+            tools,
+            profile: profile.cloned(),
+        });
+        self.history.extend(items.iter().cloned());
+    }
+
+    /// Nothing was declared to the model: what it wants done is in its text.
+    fn has_no_tools(&self) -> bool {
+        self.prompt.as_ref().is_some_and(|prompt| prompt.tools.is_empty())
+    }
+
+    /// Calls of the last reply that have no output yet.
+    pub fn pending(&self) -> Vec<ToolCall> {
+        let pending = self.last.iter().flat_map(Last::pending);
+        pending.map(|(_, call)| call).collect()
+    }
+
+    /// The items that hold the calls and their outputs.
+    fn calls(&self) -> &[Item] {
+        if self.has_no_tools() { self.written.items() } else { self.history.items() }
+    }
+
+    /// What comes next.
+    pub fn next(&self, remarks: &Remarks) -> Next {
+        let Some(last) = &self.last else { return Next::Ask };
+        if let Some(stop) = declined(&last.reply) {
+            return Next::Stop(stop);
+        }
+        let pending = last.pending();
+        if !pending.is_empty() {
+            return Next::Run(pending);
+        }
+        if last.is_remarked {
+            return Next::Ask;
+        }
+        match self.remarks(&last.reply, remarks) {
+            Err(stop) => Next::Stop(stop),
+            Ok(items) if !items.is_empty() => Next::Add(items),
+            Ok(_) if !last.reply.calls.is_empty() => Next::Ask,
+            Ok(_) if last.reply.stop == StopReason::Pause => Next::Ask,
+            Ok(_) => Next::Stop(StopKind::Finished),
+        }
+    }
+
+    /// What the model has to be told after this reply and its outputs, or why there is no point.
+    fn remarks(&self, reply: &Accepted, remarks: &Remarks) -> Result<Vec<Item>, StopKind> {
+        let mut items: Vec<Item> = if reply.is_text {
+            text_calls::remarks(reply)
+        } else {
+            reply.remarks.iter().map(note).collect()
+        };
+        if reply.is_misnamed {
+            items.push(note(&remarks.tools));
+        }
+        if self.faults.is_some_and(|(_, turns)| turns >= FAULTS) {
+            return Err(StopKind::FormatErrors);
+        }
+        if reply.stop == StopReason::MaxOutput {
+            if self.cuts > CUTS {
+                return Err(StopKind::CutOff);
+            }
+            items.push(note(&remarks.cut));
+        } else if reply.is_empty() && reply.stop == StopReason::EndTurn {
+            if self.empty_replies >= EMPTY_REPLIES {
+                return Err(StopKind::EmptyReply);
+            }
+            items.push(note(&remarks.empty));
+        }
+        if !reply.calls.is_empty() {
+            match doom_loop::verdict(self.calls(), &remarks.nudge) {
+                Verdict::Fine => {}
+                Verdict::Nudge => items.push(note(&remarks.nudge)),
+                Verdict::Stop => return Err(StopKind::DoomLoop),
+            }
+        }
+        Ok(items)
+    }
+
+    /// The conversation has to be shortened before the next request. Never twice without a reply in
+    /// between: what did not help once does not help again.
+    pub fn is_too_long(&self, model: &Model) -> bool {
+        self.compacted.is_none() && self.context >= self.limit(model)
+    }
+
+    /// The provider has refused the conversation as too long, and shortening it once more would not
+    /// help: it has just been shortened, or was again and again.
+    pub fn is_beyond_help(&self) -> bool {
+        self.compacted == Some(Trigger::Overflow) || self.overflows >= OVERFLOWS
+    }
+
+    /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in
+    /// any case would be too much.
+    pub fn limit(&self, model: &Model) -> u64 {
+        let Some(refused) = self.refused_at else { return model.compact_at() };
+        let opening = &self.history.items()[..self.opening.min(self.history.items().len())];
+        let stays = self.fixed + compact::estimate(opening);
+        model.compact_at().min((refused / 10 * 8).max(stays * 2))
+    }
+
+    /// Tokens of a request with this conversation, instructions and tools included, as estimated.
+    pub fn size_with(&self, items: &[Item]) -> u64 {
+        self.fixed + compact::estimate(items)
+    }
+
+    fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
+        let accepted = if self.has_no_tools() {
+            text_calls::accept(reply, turn)
+        } else {
+            accept(reply, &self.history)
+        };
+        let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
+        self.spending.turns += 1;
+        self.spent(reply.usage, cost_usd);
+        self.context = reply.usage.total();
+        self.replied(accepted);
+        self.history.ends_with_reply(id);
+    }
+
+    fn shortened(&mut self, trigger: Trigger, before: u64, items: &[Item]) {
+        if trigger == Trigger::Overflow {
+            self.refused_at = Some(before);
+            self.overflows += 1;
+            self.calm = 0;
+        }
+        self.context = self.size_with(items);
+        self.compacted = Some(trigger);
+        self.history.replace(items.to_vec());
+    }
+
+    fn spent(&mut self, usage: Usage, cost_usd: f64) {
+        self.spending.usage += usage;
+        self.spending.cost_usd += cost_usd;
+        self.spending.cost_is_estimate |= usage.estimated;
+    }
+
+    fn replied(&mut self, reply: Accepted) {
+        self.compacted = None;
+        self.calm = self.calm.saturating_add(1);
+        if self.calm >= CALM {
+            self.overflows = 0;
+        }
+        self.history.extend(reply.items.iter().cloned());
+        if reply.is_text {
+            self.written.extend(reply.calls.iter().cloned().map(Item::Call));
+        }
+        if let Some(text) = &reply.text {
+            self.final_message.clone_from(text);
+        }
+        let is_cut = reply.stop == StopReason::MaxOutput;
+        self.cuts = if is_cut { self.cuts + 1 } else { 0 };
+        let is_empty = reply.is_empty() && reply.stop == StopReason::EndTurn;
+        self.empty_replies = if is_empty { self.empty_replies + 1 } else { 0 };
+        if reply.calls.is_empty() {
+            self.count_faults(reply.fault);
+        }
+        self.last = Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false });
+    }
+
+    fn ended(&mut self, output: &CallOutput, fault: Option<Fault>) {
+        let Some(last) = &mut self.last else { return };
+        let position = last.reply.calls.iter().position(|call| call.id == output.id);
+        let Some(position) = position else { return };
+        last.outputs.insert(position, (output.clone(), fault));
+        if last.outputs.len() < last.reply.calls.len() {
+            return;
+        }
+        let outputs = last.outputs.values().map(|(output, _)| output);
+        if last.reply.is_text {
+            self.history.push(text_calls::results(&last.reply, outputs.clone()));
+            self.written.answer(outputs.cloned());
+        } else {
+            self.history.answer(outputs.cloned());
+        }
+        // One call that could be run shows that the model knows how.
+        let all_faulty = last.outputs.values().all(|(_, fault)| fault.is_some());
+        let fault = last.outputs.values().next_back().and_then(|(_, fault)| *fault);
+        self.count_faults(fault.filter(|_| all_faulty));
+    }
+
+    /// Results that do not hold any more. In the text of a model without tool calls they stay as they are.
+    fn lose(&mut self, calls: &[String], text: &str) {
+        self.history.overwrite(calls, text);
+        let outputs = self.last.iter_mut().flat_map(|last| last.outputs.values_mut());
+        for (output, _) in outputs.filter(|(output, _)| calls.contains(&output.id)) {
+            output.content = vec![Content::text(text)];
+            output.success = false;
+        }
+    }
+
+    /// Keeps the commands that fail and forgets those that passed since.
+    fn command_ended(&mut self, output: &CallOutput, exit_code: i32) {
+        let calls = self.last.iter().flat_map(|last| &last.reply.calls);
+        let Some(call) = calls.into_iter().find(|call| call.id == output.id) else { return };
+        let command = compact::command(call);
+        self.failures.retain(|failure| failure.command != command);
+        if exit_code != 0 {
+            self.failures.push(OpenFailure::new(command, exit_code, output));
+            let surplus = self.failures.len().saturating_sub(compact::MAX_FAILURES);
+            self.failures.drain(..surplus);
+        }
+    }
+
+    fn count_faults(&mut self, fault: Option<Fault>) {
+        self.faults = match (fault, self.faults) {
+            (Some(fault), Some((earlier, turns))) if earlier == fault => Some((fault, turns + 1)),
+            (Some(fault), _) => Some((fault, 1)),
+            (None, _) => None,
+        };
+    }
+}
+
+impl Last {
+    fn pending(&self) -> Vec<(usize, ToolCall)> {
+        let calls = self.reply.calls.iter().cloned().enumerate();
+        calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()
+    }
+}
+
+/// Adds what an entry says was used.
+pub fn used(spending: &mut Spending, entry: &Entry) {
+    let mut count = |usage: Usage, cost_usd: f64| {
+        spending.usage += usage;
+        spending.cost_usd += cost_usd;
+        spending.cost_is_estimate |= usage.estimated;
+    };
+    match entry {
+        Entry::Replied { reply, cost_usd, .. } => {
+            count(reply.usage, *cost_usd);
+            spending.turns += 1;
+        }
+        Entry::Lost { usage, cost_usd } => count(*usage, *cost_usd),
+        Entry::Compacted { replies, cost_usd, .. } => {
+            replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
+            count(Usage::default(), *cost_usd);
+        }
+        _ => {}
+    }
+}
+
+/// Adds what somebody else has used; time that passes for both passes once.
+pub fn add(spending: &mut Spending, other: &Spending) {
+    spending.turns += other.turns;
+    spending.usage += other.usage;
+    spending.cost_usd += other.cost_usd;
+    spending.cost_is_estimate |= other.cost_is_estimate;
+}
+
+/// The model, or a filter in front of it, does not want to.
+fn declined(reply: &Accepted) -> Option<StopKind> {
+    match reply.stop {
+        StopReason::Refusal => Some(StopKind::Refused),
+        StopReason::ContentFilter => Some(StopKind::Filtered),
+        StopReason::EndTurn if reply.is_refusal => Some(StopKind::Refused),
+        StopReason::EndTurn
+        | StopReason::MaxOutput
+        | StopReason::Pause
+        | StopReason::MalformedCall => None,
+    }
+}

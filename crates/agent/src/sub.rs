@@ -1,0 +1,255 @@
+//! Sub-agents: agents that an agent starts, to work beside it on a part of its task.
+//!
+//! A sub-agent is the same loop ([`super::turn::Agent`]) with a conversation, a plan and limits of its own,
+//! in the same sandbox and at the same gate. It is a future of the run, polled beside the agent that
+//! started it ([`Crew::beside`]), so nothing of it is left when the run is over. Its entries are a lane of the
+//! run's journal. It can start no agents itself.
+
+mod answers;
+mod calls;
+mod member;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::member::Member;
+use self::member::live;
+use super::AgentSpec;
+use super::budget::{Purse, Share};
+use super::lanes::{self, Lane, Status};
+use super::stop::StopKind;
+use patchwright_base::clock::Clock;
+use patchwright_base::error::Failure;
+use patchwright_journal::{Entry, Journal, Line};
+use patchwright_provider::Provider;
+use patchwright_provider::catalogue::Model;
+use patchwright_provider::item::Item;
+use patchwright_sandbox::client::Client;
+use patchwright_tools::progress::AgentProgress;
+use patchwright_tools::registry::{Known, ToolSet};
+use patchwright_tools::services::Services;
+
+/// How many agents may work at the same time when nothing else is configured.
+pub const DEFAULT_MOST: usize = 4;
+
+/// Who can be started, and with what.
+pub struct Company {
+    /// The first one is what is started when no kind is asked for.
+    pub kinds: Vec<Kind>,
+    /// How many may work at the same time.
+    pub most: usize,
+    /// What every agent is told before its own task: the surroundings, the repository's instructions.
+    pub opening: Vec<Item>,
+    /// For the report.
+    pub notes: Vec<String>,
+    /// Of a run that is replayed: the agents that it had. The same calls start them again, and waiting
+    /// takes no time, for what they come to is recorded.
+    pub recorded: Option<Vec<Lane>>,
+}
+
+/// A kind of agent that can be started.
+#[derive(Clone)]
+pub struct Kind {
+    /// What it is asked for as.
+    pub name: String,
+    pub model: Model,
+    /// One of the model's reasoning levels.
+    pub effort: Option<String>,
+    /// The system prompt.
+    pub instructions: String,
+    /// What this kind of agent is told about its work, behind the opening.
+    pub role: Option<Item>,
+    pub tools: ToolSet,
+    pub share: Share,
+}
+
+/// What the agents of a run have in common.
+#[derive(Clone)]
+struct Common<'a> {
+    provider: &'a dyn Provider,
+    clock: Clock,
+    run: &'a str,
+    client: Client,
+    deadline: Instant,
+    journal: &'a Journal,
+    cancel: CancellationToken,
+    progress: &'a dyn AgentProgress,
+    services: &'a Services,
+    purse: Arc<Purse>,
+    opening: Arc<Vec<Item>>,
+    /// What agents are told that go on after an interruption.
+    notice: Arc<OnceLock<String>>,
+    /// Told of every change of a status.
+    changes: watch::Sender<()>,
+}
+
+type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// The agents that an agent has started.
+pub struct Crew<'a> {
+    common: Common<'a>,
+    kinds: Vec<Arc<Kind>>,
+    most: usize,
+    recorded: Option<Vec<Lane>>,
+    members: Mutex<Vec<Arc<Member>>>,
+    at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
+    /// Started, and not at work yet.
+    arrivals: Mutex<Vec<Work<'a>>>,
+    arrived: Notify,
+}
+
+impl<'a> Crew<'a> {
+    pub(super) fn new(spec: &AgentSpec<'a>, purse: &Arc<Purse>, company: Company) -> Crew<'a> {
+        let common = Common {
+            provider: spec.provider,
+            clock: spec.clock,
+            run: spec.run,
+            client: spec.client.clone(),
+            deadline: spec.deadline,
+            journal: spec.journal,
+            cancel: spec.cancel.clone(),
+            progress: spec.progress,
+            services: spec.services,
+            purse: Arc::clone(purse),
+            opening: Arc::new(company.opening),
+            notice: Arc::default(),
+            changes: watch::Sender::new(()),
+        };
+        Crew {
+            common,
+            kinds: company.kinds.into_iter().map(Arc::new).collect(),
+            most: company.most,
+            recorded: company.recorded,
+            members: Mutex::default(),
+            at_work: tokio::sync::Mutex::default(),
+            arrivals: Mutex::default(),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// Does something while the agents work.
+    pub(super) async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = self.drive() => match never {},
+        }
+    }
+
+    /// Lets the agents work, for ever.
+    async fn drive(&self) -> Infallible {
+        let mut at_work = self.at_work.lock().await;
+        loop {
+            at_work.extend(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+            tokio::select! {
+                () = self.arrived.notified() => {}
+                Some(()) = at_work.next() => {}
+            }
+        }
+    }
+
+    /// The agent that started these has stopped. When it has finished, those that still work are closed,
+    /// and named; otherwise they stay as they are, for a run that goes on.
+    pub(super) async fn end(&self, reason: &StopKind) -> Result<Vec<String>, Failure> {
+        let mut notes = Vec::new();
+        if matches!(reason, StopKind::Finished) {
+            for member in self.members() {
+                if member.status() == Status::Running {
+                    self.close(&member)?;
+                    let (id, kind) = (&member.id, &member.kind);
+                    notes.push(format!("`{id}` ({kind}) was still working and was closed"));
+                }
+            }
+            self.beside(self.at_rest()).await;
+        } else {
+            // What is dropped is cancelled in the sandbox too.
+            self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.at_work.lock().await.clear();
+        }
+        Ok(notes)
+    }
+
+    /// Until no agent has anything to do.
+    async fn at_rest(&self) {
+        let mut changes = self.common.changes.subscribe();
+        while self.members().iter().any(|member| !member.is_at_rest()) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The agents of a recorded run again, as they were: what had not finished works on, and is told the
+    /// notice first.
+    pub(super) fn restore(&self, recorded: &[Line], notice: Option<&str>) {
+        if let Some(notice) = notice {
+            self.common.notice.get_or_init(|| notice.to_owned());
+        }
+        for lane in lanes::lanes(recorded) {
+            let replies = lane.entries.iter().map(|entry| entry.replies().len());
+            self.common.provider.resume_at(Some(&lane.id), replies.sum());
+            if let Some(kind) = self.kind_of(&lane) {
+                self.add(kind, lane);
+            }
+        }
+    }
+
+    /// The kind as which a recorded agent goes on; none when no kind has any tool that it had.
+    pub(super) fn kind_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+        self.kind(&lane.kind).or_else(|| self.instead_of(lane))
+    }
+
+    /// A kind for an agent whose own is not there any more: the first, with no tool that it did not have.
+    fn instead_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+        let first = self.kinds.first()?;
+        let had = |known: &Known| lane.tools.iter().any(|name| *name == known.tool);
+        let tools = first.tools.keeping(had);
+        let can_work = !tools.declarations().is_empty();
+        can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
+    }
+
+    fn add(&self, kind: Arc<Kind>, lane: Lane) -> Arc<Member> {
+        let member = Arc::new(Member::new(&lane, &self.common));
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&member));
+        let work = live(self.common.clone(), kind, Arc::clone(&member), lane);
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(work));
+        self.arrived.notify_one();
+        member
+    }
+
+    fn close(&self, member: &Member) -> Result<(), Failure> {
+        self.common.journal.lane(&member.id).append(&Entry::Closed)?;
+        member.close();
+        Ok(())
+    }
+
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The agents and how they stand, a line each.
+    pub(super) fn overview(&self) -> Vec<String> {
+        let line = |member: &Arc<Member>| {
+            format!("`{}` ({}): {}", member.id, member.kind, member.status().word())
+        };
+        self.members().iter().map(line).collect()
+    }
+
+    /// The kind with a name, or with another agent program's name for it.
+    fn kind(&self, name: &str) -> Option<Arc<Kind>> {
+        let named = |name: &str| self.kinds.iter().find(|it| it.name.eq_ignore_ascii_case(name));
+        let known = match name.to_ascii_lowercase().as_str() {
+            "worker" | "general" | "general-purpose" => "default",
+            "explore" => "explorer",
+            _ => name,
+        };
+        named(name).or_else(|| named(known)).cloned()
+    }
+}

@@ -1,0 +1,255 @@
+//! One sub-agent: how it stands, what it was sent, and its life from the first message to the end of the
+//! run.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::{Notify, watch};
+
+use super::super::budget::Which;
+use super::super::history;
+use super::super::lanes::{self, Lane, Status};
+use super::super::stop::StopKind;
+use super::super::turn::Agent;
+use super::super::{AgentSpec, Happening};
+use super::{Common, Kind};
+use patchwright_journal::Entry;
+use patchwright_provider::item::Role;
+use patchwright_types::task::Limits;
+
+/// A sub-agent as the others see it.
+pub struct Member {
+    pub(super) id: String,
+    pub(super) kind: String,
+    /// The call that started it.
+    pub(super) call: String,
+    pub(super) since: Instant,
+    control: Mutex<Control>,
+    wake: Notify,
+    changes: watch::Sender<()>,
+}
+
+struct Control {
+    status: Status,
+    inbox: VecDeque<String>,
+    /// What it does is to be given up.
+    interrupt: bool,
+    /// Calls that have sent it something.
+    sent: Vec<String>,
+    at_rest: bool,
+}
+
+impl Member {
+    pub(super) fn new(lane: &Lane, common: &Common<'_>) -> Member {
+        Member {
+            id: lane.id.clone(),
+            kind: lane.kind.clone(),
+            call: lane.call.clone(),
+            since: common.clock.instant(),
+            control: Mutex::new(Control {
+                status: lane.status.clone(),
+                inbox: lane.inbox.clone(),
+                interrupt: false,
+                sent: lane.sent.clone(),
+                at_rest: lane.status.is_final(),
+            }),
+            wake: Notify::new(),
+            changes: common.changes.clone(),
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.control().status.clone()
+    }
+
+    /// It does nothing and has nothing to do.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.control().at_rest
+    }
+
+    /// Messages that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.control().inbox.len()
+    }
+
+    /// Which message of its own this call has sent, from one.
+    pub(super) fn sent_by(&self, call: &str) -> Option<usize> {
+        let position = self.control().sent.iter().position(|sent| sent == call && !call.is_empty());
+        position.map(|position| position + 1)
+    }
+
+    /// Puts a message into its box; returns which one it is, from one.
+    pub(super) fn send(&self, call: &str, text: &str, interrupt: bool) -> usize {
+        let mut control = self.control();
+        control.inbox.push_back(text.to_owned());
+        control.interrupt |= interrupt && control.status == Status::Running;
+        control.sent.push(call.to_owned());
+        let number = control.sent.len();
+        self.start(control);
+        number
+    }
+
+    pub(super) fn close(&self) {
+        let mut control = self.control();
+        let before = std::mem::replace(&mut control.status, Status::Interrupted);
+        control.interrupt = before == Status::Running;
+        control.status = Status::Closed(Box::new(before));
+        control.inbox.clear();
+        drop(control);
+        self.tell();
+    }
+
+    pub(super) fn reopen(&self) {
+        let mut control = self.control();
+        control.status = lanes::reopened(&control.status);
+        drop(control);
+        self.tell();
+    }
+
+    /// What it was sent and has not taken yet.
+    pub fn take_mail(&self) -> Vec<String> {
+        let mut control = self.control();
+        control.interrupt = false;
+        control.inbox.drain(..).collect()
+    }
+
+    fn start(&self, mut control: MutexGuard<'_, Control>) {
+        control.status = Status::Running;
+        control.at_rest = false;
+        drop(control);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.wake.notify_one();
+        self.changes.send_replace(());
+    }
+
+    fn stands(&self, status: Status) {
+        self.control().status = status;
+        self.changes.send_replace(());
+    }
+
+    /// Until there is something to do.
+    async fn rest(&self) {
+        loop {
+            {
+                let mut control = self.control();
+                if control.status == Status::Running {
+                    return;
+                }
+                control.at_rest = true;
+            }
+            self.changes.send_replace(());
+            self.wake.notified().await;
+        }
+    }
+
+    /// Until somebody wants it to give up what it does.
+    async fn interrupted(&self) {
+        while !self.control().interrupt {
+            self.wake.notified().await;
+        }
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The life of an agent: it works, rests until it is sent something, and works again. It never ends by
+/// itself; the run drops it.
+pub(super) async fn live(common: Common<'_>, kind: Arc<Kind>, member: Arc<Member>, lane: Lane) {
+    let journal = common.journal.lane(&member.id);
+    let progress = |what: Happening<'_>| {
+        common.progress.happened(Happening::Agent { id: &member.id, what: &what });
+    };
+    let key = format!("{}/{}", common.run, member.id);
+    let limits: Limits = lane.limits.clone();
+    let spec = AgentSpec {
+        provider: common.provider,
+        clock: common.clock,
+        run: &key,
+        client: common.client.clone(),
+        model: &kind.model,
+        effort: kind.effort.as_deref(),
+        instructions: kind.instructions.clone(),
+        tools: kind.tools.clone(),
+        limits: &limits,
+        deadline: common.deadline,
+        journal: &journal,
+        cancel: common.cancel.clone(),
+        progress: &progress,
+        services: common.services,
+    };
+    let mut agent = Agent::new(spec).in_crew(&member, &common.purse);
+    let begun = begin(&mut agent, &common, &kind, &member, lane);
+    if let Err(stop) = begun {
+        member.stands(Status::Errored(stop.sentence()));
+    }
+    loop {
+        member.rest().await;
+        if let Err(stop) = work(&mut agent, &member).await {
+            member.stands(Status::Errored(stop.sentence()));
+        }
+    }
+}
+
+/// Says to a fresh agent what it is to do, or takes in what was recorded of it.
+fn begin(
+    agent: &mut Agent<'_>,
+    common: &Common<'_>,
+    kind: &Kind,
+    member: &Member,
+    lane: Lane,
+) -> Result<(), StopKind> {
+    if lane.entries.iter().any(|entry| matches!(entry, Entry::Prompted { .. })) {
+        agent.adopt(lane.entries.iter());
+        agent.notice = common.notice.get().cloned();
+        // Given up before the end, and not told so.
+        if lane.interrupt || member.status() != Status::Running {
+            agent.give_up_calls()?;
+        }
+        return Ok(());
+    }
+    let task = history::message(Role::User, [lane.message]);
+    let opening = common.opening.iter().chain(&kind.role).cloned();
+    agent.open(opening.chain([task]).collect())
+}
+
+/// Takes turns until the agent is done, is interrupted, or cannot go on.
+async fn work(agent: &mut Agent<'_>, member: &Member) -> Result<(), StopKind> {
+    agent.hear()?;
+    let reason = tokio::select! {
+        biased;
+        () = member.interrupted() => None,
+        reason = agent.turns() => Some(reason),
+    };
+    match reason {
+        // The run ends, or this process does: the agent stays as it is, for a run that goes on.
+        Some(
+            reason @ (StopKind::Cancelled
+            | StopKind::Budget(Which::Time)
+            | StopKind::Sandbox(_)
+            | StopKind::Machine(_)),
+        ) => Err(reason),
+        None => {
+            agent.give_up_calls()?;
+            member.control().interrupt = false;
+            if member.status() == Status::Running && member.waiting() == 0 {
+                member.stands(Status::Interrupted);
+            }
+            Ok(())
+        }
+        Some(StopKind::Finished) if member.waiting() > 0 => Ok(()),
+        Some(reason) => {
+            agent.give_up_calls()?;
+            let stopped = agent.stopped(reason);
+            let sentence = stopped.reason.sentence();
+            let message = &stopped.final_message;
+            member.stands(lanes::stopped(stopped.reason.word(), &sentence, message));
+            Ok(())
+        }
+    }
+}

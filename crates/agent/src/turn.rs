@@ -1,0 +1,464 @@
+//! The loop: ask, run the calls, ask again.
+//!
+//! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
+//! and what there is by then comes with it.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+
+use super::budget::{self, Decision, Purse, Which};
+use super::history;
+use super::resume::former;
+use super::state::{Next, Remarks, State};
+use super::stop::{StopKind, Stopped};
+use super::sub::{Company, Crew, Member};
+use super::unanswered::Unanswered;
+use super::{AgentSpec, Happening};
+use patchwright_base::error::Failure;
+use patchwright_journal::{self as journal, Entry};
+use patchwright_prompt as prompt;
+use patchwright_provider::item::{Item, Role, ToolCall, Usage};
+use patchwright_provider::{
+    Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue,
+};
+use patchwright_review::finding::Finding;
+use patchwright_tools::dispatch::{Broken, Dispatch, Done, Means, printable};
+use patchwright_tools::host::Agents;
+use patchwright_tools::metrics;
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::review::Desk;
+use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_types::plan::Plan;
+
+/// A model at work on one task.
+pub struct Agent<'a> {
+    pub(super) spec: AgentSpec<'a>,
+    pub(super) state: State,
+    /// The plan as the model keeps it, shared with the tool that does.
+    pub(super) plan: Mutex<Plan>,
+    /// What a review has found, shared with the tool that reports it.
+    pub(super) findings: Mutex<Vec<Finding>>,
+    review: Option<&'a Desk<'a>>,
+    /// What requests without a reply have cost and is not counted yet.
+    lost: Mutex<Vec<Usage>>,
+    /// Calls that have ended and are not in the state yet.
+    ended: Mutex<Vec<Done>>,
+    pub(super) touched: BTreeSet<String>,
+    pub(super) notes: Vec<String>,
+    started: Instant,
+    /// Goes on with records of another process, and has not asked yet.
+    pub(super) is_resumed: bool,
+    /// What the model is told then, before it is asked.
+    pub(super) notice: Option<String>,
+    /// What was used by all agents of the run.
+    pub(super) purse: Arc<Purse>,
+    /// The agents that this one can start.
+    pub(super) crew: Option<Arc<Crew<'a>>>,
+    /// Of a sub-agent: where it is told what to do.
+    member: Option<Arc<Member>>,
+}
+
+impl<'a> Agent<'a> {
+    pub fn new(spec: AgentSpec<'a>) -> Agent<'a> {
+        let started = spec.clock.instant();
+        let mut notes = Vec::new();
+        if spec.model.price.is_none() {
+            notes.push(format!(
+                "the price of `{}` is unknown: its cost, and the limit on it, are counted as for \
+                 the dearest known model",
+                spec.model.slug
+            ));
+        }
+        Agent {
+            purse: Arc::new(Purse::new(spec.limits)),
+            spec,
+            state: State::default(),
+            plan: Mutex::default(),
+            findings: Mutex::default(),
+            review: None,
+            lost: Mutex::default(),
+            ended: Mutex::default(),
+            touched: BTreeSet::new(),
+            notes,
+            started,
+            is_resumed: false,
+            notice: None,
+            crew: None,
+            member: None,
+        }
+    }
+
+    /// With sub-agents that it can start.
+    #[must_use]
+    pub fn with_agents(mut self, company: Option<Company>) -> Agent<'a> {
+        self.notes.extend(company.iter().flat_map(|it| it.notes.iter().cloned()));
+        self.crew = company.map(|it| Arc::new(Crew::new(&self.spec, &self.purse, it)));
+        self
+    }
+
+    /// As a sub-agent.
+    pub(super) fn in_crew(mut self, member: &Arc<Member>, purse: &Arc<Purse>) -> Agent<'a> {
+        (self.member, self.purse) = (Some(Arc::clone(member)), Arc::clone(purse));
+        self
+    }
+
+    /// With what is reviewed, for the tools that need it.
+    #[must_use]
+    pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Agent<'a> {
+        self.review = review;
+        self
+    }
+
+    /// Works on what `opening` asks for until the model is done or something ends the run.
+    pub async fn run(&mut self, opening: Vec<Item>) -> Stopped {
+        let opened = self.open(opening);
+        self.work(opened).await
+    }
+
+    /// Says something more (failing checks) to a model that had finished, and works on.
+    pub async fn continue_with(&mut self, items: Vec<Item>) -> Stopped {
+        let said = self.record(&Entry::Added { items });
+        self.work(said).await
+    }
+
+    /// Takes turns, beside the agents that are started meanwhile, and sees to it that none works on
+    /// when this one has stopped.
+    pub(super) async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
+        let crew = self.crew.clone();
+        let services = self.spec.services;
+        let checkpoints = &services.checkpoints;
+        let turns = async {
+            match (begun, &crew) {
+                (Err(stop), _) => stop,
+                (Ok(()), None) => self.turns().await,
+                (Ok(()), Some(crew)) => crew.beside(self.turns()).await,
+            }
+        };
+        let mut reason = tokio::select! {
+            biased;
+            reason = turns => reason,
+            failure = checkpoints.watch() => StopKind::Machine(failure),
+        };
+        if let Some(crew) = &crew {
+            match crew.end(&reason).await {
+                Ok(notes) => notes.into_iter().for_each(|note| self.note(note)),
+                Err(failure) => reason = StopKind::Machine(failure),
+            }
+        }
+        if reason.can_go_on()
+            && let Err(failure) = checkpoints.last().await
+        {
+            reason = StopKind::Machine(failure);
+        }
+        self.stopped(reason)
+    }
+
+    /// The main path. One turn is: check the budget, ask, append the reply, run its calls, append
+    /// their outputs; a turn without calls is the last. What comes next is read off the state, so
+    /// that a resumed run enters in the middle of a turn.
+    pub(super) async fn turns(&mut self) -> StopKind {
+        let remarks = match remarks(&self.spec.tools) {
+            Ok(remarks) => remarks,
+            Err(failure) => return StopKind::Machine(failure),
+        };
+        loop {
+            let step = match self.state.next(&remarks) {
+                Next::Ask => self.ask().await,
+                Next::Run(calls) => self.run_calls(calls).await,
+                Next::Add(items) => self.record(&Entry::Added { items }),
+                Next::Stop(reason) => Err(reason),
+            };
+            if let Err(reason) = step.and(self.count_lost()) {
+                return reason;
+            }
+        }
+    }
+
+    async fn ask(&mut self) -> Result<(), StopKind> {
+        if std::mem::take(&mut self.is_resumed) {
+            self.reopen()?;
+            if let Some(text) = self.notice.take() {
+                self.record(&Entry::Added { items: vec![history::note(text)] })?;
+            }
+        }
+        self.hear()?;
+        self.check_budget()?;
+        if self.state.is_too_long(self.spec.model) {
+            self.compact(Trigger::Threshold).await?;
+            self.check_budget()?;
+        }
+        let history = &self.state.history;
+        match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
+            Ok(reply) => self.append_reply(reply),
+            Err(StopKind::ContextExhausted) if self.state.is_beyond_help() => {
+                Err(StopKind::ContextExhausted)
+            }
+            Err(StopKind::ContextExhausted) => self.compact(Trigger::Overflow).await,
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
+    pub(super) fn hear(&mut self) -> Result<(), StopKind> {
+        let Some(member) = self.member.clone() else { return Ok(()) };
+        // Not between a call and its answer.
+        if !self.state.pending().is_empty() {
+            return Ok(());
+        }
+        let messages = member.take_mail();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let items = messages.iter().map(|text| history::message(Role::User, [text.as_str()]));
+        self.record(&Entry::Told { messages: messages.len(), items: items.collect() })
+    }
+
+    /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with
+    /// unanswered calls cannot go on.
+    pub(super) fn give_up_calls(&mut self) -> Result<(), StopKind> {
+        self.take_in_ended();
+        self.count_lost()?;
+        let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
+        for call in self.state.pending() {
+            self.record(&Entry::dropped(self.state.spending.turns, &call, text))?;
+            let (success, took) = (false, Duration::ZERO);
+            self.spec.progress.happened(Happening::CallEnded { call: &call, success, took });
+        }
+        Ok(())
+    }
+
+    /// Counts what requests without a reply have cost.
+    fn count_lost(&mut self) -> Result<(), StopKind> {
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let (mut usage, mut cost_usd) = (Usage::default(), 0.0);
+        // Each at its own price: several short requests are no long one.
+        for lost in lost.into_iter().map(budget::plausible) {
+            cost_usd += catalogue::cost(self.spec.model, &lost).0;
+            usage += lost;
+        }
+        self.record(&Entry::Lost { usage, cost_usd })
+    }
+
+    fn check_budget(&mut self) -> Result<(), StopKind> {
+        let remaining = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
+        let least = catalogue::least(self.spec.model, self.state.context);
+        let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
+        for decision in [self.purse.decide(least, remaining), own] {
+            if let Decision::Stop(which) = decision {
+                self.purse.figures(which).into_iter().for_each(|figures| self.note(figures));
+                return Err(StopKind::Budget(which));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn request(
+        &self,
+        history: &[Item],
+        tool_choice: ToolChoice,
+        previous: Option<Previous<'_>>,
+    ) -> Result<Reply, StopKind> {
+        let prompt = self.state.prompt.as_ref().ok_or_else(|| {
+            StopKind::Machine(Failure::internal("the agent was started without a prompt"))
+        })?;
+        let request = Request {
+            model: self.spec.model,
+            instructions: &prompt.instructions,
+            tools: &prompt.tools,
+            history,
+            effort: self.spec.effort,
+            tool_choice,
+            cache_key: self.spec.run,
+            previous,
+        };
+        let progress = |what: Progress<'_>| {
+            if let Progress::Lost { usage } = what {
+                self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
+            }
+            self.spec.progress.happened(Happening::Model(what));
+        };
+        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
+        let unanswered = Unanswered::new(&self.lost, sent);
+        let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
+        unanswered.was_answered();
+        reply.map_err(|err| match err {
+            ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
+            ProviderError::Filtered { .. } => StopKind::Filtered,
+            err => StopKind::Provider(err),
+        })
+    }
+
+    fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
+        let model = self.spec.model;
+        reply.usage = budget::plausible(reply.usage);
+        if !reply.model.is_empty() && model.is_named() && !reply.model.contains(&model.slug) {
+            reply.usage.estimated = true;
+            let answered = printable(&reply.model);
+            self.note(format!("`{}` was asked, and `{answered}` answered", model.slug));
+        }
+        let (cost_usd, _) = catalogue::cost(model, &reply.usage);
+        let turn = self.state.spending.turns + 1;
+        self.record(&Entry::Replied { turn, reply, cost_usd })?;
+        self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
+        Ok(())
+    }
+
+    async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
+        // Calls of a model that is asked no more are run as it meant them.
+        let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
+        let former = former(&self.spec.tools, profile)?;
+        let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
+        let turn = self.state.spending.turns;
+        // What has ended is kept when the rest is given up.
+        let each = calls.iter().map(async |call| {
+            self.has_ended(dispatch.run_all(turn, std::slice::from_ref(call)).await?);
+            Ok(())
+        });
+        self.bounded(try_join_all(each)).await?.map_err(stop_of)?;
+        self.take_in_ended();
+        Ok(())
+    }
+
+    fn has_ended(&self, done: Vec<Done>) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+    }
+
+    /// Takes in the calls that have ended.
+    fn take_in_ended(&mut self) {
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for done in ended {
+            self.touched.extend(done.changed);
+            self.state.apply(&done.entry);
+        }
+    }
+
+    pub(super) fn dispatch_with<'t>(&'t self, tools: &'t ToolSet) -> Dispatch<'t> {
+        let means = Means {
+            client: &self.spec.client,
+            tools,
+            model: self.spec.model,
+            limits: self.spec.limits,
+            journal: self.spec.journal,
+            clock: self.spec.clock,
+            progress: self.spec.progress,
+            services: self.spec.services,
+        };
+        let agents = self.crew.as_deref().map(|crew| crew as &dyn Agents);
+        Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review).with_agents(agents)
+    }
+
+    /// Every wait ends with the run's deadline, and when somebody wants to stop.
+    pub(super) async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
+        let deadline = tokio::time::Instant::from_std(self.spec.deadline);
+        tokio::select! {
+            biased;
+            () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
+            done = tokio::time::timeout_at(deadline, work) => {
+                done.map_err(|_| StopKind::Budget(Which::Time))
+            }
+        }
+    }
+
+    pub(super) fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
+        let entry = self.prompt(items)?;
+        self.record(&entry)
+    }
+
+    /// A run that goes on with other tools, mostly those of another model, goes on with their prompt;
+    /// otherwise what was sent before is sent again.
+    fn reopen(&mut self) -> Result<(), StopKind> {
+        let entry = self.prompt(Vec::new())?;
+        let Entry::Prompted { tools, profile, .. } = &entry else { return Ok(()) };
+        let is_same = self.state.prompt.as_ref().is_some_and(|prompt| {
+            (prompt.profile.is_none() || prompt.profile == *profile)
+                && serde_json::to_value(&prompt.tools).is_ok_and(|known| known == *tools)
+        });
+        if is_same { Ok(()) } else { self.record(&entry) }
+    }
+
+    fn prompt(&self, items: Vec<Item>) -> Result<Entry, StopKind> {
+        let tools = serde_json::to_value(self.spec.tools.declarations()).map_err(|err| {
+            StopKind::Machine(Failure::internal("a tool declaration is not JSON").caused_by(err))
+        })?;
+        let instructions = self.spec.instructions.clone();
+        let profile = Some(self.spec.tools.profile().name().to_owned());
+        Ok(Entry::Prompted { instructions, tools, items, profile })
+    }
+
+    pub(super) fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
+        self.spec.journal.append(entry).map_err(StopKind::Machine)?;
+        self.purse.count(entry);
+        self.state.apply(entry);
+        Ok(())
+    }
+
+    fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
+        let mut spending = self.state.spending.clone();
+        if self.member.is_none() {
+            spending = self.purse.spent();
+            match journal::read(self.spec.journal.path()) {
+                Ok(written) => {
+                    spending.tools = metrics::table(written.iter().map(|line| &line.entry));
+                }
+                Err(failure) => {
+                    tracing::warn!(%failure, "the journal cannot be read");
+                    self.note(
+                        "what the tools did is not counted: the journal cannot be read".into(),
+                    );
+                }
+            }
+        }
+        let now = self.spec.clock.instant();
+        spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
+        spending.cost_is_estimate |= self.spec.model.price.is_none();
+        let final_message = self.state.final_message.clone();
+        let entry = Entry::Stopped {
+            reason: reason.word().to_owned(),
+            final_message: final_message.clone(),
+        };
+        // A journal that cannot take this line has already ended the run, or does not matter to it.
+        let reason = match (self.spec.journal.append(&entry), reason) {
+            (Err(failure), StopKind::Finished) => StopKind::Machine(failure),
+            (_, reason) => reason,
+        };
+        Stopped {
+            reason,
+            final_message,
+            plan: self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            findings: self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            spending,
+            touched: self.touched.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+pub(super) fn stop_of(broken: Broken) -> StopKind {
+    match broken {
+        Broken::Sandbox(message) => StopKind::Sandbox(message),
+        Broken::Journal(failure) => StopKind::Machine(failure),
+    }
+}
+
+fn remarks(tools: &ToolSet) -> Result<Remarks, Failure> {
+    let text = |name: &str| prompt::text(name).map(str::to_owned);
+    Ok(Remarks {
+        nudge: text("task/nudge.md")?,
+        empty: text("task/empty_reply.md")?,
+        cut: text("task/cut_reply.md")?,
+        tools: tools.listed(),
+    })
+}

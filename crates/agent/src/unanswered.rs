@@ -1,0 +1,50 @@
+//! Requests that are given up on the way, for an agent was interrupted or closed: what was sent is billed
+//! all the same.
+
+use std::sync::{Mutex, PoisonError};
+
+use patchwright_provider::item::Usage;
+
+/// A request that was sent and has no answer yet. Dropping it counts what was sent.
+pub(super) struct Unanswered<'a> {
+    lost: &'a Mutex<Vec<Usage>>,
+    sent: u64,
+}
+
+impl<'a> Unanswered<'a> {
+    /// `sent` is the tokens of the request, as estimated; 0 for one that is not counted here.
+    pub(super) fn new(lost: &'a Mutex<Vec<Usage>>, sent: u64) -> Unanswered<'a> {
+        Unanswered { lost, sent }
+    }
+
+    pub(super) fn was_answered(mut self) {
+        self.sent = 0;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if self.sent > 0 {
+            let usage = Usage { input: self.sent, estimated: true, ..Usage::default() };
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use crate::unanswered::{Unanswered, Usage};
+
+    #[test]
+    fn only_what_was_given_up_is_counted() {
+        let lost = Mutex::new(Vec::new());
+        Unanswered::new(&lost, 100).was_answered();
+        drop(Unanswered::new(&lost, 0));
+        assert_eq!(*lost.lock().unwrap(), []);
+        drop(Unanswered::new(&lost, 200));
+        let expected = Usage { input: 200, estimated: true, ..Usage::default() };
+        assert_eq!(*lost.lock().unwrap(), [expected]);
+    }
+}

@@ -1,0 +1,341 @@
+//! The only place that reads the environment. Names are the ecosystem's; every flag also has a
+//! `PATCHWRIGHT_*` variable, which the argument parser reads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::duration::parse_duration;
+use crate::error::{Failure, Result};
+
+/// What the environment says, read once at start.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    values: BTreeMap<String, String>,
+}
+
+/// Names whose values are secrets: known to the redactor, never handed to children.
+pub const SECRET_NAMES: &[&str] = &[
+    "GITHUB_TOKEN",
+    "GH_TOKEN",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_AD_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "GOOGLE_OAUTH_ACCESS_TOKEN",
+    "CLOUDSDK_AUTH_ACCESS_TOKEN",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PATCHWRIGHT_WEBHOOK_SECRET",
+    "PATCHWRIGHT_WEBHOOK_SECRET_PREVIOUS",
+    "PATCHWRIGHT_DASHBOARD_TOKEN",
+    "PATCHWRIGHT_APP_PRIVATE_KEY",
+    "PATCHWRIGHT_STATE_KEY",
+    "PATCHWRIGHT_API_KEY",
+    "ACTIONS_RUNTIME_TOKEN",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+];
+
+const DATABASE_URL: &str = "DATABASE_URL";
+
+/// Variables with addresses that may have a password in them, which is a secret.
+const ADDRESSES: &[&str] = &[
+    DATABASE_URL,
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "PATCHWRIGHT_BASE_URL",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "AZURE_OPENAI_ENDPOINT",
+    "GITHUB_API_URL",
+    "GITHUB_SERVER_URL",
+    "GITHUB_GRAPHQL_URL",
+];
+
+/// Variables whose names begin like this are secrets for tools that a provider runs
+/// (`hosted-tools`), and the only ones that those may refer to.
+pub const TOOL_SECRET: &str = "PATCHWRIGHT_TOOL_";
+
+/// Whether the user names certificates of their own. The TLS library reads the variables itself.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+pub fn names_certificates() -> bool {
+    ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+impl Env {
+    /// The process environment; values that are not UTF-8 are left out.
+    #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+    pub fn from_process() -> Env {
+        let values = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Env { values }
+    }
+
+    /// An environment from pairs, for tests and the demo.
+    pub fn from_pairs<N: Into<String>, V: Into<String>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Env {
+        Env { values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
+    }
+
+    /// The same with one variable set anew.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Env {
+        self.values.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A variable that is set and not empty.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A secret variable; line ends around it (a common pasting mistake) are dropped.
+    pub fn secret(&self, name: &str) -> Option<SecretString> {
+        self.var(name).map(|value| SecretString::from(value.trim().to_owned()))
+    }
+
+    /// `GITHUB_TOKEN`, or `GH_TOKEN` as the GitHub CLI calls it.
+    pub fn github_token(&self) -> Option<SecretString> {
+        self.secret("GITHUB_TOKEN").or_else(|| self.secret("GH_TOKEN"))
+    }
+
+    /// There is a token for GitHub, or an App that mints them.
+    pub fn has_github(&self) -> bool {
+        self.github_token().is_some() || self.var("PATCHWRIGHT_APP_ID").is_some()
+    }
+
+    /// `DATABASE_URL`: where the fleet's state is, when not in a file of the state folder.
+    pub fn database_url(&self) -> Option<&str> {
+        self.var(DATABASE_URL).map(str::trim)
+    }
+
+    /// The passwords in [`ADDRESSES`], as they are written there and as they are meant. The redactor
+    /// finds them in a `Proxy-Authorization: Basic` as well, because it reads base64.
+    fn passwords(&self) -> Vec<(String, SecretString)> {
+        let mut found = Vec::new();
+        for name in ADDRESSES {
+            let Some(address) = self.var(name) else { continue };
+            let mut values = passwords_in(address.trim());
+            // A word is in many texts, and whoever guesses it reaches no more than a proxy.
+            values.retain(|value| *name == DATABASE_URL || !is_a_word(value));
+            found.extend(values.into_iter().map(|value| ((*name).to_owned(), value.into())));
+        }
+        found
+    }
+
+    /// The API's base URL without a final slash.
+    pub fn github_api_url(&self) -> String {
+        trim(self.var("GITHUB_API_URL").unwrap_or("https://api.github.com"))
+    }
+
+    /// The web and git base URL without a final slash.
+    pub fn github_server_url(&self) -> String {
+        trim(self.var("GITHUB_SERVER_URL").unwrap_or("https://github.com"))
+    }
+
+    /// The GraphQL API: `GITHUB_GRAPHQL_URL`, else where the API's base URL says that it is
+    /// (`https://api.github.com/graphql`, `https://HOST/api/graphql` on Enterprise Server).
+    pub fn github_graphql_url(&self) -> String {
+        if let Some(url) = self.var("GITHUB_GRAPHQL_URL") {
+            return trim(url);
+        }
+        let api = self.github_api_url();
+        format!("{}/graphql", api.strip_suffix("/v3").unwrap_or(&api))
+    }
+
+    /// Running inside GitHub Actions.
+    pub fn is_actions(&self) -> bool {
+        self.var("GITHUB_ACTIONS") == Some("true")
+    }
+
+    /// The page of this workflow run.
+    pub fn run_url(&self) -> Option<String> {
+        Some(format!(
+            "{}/{}/actions/runs/{}",
+            self.github_server_url(),
+            self.var("GITHUB_REPOSITORY")?,
+            self.var("GITHUB_RUN_ID")?
+        ))
+    }
+
+    /// `${XDG_STATE_HOME:-~/.local/state}/patchwright`.
+    pub fn state_dir(&self) -> PathBuf {
+        let base = match (self.var("XDG_STATE_HOME"), self.var("HOME")) {
+            (Some(state), _) => PathBuf::from(state),
+            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+            (None, None) => PathBuf::from("/var/tmp"),
+        };
+        base.join("patchwright")
+    }
+
+    /// `PATCHWRIGHT_LOG_FORMAT=json`: everything on stderr is one JSON object a line.
+    pub fn logs_json(&self) -> bool {
+        self.var("PATCHWRIGHT_LOG_FORMAT") == Some("json")
+    }
+
+    /// `PATCHWRIGHT_TIME_SCALE`: what waits between requests and attempts are multiplied by, 0 to 1.
+    /// For tests, which have no minutes to lose; anything else counts as 1.
+    pub fn time_scale(&self) -> f64 {
+        let asked = self.var("PATCHWRIGHT_TIME_SCALE").and_then(|scale| scale.parse().ok());
+        asked.filter(|scale| (0.0..=1.0).contains(scale)).unwrap_or(1.0)
+    }
+
+    /// `PATCHWRIGHT_MAX_AGE`: how old an event may be that is acted on.
+    ///
+    /// # Errors
+    /// When it is not a duration.
+    pub fn max_age(&self) -> Result<Option<Duration>> {
+        let Some(text) = self.var("PATCHWRIGHT_MAX_AGE") else { return Ok(None) };
+        parse_duration(text)
+            .map(Some)
+            .map_err(|why| Failure::usage(format!("`PATCHWRIGHT_MAX_AGE`: {why}")))
+    }
+
+    /// Every secret in the environment, by name.
+    pub fn secrets(&self) -> Vec<(String, SecretString)> {
+        let tools = self.values.keys().filter(|name| name.starts_with(TOOL_SECRET));
+        SECRET_NAMES
+            .iter()
+            .copied()
+            .chain(tools.map(String::as_str))
+            .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
+            .chain(self.passwords())
+            .collect()
+    }
+}
+
+/// A password that is just a word, perhaps with a number: it cannot be told from text.
+fn is_a_word(password: &str) -> bool {
+    let word = password.trim_end_matches(|c: char| c.is_ascii_digit());
+    password.len() < 12 && word.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// The password before the `@` of an address and the one in its query, each once in each form.
+fn passwords_in(address: &str) -> Vec<String> {
+    // A proxy may be named without `http://`.
+    let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
+    let url = Url::parse(&format!("{scheme}://{rest}"));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    // A password with a slash in it makes no address, but it is one to keep.
+    let login =
+        authority.rsplit_once('@').or_else(|| rest.rsplit_once('@').filter(|_| url.is_err()));
+    let written = login.and_then(|(login, _)| login.split_once(':')).map(|(_, written)| written);
+    let asked = url.ok().and_then(|url| {
+        let asked = url.query_pairs().find(|(name, _)| name == "password");
+        asked.map(|(_, password)| password.into_owned())
+    });
+    let mut found: Vec<String> = Vec::new();
+    for password in written.map(str::to_owned).into_iter().chain(written.map(decoded)).chain(asked)
+    {
+        if !password.is_empty() && !found.contains(&password) {
+            found.push(password);
+        }
+    }
+    found
+}
+
+/// Without percent signs: `a%40b` is `a@b`.
+fn decoded(text: &str) -> String {
+    let text = format!("text={}", text.replace('+', "%2B").replace('&', "%26"));
+    let mut pairs = url::form_urlencoded::parse(text.as_bytes());
+    pairs.next().map(|(_, text)| text.into_owned()).unwrap_or_default()
+}
+
+fn trim(url: &str) -> String {
+    url.trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::env::Env;
+
+    #[test]
+    fn the_password_of_the_database_is_a_secret_and_its_host_is_none() {
+        use secrecy::ExposeSecret;
+        let secrets = |url: &str| -> Vec<String> {
+            let secrets = Env::from_pairs([("DATABASE_URL", url)]).secrets();
+            secrets.iter().map(|(_, secret)| secret.expose_secret().to_owned()).collect()
+        };
+        assert!(secrets("postgres://fleet@db.example/fleet").is_empty());
+        assert!(secrets("sqlite:/var/lib/fleet.db").is_empty());
+        assert_eq!(secrets("postgres://fleet:a%40b+c@db/fleet"), ["a%40b+c", "a@b+c"]);
+        assert_eq!(secrets("postgres://db/fleet?password=quiet"), ["quiet"]);
+        assert_eq!(secrets("postgres://fleet:one&two@db/fleet"), ["one&two"]);
+    }
+
+    #[test]
+    fn the_password_of_a_proxy_is_a_secret_however_the_address_is_written() {
+        use secrecy::ExposeSecret;
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            for name in [name.to_owned(), name.to_lowercase()] {
+                for (address, expected) in [
+                    ("http://proxy.example:3128", vec![]),
+                    ("proxy.example:3128", vec![]),
+                    ("http://me@proxy.example:3128/a:b@c", vec![]),
+                    ("http://me:Tuesday-9@proxy.example:3128", vec!["Tuesday-9"]),
+                    ("socks5h://me:Tuesday-9@[::1]:1080/", vec!["Tuesday-9"]),
+                    ("me:Tues:day@proxy.example:3128", vec!["Tues:day"]),
+                    ("http://me:password@proxy.example:3128", vec![]),
+                    ("http://me:squid2026@proxy.example:3128", vec![]),
+                    ("http://me:a%23b@proxy.example:3128", vec!["a%23b", "a#b"]),
+                    ("http://me:not/well#formed@proxy.example:3128", vec!["not/well#formed"]),
+                ] {
+                    let env = Env::from_pairs([(name.as_str(), address)]);
+                    let found = env.secrets();
+                    let values: Vec<&str> =
+                        found.iter().map(|(_, secret)| secret.expose_secret()).collect();
+                    assert_eq!(values, expected, "{name}={address}");
+                    assert!(found.iter().all(|(of, _)| *of == name), "{name} names it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_that_a_proxy_is_sent_is_redacted() {
+        use base64::Engine as _;
+        let env = Env::from_pairs([("https_proxy", "http://build:Tuesday%2D9@proxy:3128")]);
+        let redactor = crate::redact::Redactor::new(env.secrets());
+        let header = base64::engine::general_purpose::STANDARD.encode("build:Tuesday-9");
+        let shown = redactor.redact(&format!("Proxy-Authorization: Basic {header}"));
+        assert!(
+            shown.starts_with("Proxy-Authorization: Basic ") && shown.contains("***"),
+            "{shown}"
+        );
+        assert!(redactor.scan(shown.as_bytes()).is_empty(), "{shown}");
+        assert_eq!(redactor.redact("proxy build:Tuesday-9@proxy"), "proxy build:***@proxy");
+    }
+
+    #[test]
+    fn the_graphql_api_is_beside_the_api_unless_it_is_named() {
+        for (pairs, url) in [
+            (vec![], "https://api.github.com/graphql"),
+            (
+                vec![("GITHUB_API_URL", "https://ghe.example/api/v3/")],
+                "https://ghe.example/api/graphql",
+            ),
+            (vec![("GITHUB_API_URL", "http://localhost:1")], "http://localhost:1/graphql"),
+            (
+                vec![("GITHUB_API_URL", "http://a"), ("GITHUB_GRAPHQL_URL", "http://b/graphql/")],
+                "http://b/graphql",
+            ),
+        ] {
+            assert_eq!(Env::from_pairs(pairs).github_graphql_url(), url);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The error that people read: what went wrong, why, and what to do next.
+//!
+//! Every command ends in `Result<Outcome, Failure>`. The kind decides the prefix and the exit code;
+//! nothing else in the program calls `exit`. Errors for the model are `patchwright_guest::tool::ToolError`;
+//! errors for developers go to the log.
+
+use std::fmt;
+
+/// What kind of failure this is. Decides the exit code and the word in `conclusion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Wrong arguments or configuration.
+    Usage,
+    /// There was nothing to do: a closed issue, an empty change.
+    NothingToDo,
+    /// Some of the work was done.
+    Partial,
+    /// Policy or access control said no.
+    Refused,
+    /// A budget or the deadline ended the run; the work so far is kept.
+    Budget,
+    /// The model provider.
+    Provider,
+    /// GitHub, or the git transport to it.
+    Forge,
+    /// Docker, the local sandbox, or the guest in it.
+    Sandbox,
+    /// This machine: state folder, disk, memory.
+    Machine,
+    /// SIGINT (2) or SIGTERM (15).
+    Signal(u8),
+    /// A defect in Patchwright.
+    Internal,
+}
+
+impl FailureKind {
+    /// The process exit code. Documented in `docs/exit-codes.md`.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            FailureKind::Internal | FailureKind::Machine => 1,
+            FailureKind::Usage => 2,
+            FailureKind::NothingToDo => 10,
+            FailureKind::Partial => 20,
+            FailureKind::Refused => 30,
+            FailureKind::Budget => 40,
+            FailureKind::Provider => 50,
+            FailureKind::Forge => 60,
+            FailureKind::Sandbox => 70,
+            FailureKind::Signal(number) => 128 + number,
+        }
+    }
+
+    /// The word for the Action's `conclusion` output.
+    pub fn conclusion(self) -> &'static str {
+        match self {
+            FailureKind::Usage => "usage_error",
+            FailureKind::NothingToDo => "nothing_to_do",
+            FailureKind::Partial => "partial",
+            FailureKind::Refused => "refused",
+            FailureKind::Budget => "budget_exhausted",
+            FailureKind::Provider => "provider_error",
+            FailureKind::Forge => "forge_error",
+            FailureKind::Sandbox => "sandbox_error",
+            FailureKind::Machine => "machine_error",
+            FailureKind::Signal(_) => "interrupted",
+            FailureKind::Internal => "internal_error",
+        }
+    }
+}
+
+/// A failure for a person: thing, cause, next step.
+///
+/// The message is lower case, has no full stop, and puts paths and names in backticks. It must not
+/// contain a secret; [`crate::redact`] is the second line of defence, not the first.
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    pub cause: Option<anyhow::Error>,
+    pub hints: Vec<Hint>,
+}
+
+/// Who may read a hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Everybody: it may stand in a public comment.
+    Everybody,
+    /// Whoever sees this machine's terminal or log: it names places on the machine, which help nobody
+    /// else and are nobody else's business.
+    ThisMachine,
+}
+
+/// A next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    pub text: String,
+    pub audience: Audience,
+}
+
+impl Hint {
+    /// For those who can look into this machine.
+    pub fn on_this_machine(text: impl Into<String>) -> Hint {
+        Hint { text: text.into(), audience: Audience::ThisMachine }
+    }
+}
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Hint {
+        Hint { text: text.into(), audience: Audience::Everybody }
+    }
+}
+
+impl std::ops::Deref for Hint {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::borrow::Borrow<str> for Hint {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq<&str> for Hint {
+    fn eq(&self, other: &&str) -> bool {
+        self.text == *other
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The result of everything a command calls.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure { kind, message: message.into(), cause: None, hints: Vec::new() }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Usage, message)
+    }
+
+    pub fn nothing_to_do(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::NothingToDo, message)
+    }
+
+    pub fn refused(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Refused, message)
+    }
+
+    pub fn provider(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Provider, message)
+    }
+
+    pub fn forge(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Forge, message)
+    }
+
+    pub fn sandbox(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Sandbox, message)
+    }
+
+    pub fn machine(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Machine, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Internal, message)
+    }
+
+    /// Adds the cause that is printed below the message.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<anyhow::Error>) -> Failure {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Adds a next step, printed as `hint: …`.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Failure {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// What happened, for a public comment: message and cause. Trouble of the machine is not described
+    /// there, because its words are about paths.
+    pub fn in_public(&self) -> String {
+        match &self.cause {
+            Some(cause) if !self.is_of_this_machine() => {
+                format!("{}\n  cause: {cause}", self.message)
+            }
+            _ => self.message_in_public().to_owned(),
+        }
+    }
+
+    /// The same without the cause.
+    pub fn message_in_public(&self) -> &str {
+        if self.is_of_this_machine() {
+            return "something is wrong on the machine that this ran on; its log says what";
+        }
+        &self.message
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        matches!(self.kind, FailureKind::Machine | FailureKind::Internal)
+    }
+
+    /// The hints that everybody may read.
+    pub fn public_hints(&self) -> impl Iterator<Item = &str> {
+        self.hints
+            .iter()
+            .filter(|hint| hint.audience == Audience::Everybody)
+            .map(|hint| hint.text.as_str())
+    }
+}
+
+impl fmt::Display for Failure {
+    /// The whole failure as printed on stderr, without colour and without a final newline.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        if let Some(cause) = &self.cause {
+            for link in cause.chain() {
+                write!(f, "\n  cause: {link}")?;
+            }
+        }
+        if !self.hints.is_empty() {
+            writeln!(f)?;
+        }
+        for hint in &self.hints {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error with its causes in one line, without those that it says itself already.
+pub fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Link(&'static str, #[source] Option<Box<Link>>);
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let link = |text, cause: Option<Link>| Link(text, cause.map(Box::new));
+        let last = || link("connection refused", None);
+        assert_eq!(chain(&last()), "connection refused");
+        let said = link("cannot connect: connection refused", Some(last()));
+        assert_eq!(chain(&said), "cannot connect: connection refused");
+        let whole = link("no answer", Some(link("cannot connect", Some(last()))));
+        assert_eq!(chain(&whole), "no answer: cannot connect: connection refused");
+    }
+}

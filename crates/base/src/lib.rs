@@ -1,0 +1,18 @@
+//! What every other crate stands on: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
+//! ([`telemetry`]), the environment ([`env`]), the certificates of HTTP clients ([`roots`]), clean [`text`],
+//! GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
+
+pub mod clock;
+pub mod duration;
+pub mod env;
+pub mod error;
+pub mod gfm;
+pub mod invisible;
+pub mod redact;
+pub mod roots;
+pub mod telemetry;
+pub mod text;
+pub mod ui;
+
+/// The version of this build, as in `--version`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,81 @@
+//! The certificates that every HTTP client of the process trusts: the system's roots (or those of
+//! `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image without
+//! certificates.
+
+use std::error::Error;
+
+use reqwest::{Certificate, Client, ClientBuilder};
+
+/// Where distributions keep the system's roots in one file.
+const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Finishes a client. `builder` is asked again when the system's roots cannot be used.
+///
+/// # Errors
+/// When there is no client to be had.
+pub fn build(builder: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
+    let mozilla = || {
+        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+        roots.filter_map(|der| Certificate::from_der(der).ok())
+    };
+    // One file instead of a folder with the same certificates in 200 files, where there is one.
+    if let Some(system) = system_bundle()
+        && let Ok(client) = builder().tls_certs_only(system.into_iter().chain(mozilla())).build()
+    {
+        return Ok(client);
+    }
+    builder().tls_certs_merge(mozilla()).build()
+}
+
+/// The system's roots from their one file; `None` when there is none or the user names others.
+fn system_bundle() -> Option<Vec<Certificate>> {
+    if crate::env::names_certificates() {
+        return None;
+    }
+    let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
+    Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
+}
+
+/// What to do about a server whose certificate [`is_refused`].
+pub const TRUST: &str = "if the server's certificate is signed by an authority of your own, name \
+     the file with that authority's certificate (PEM) in `SSL_CERT_FILE`";
+
+/// The connection was given up because the server's certificate is not trusted. Another attempt ends the
+/// same way.
+pub fn is_refused(err: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(err);
+    while let Some(err) = next {
+        // An I/O error passes over the error that it is made of when it is asked for its source.
+        let inner = err.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if is_certificate(err) || inner.is_some_and(|inner| is_refused(inner)) {
+            return true;
+        }
+        next = err.source();
+    }
+    false
+}
+
+fn is_certificate(err: &(dyn Error + 'static)) -> bool {
+    matches!(err.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use crate::roots::is_refused;
+
+    #[test]
+    fn a_certificate_that_nobody_vouches_for_is_told_from_other_trouble() {
+        let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        assert!(is_refused(&io::Error::other(io::Error::other(unknown))));
+        let broken = rustls::Error::HandshakeNotComplete;
+        assert!(!is_refused(&io::Error::new(io::ErrorKind::ConnectionReset, broken)));
+        assert!(!is_refused(&io::Error::from(io::ErrorKind::ConnectionRefused)));
+    }
+}

@@ -1,0 +1,226 @@
+//! Untrusted text in reports: cleaned, escaped, bounded. Every report uses these and nothing else
+//! to print what a model, a repository or a person wrote.
+//!
+//! For Markdown there are three places a text can go: [`inline`] (part of a line), [`code`] (a code
+//! span) and [`fence`] (a code block). `patchwright_report::markdown` has the fourth: a whole passage whose own
+//! formatting is kept.
+
+use crate::invisible::is_invisible;
+
+/// Removes terminal escape sequences: CSI, OSC, DCS and the rest, 7-bit and 8-bit.
+pub fn without_ansi(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let kind = match c {
+            '\u{1b}' => match chars.next() {
+                Some(next) => next,
+                None => break,
+            },
+            '\u{9b}' => '[',
+            '\u{9d}' => ']',
+            '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => 'P',
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        match kind {
+            '[' => {
+                while chars.next_if(|c| matches!(c, ' '..='?')).is_some() {}
+                chars.next_if(|c| matches!(c, '@'..='~'));
+            }
+            ']' | 'P' | 'X' | '^' | '_' => {
+                // Up to its end, but never over a line: an unfinished one must not eat the log.
+                while let Some(c) = chars.next_if(|c| *c != '\n') {
+                    if c == '\u{7}' || c == '\u{9c}' {
+                        break;
+                    }
+                    if c == '\u{1b}' {
+                        chars.next_if_eq(&'\\');
+                        break;
+                    }
+                }
+            }
+            ' '..='/' => {
+                chars.next();
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Makes every character visible: line ends become `\n`, tabs stay, and control, bidi, zero-width
+/// and tag characters become `\u{…}`.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' => out.push('\n'),
+            '\n' | '\t' => out.push(c),
+            c if is_deceptive(c) => {
+                out.extend(c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Cannot be seen, or changes how its neighbours are seen. What joins letters and emoji stays: people's
+/// languages need it.
+pub fn is_deceptive(c: char) -> bool {
+    let joins = matches!(c, '\u{200c}' | '\u{200d}');
+    c.is_control() || (!joins && is_invisible(c))
+}
+
+/// One line of plain text: visible, white space folded, at most 300 characters.
+pub fn line(text: &str) -> String {
+    let clean = visible(&without_ansi(text));
+    let folded: Vec<&str> = clean.split_whitespace().collect();
+    cut(&folded.join(" "), 300)
+}
+
+/// At most `most` characters; what is cut shows as `…`.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.char_indices().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let end = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
+    format!("{}…", text[..end].trim_end())
+}
+
+/// Text that is shown as it is, in which nothing can pass for a marker of ours: those get a space that
+/// they must not have.
+pub fn without_markers(text: &str) -> String {
+    const NAME: &str = "patchwright:";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let before = rest[..at].trim_end();
+        let opens = before.ends_with("<!--")
+            || before
+                .strip_suffix(['(', '"', '\''])
+                .is_some_and(|before| before.trim_end().ends_with('#'));
+        let end = at + NAME.len();
+        out.push_str(&rest[..end - 1]);
+        out.push_str(if opens { " :" } else { ":" });
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Part of a Markdown line: formatting, HTML, mentions and references have no effect.
+pub fn inline(text: &str) -> String {
+    escape(&line(text))
+}
+
+/// Escapes what Markdown or GitHub would act on. Keeps line ends.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut before = '\n';
+    for (at, c) in text.char_indices() {
+        let next = text[at + c.len_utf8()..].chars().next().unwrap_or(' ');
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '@' if next.is_alphanumeric() => out.push_str("@&#8203;"),
+            '#' if next.is_ascii_digit() => out.push_str("#&#8203;"),
+            '#' | '+' | '-' | '=' if before == '\n' => {
+                out.push('\\');
+                out.push(c);
+            }
+            // `GH-1` is a reference, `http:` and `www.` become links by themselves.
+            '-' if next.is_ascii_digit() && ends_with_word(&out, "gh") => out.push_str("&#8203;-"),
+            ':' if text[at..].starts_with("://") => out.push_str("&#8203;:"),
+            '.' if ends_with_word(&out, "www") => out.push_str("&#8203;."),
+            '.' | ')' if before.is_ascii_digit() && next == ' ' && is_list_number(&out) => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+        before = c;
+    }
+    out
+}
+
+fn ends_with_word(text: &str, word: &str) -> bool {
+    let Some(start) = text.len().checked_sub(word.len()) else { return false };
+    text.is_char_boundary(start) && text[start..].eq_ignore_ascii_case(word)
+}
+
+fn is_list_number(text: &str) -> bool {
+    text.rsplit('\n').next().unwrap_or(text).chars().all(|c| c.is_ascii_digit() || c == ' ')
+}
+
+/// A code span; its fence is longer than any run of backticks inside.
+pub fn code(text: &str) -> String {
+    let text = without_markers(&line(text));
+    if text.is_empty() {
+        return String::new();
+    }
+    let fence = "`".repeat(longest_run(&text, '`') + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+/// A code span in a table cell, where a `|` would end the cell.
+pub fn code_cell(text: &str) -> String {
+    code(text).replace('|', "\\|")
+}
+
+/// A code block, closed for certain, with a final line end.
+pub fn fence(text: &str, info: &str) -> String {
+    let text = without_markers(&visible(&without_ansi(text)));
+    let fence = "`".repeat((longest_run(&text, '`') + 1).max(3));
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    format!("{fence}{info}\n{text}{end}{fence}\n")
+}
+
+pub fn longest_run(text: &str, of: char) -> usize {
+    text.split(|c| c != of).map(str::len).max().unwrap_or(0) / of.len_utf8()
+}
+
+/// The beginning of a text, cut at a line end where possible, with a notice of what is missing.
+/// The result has at most `most` bytes (when `most` is at least 100).
+pub fn head(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most.saturating_sub(60);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    if let Some(line) = text[..end].rfind('\n').filter(|line| *line > end / 2) {
+        end = line;
+    }
+    format!("{}\n… {} more bytes left out\n", &text[..end], text.len() - end)
+}
+
+/// Makes untrusted text safe for a log that a runner reads. Terminal escapes go, invisible
+/// characters become visible, and no line is a workflow command: the runner takes `::` after white
+/// space at the start of a line, and `##[` anywhere in it.
+pub fn safe_log(untrusted: &str) -> String {
+    let clean = visible(&without_ansi(untrusted));
+    let mut out = String::with_capacity(clean.len());
+    for (at, line) in clean.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        if line.trim_start().starts_with("::") {
+            out.push_str("| ");
+        }
+        out.push_str(&line.replace("##[", "# #[").replace("##vso[", "# #vso["));
+    }
+    out
+}

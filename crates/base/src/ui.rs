@@ -1,0 +1,144 @@
+//! The printer. stdout is data, stderr is talk; nothing else in the program prints.
+//!
+//! Under GitHub Actions a line that starts with `::` or `##[` is a command to the runner, so text is
+//! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands. Models
+//! choose much of what is printed, so everything but documents passes through redaction.
+
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::clock::Clock;
+use crate::redact::Redactor;
+use crate::telemetry;
+use crate::text::safe_log;
+
+/// How much to say on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Where words go.
+#[derive(Clone, Copy, Debug)]
+pub struct Ui {
+    pub verbosity: Verbosity,
+    /// stdout carries JSON lines.
+    pub json: bool,
+    /// Running inside GitHub Actions.
+    pub actions: bool,
+    /// Knows what must not be printed.
+    pub secrets: Option<&'static Redactor>,
+}
+
+impl Ui {
+    /// For one of many runs that would talk at once: what it does is in its own folder, and only `-v`
+    /// shows it here.
+    #[must_use]
+    pub fn among_many(self) -> Ui {
+        let verbosity = match self.verbosity {
+            Verbosity::Verbose => Verbosity::Verbose,
+            Verbosity::Normal | Verbosity::Quiet => Verbosity::Quiet,
+        };
+        Ui { verbosity, json: false, ..self }
+    }
+
+    /// A line of talk.
+    pub fn say(self, line: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.talk(line);
+        }
+    }
+
+    /// A line of talk that only `-v` shows.
+    pub fn detail(self, line: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.talk(line);
+        }
+    }
+
+    /// A failure; shown whatever the verbosity.
+    pub fn failure(self, text: &str) {
+        self.talk(text);
+    }
+
+    /// The final message, on stdout, unless stdout carries JSON or there is none.
+    pub fn data(self, text: &str) {
+        if !self.json && !text.is_empty() {
+            Ui::out(&safe_log(&self.redact(text)));
+        }
+    }
+
+    /// One JSON line on stdout, when asked for.
+    pub fn event<T: Serialize>(self, event: &T) {
+        if self.json
+            && let Ok(line) = serde_json::to_string(event)
+        {
+            Ui::out(&self.redact(&line));
+        }
+    }
+
+    /// Raw output of commands whose stdout is a document (`tools`, `apply-patch`).
+    pub fn document(self, text: &str) {
+        Ui::out(text);
+    }
+
+    /// A workflow command built by [`annotations`]; printed only under Actions.
+    pub fn workflow_command(self, command: &str) {
+        if self.actions {
+            Ui::out(&self.redact(command));
+        }
+    }
+
+    /// A text as it may be printed.
+    pub fn clean(self, text: &str) -> String {
+        safe_log(&self.redact(text))
+    }
+
+    fn redact(self, text: &str) -> String {
+        self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
+    }
+
+    fn talk(self, text: &str) {
+        let text = self.clean(text);
+        let text = if telemetry::is_json() { as_json(&text) } else { text };
+        // A closed stderr must not end the run.
+        above(|| {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        });
+    }
+
+    fn out(text: &str) {
+        above(|| {
+            let mut stdout = std::io::stdout().lock();
+            let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        });
+    }
+}
+
+/// A line of talk beside a log of JSON lines.
+fn as_json(text: &str) -> String {
+    let at = Clock::default().now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text })
+        .to_string()
+}
+
+/// Writes something to the terminal with the table out of the way.
+pub fn above<T>(write: impl FnOnce() -> T) -> T {
+    match &*standing() {
+        Some(screen) => screen.suspend(write),
+        None => write(),
+    }
+}
+
+pub fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
+    STANDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What other lines are written above of, while a table stands.
+static STANDING: Mutex<Option<ProgressBar>> = Mutex::new(None);

@@ -1,0 +1,221 @@
+//! How the repository's file narrows what the operator's `tools`, `mcp` and `network.allow` offer: it
+//! may switch tools off, name the servers and tools that it wants, and list fewer hosts. Everything else
+//! is refused and noted.
+
+use std::collections::BTreeMap;
+
+use globset::Glob;
+
+use super::Config;
+use super::file::{Network, REPOSITORY_FILE};
+use super::tools::{McpServer, Tools};
+
+/// Lays the repository's sections over the operator's.
+pub(super) fn tighten(
+    config: &mut Config,
+    tools: &Tools,
+    mcp: &BTreeMap<String, McpServer>,
+    network: &Network,
+) {
+    switch_off(config, tools);
+    if !mcp.is_empty() {
+        servers(config, mcp);
+    }
+    if let Some(wishes) = &network.allow {
+        hosts(config, wishes);
+    }
+}
+
+fn switch_off(config: &mut Config, wishes: &Tools) {
+    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, .. } = wishes;
+    let Tools { agents, agent_files, agent_models, js_repl, .. } = wishes;
+    let asked = [
+        ("tools.untruncated", !untruncated.is_empty()),
+        ("tools.search-above", search_above.is_some()),
+        ("tools.custom", !custom.is_empty()),
+        ("tools.hooks", !hooks.is_empty()),
+        ("tools.shell-env", !shell_env.is_empty()),
+        ("tools.agents", agents.is_some()),
+        ("tools.agent-files", agent_files.is_some()),
+        ("tools.agent-models", !agent_models.is_empty()),
+        ("tools.js-repl", js_repl.is_some()),
+    ];
+    for (key, _) in asked.iter().filter(|(_, is_set)| *is_set) {
+        refuse(config, key, "only the operator may set it");
+    }
+    for name in disabled {
+        if !config.tools.disabled.contains(name) {
+            config.tools.disabled.push(name.clone());
+        }
+    }
+}
+
+/// The servers that are named stay, each with the tools that both want.
+fn servers(config: &mut Config, wishes: &BTreeMap<String, McpServer>) {
+    for (name, wish) in wishes {
+        let key = format!("mcp.{name}");
+        if !config.mcp.contains_key(name) {
+            refuse(config, &key, "the operator has no such server");
+            continue;
+        }
+        let other = McpServer { tools: wish.tools.clone(), ..McpServer::default() };
+        if *wish != other {
+            refuse(config, &key, "it may have `tools` only; the rest is the operator's");
+        }
+    }
+    let operator = std::mem::take(&mut config.mcp);
+    for (name, mut server) in operator {
+        let Some(wish) = wishes.get(&name) else { continue };
+        if !wish.tools.is_empty() {
+            let (kept, looser): (Vec<String>, Vec<String>) =
+                wish.tools.iter().cloned().partition(|glob| is_narrower(glob, &server.tools));
+            for glob in looser {
+                refuse(
+                    config,
+                    &format!("mcp.{name}.tools: {glob}"),
+                    "it is not within the operator's list",
+                );
+            }
+            // An empty list would mean all of them.
+            if kept.is_empty() {
+                continue;
+            }
+            server.tools = kept;
+        }
+        config.mcp.insert(name, server);
+    }
+}
+
+/// Everything that the pattern matches is matched by the operator's list. Where that cannot be told, it
+/// is not.
+fn is_narrower(glob: &str, operator: &[String]) -> bool {
+    let is_simple = |glob: &str| !glob.contains(['?', '[', ']', '{', '}', '\\', '!']);
+    operator.is_empty()
+        || operator.iter().any(|theirs| {
+            theirs == glob
+                || (is_simple(glob)
+                    && (is_simple(theirs) || !glob.contains('*'))
+                    && Glob::new(theirs).is_ok_and(|it| it.compile_matcher().is_match(glob)))
+        })
+}
+
+fn hosts(config: &mut Config, wishes: &[String]) {
+    let operator = std::mem::take(&mut config.allow_hosts);
+    for wish in wishes {
+        match operator.iter().find_map(|theirs| both(theirs.trim(), wish.trim())) {
+            Some(host) if config.allow_hosts.contains(&host) => {}
+            Some(host) => config.allow_hosts.push(host),
+            None => {
+                refuse(config, &format!("network.allow: {wish}"), "the operator does not allow it");
+            }
+        }
+    }
+}
+
+/// A host as it stands in a list: `[*.]name[:port][=address]`.
+struct Host<'a> {
+    name: &'a str,
+    is_wildcard: bool,
+    port: Option<&'a str>,
+    address: Option<&'a str>,
+}
+
+impl<'a> Host<'a> {
+    fn of(text: &'a str) -> Host<'a> {
+        let (host, address) = match text.split_once('=') {
+            Some((host, address)) => (host, Some(address)),
+            None => (text, None),
+        };
+        let (host, port) = match host.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (host, None),
+        };
+        let name = host.strip_prefix("*.");
+        Host { name: name.unwrap_or(host), is_wildcard: name.is_some(), port, address }
+    }
+
+    /// Every name of the other one is one of ours.
+    fn covers(&self, other: &Host<'_>) -> bool {
+        let (ours, theirs) = (self.name.to_ascii_lowercase(), other.name.to_ascii_lowercase());
+        if self.is_wildcard {
+            theirs.ends_with(&format!(".{ours}")) || (other.is_wildcard && ours == theirs)
+        } else {
+            !other.is_wildcard && ours == theirs
+        }
+    }
+}
+
+/// What both lists allow, where the wish is within what the operator allows.
+fn both(operator: &str, wish: &str) -> Option<String> {
+    if operator.eq_ignore_ascii_case(wish) {
+        return Some(operator.to_owned());
+    }
+    let (ours, theirs) = (Host::of(operator), Host::of(wish));
+    if theirs.address.is_some() || !ours.covers(&theirs) {
+        return None;
+    }
+    let port = match (ours.port, theirs.port) {
+        // Without one, these two are meant.
+        (None, Some(port)) if !matches!(port, "80" | "443") => return None,
+        (Some(ours), Some(theirs)) if ours != theirs => return None,
+        (ours, theirs) => theirs.or(ours),
+    };
+    let star = if theirs.is_wildcard { "*." } else { "" };
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    let address = ours.address.map(|address| format!("={address}")).unwrap_or_default();
+    Some(format!("{star}{}{port}{address}", theirs.name))
+}
+
+fn refuse(config: &mut Config, key: &str, why: &str) {
+    config.notes.push(format!("`{key}` in `{REPOSITORY_FILE}` was refused: {why}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::merge_tools::*;
+
+    #[test]
+    fn a_pattern_is_narrower_only_where_that_is_certain() {
+        for (operator, wish, expected) in [
+            ("", "anything_*", true),
+            ("get_*", "get_issue", true),
+            ("get_*", "get_*", true),
+            ("get_*", "get_issue_*", true),
+            ("*", "get_*", true),
+            ("get_issue", "get_*", false),
+            ("*_issue", "get_*", false),
+            ("get_?", "get_*", false),
+            ("get_?", "get_a", true),
+            ("get_*", "{get_a,delete_b}", false),
+            ("{get,list}_*", "get_*", false),
+            ("{get,list}_*", "get_x", true),
+            ("a*x*b", "a[xy]b", false),
+        ] {
+            let operator: Vec<String> = operator.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(is_narrower(wish, &operator), expected, "{wish} in {operator:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_what_both_lists_allow() {
+        for (operator, wish, expected) in [
+            ("docs.rs", "docs.rs", Some("docs.rs")),
+            ("docs.rs", "DOCS.rs", Some("docs.rs")),
+            ("docs.rs", "crates.io", None),
+            ("docs.rs", "a.docs.rs", None),
+            ("docs.rs", "*.docs.rs", None),
+            ("*.docs.rs", "docs.rs", None),
+            ("*.docs.rs", "a.docs.rs", Some("a.docs.rs")),
+            ("*.docs.rs", "*.a.docs.rs", Some("*.a.docs.rs")),
+            ("*.docs.rs", "evildocs.rs", None),
+            ("*.docs.rs:8443", "a.docs.rs", Some("a.docs.rs:8443")),
+            ("docs.rs", "docs.rs:443", Some("docs.rs:443")),
+            ("docs.rs", "docs.rs:22", None),
+            ("docs.rs:22", "docs.rs:443", None),
+            ("docs.rs=10.0.0.1", "docs.rs", Some("docs.rs=10.0.0.1")),
+            ("docs.rs", "docs.rs=10.0.0.1", None),
+        ] {
+            assert_eq!(both(operator, wish).as_deref(), expected, "{wish} in {operator}");
+        }
+    }
+}

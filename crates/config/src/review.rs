@@ -1,0 +1,265 @@
+//! How pull requests are reviewed, and how far conversations go: the `review` and `respond` sections of
+//! a configuration file, and what becomes of them. What they may say is checked by [`super::check`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use patchwright_forge::ReviewEvent;
+use patchwright_review::finding::Priority;
+
+/// The section `review`. Every key is optional.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ReviewFile {
+    /// Globs of files to review; all when empty.
+    pub paths: Option<Vec<String>>,
+    /// Globs of files that are not reviewed.
+    pub ignore_paths: Option<Vec<String>>,
+    /// What to look at in certain files.
+    pub instructions: Option<Vec<PathInstructions>>,
+    /// The least important findings that are reported, 0 to 3.
+    pub minimum_priority: Option<Priority>,
+    /// The least sure findings that are reported, 0 to 1.
+    pub minimum_confidence: Option<f64>,
+    /// Inline comments of one review, at most 30.
+    pub max_comments: Option<usize>,
+    /// The language of findings and summary: `German`.
+    pub language: Option<String>,
+    /// Review drafts too.
+    pub drafts: Option<bool>,
+    /// Review only pull requests with one of these labels.
+    pub labels: Option<Vec<String>>,
+    /// Never review pull requests with one of these labels.
+    pub skip_labels: Option<Vec<String>>,
+    /// Never review pull requests of these accounts.
+    pub skip_authors: Option<Vec<String>>,
+    /// What the review says as a whole when there are findings that fail the check.
+    pub event: Option<ReviewEvent>,
+    /// Findings at least this important make the check fail; `never`.
+    pub fail_on: Option<FailOn>,
+    /// Offer replacements as suggestions.
+    pub suggestions: Option<bool>,
+    /// Resolve our own threads when what they were about is gone.
+    pub resolve_threads: Option<bool>,
+    /// Operator only, for `serve`: reviews of one pull request in 24 hours that nobody asked for, where
+    /// its author has no write access.
+    pub per_pull_request: Option<u32>,
+    /// Operator only, for `serve`: the same, of all pull requests of one author in a repository.
+    pub per_author: Option<u32>,
+    /// Operator only, for `serve`: the same, of all pull requests of a repository.
+    pub per_day: Option<u32>,
+}
+
+/// Instructions for some files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PathInstructions {
+    pub paths: Vec<String>,
+    pub text: String,
+}
+
+/// From which priority on a finding makes the check fail: `0` to `3`, or `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailOn {
+    At(Priority),
+    Never,
+}
+
+impl FailOn {
+    /// As [`Review::fail_on`] has it.
+    pub fn threshold(self) -> Option<Priority> {
+        match self {
+            FailOn::At(priority) => Some(priority),
+            FailOn::Never => None,
+        }
+    }
+}
+
+impl FromStr for FailOn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FailOn, String> {
+        if text == "never" {
+            return Ok(FailOn::Never);
+        }
+        let priority = text.parse::<u8>().ok().and_then(|number| Priority::try_from(number).ok());
+        priority
+            .map(FailOn::At)
+            .ok_or_else(|| format!("`{text}` is not a priority; it is `0` to `3`, or `never`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for FailOn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FailOn, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = FailOn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`0` to `3`, or `never`")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<FailOn, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<FailOn, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailOn, E> {
+                let text: String = text.chars().take(40).collect();
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// How pull requests are reviewed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Review {
+    pub paths: Vec<String>,
+    pub ignore_paths: Vec<String>,
+    pub instructions: Vec<PathInstructions>,
+    pub minimum_priority: Priority,
+    pub minimum_confidence: f64,
+    pub max_comments: usize,
+    pub language: Option<String>,
+    pub drafts: bool,
+    pub labels: Vec<String>,
+    pub skip_labels: Vec<String>,
+    pub skip_authors: Vec<String>,
+    pub event: ReviewEvent,
+    /// `None`: findings never make the check fail.
+    pub fail_on: Option<Priority>,
+    pub suggestions: bool,
+    pub resolve_threads: bool,
+    /// Reviews in 24 hours that strangers can set off: see [`ReviewFile`].
+    pub per_pull_request: u32,
+    pub per_author: u32,
+    pub per_day: u32,
+}
+
+impl Default for Review {
+    fn default() -> Review {
+        Review {
+            paths: Vec::new(),
+            ignore_paths: Vec::new(),
+            instructions: Vec::new(),
+            minimum_priority: Priority::P3,
+            minimum_confidence: 0.0,
+            max_comments: 30,
+            language: None,
+            drafts: false,
+            labels: Vec::new(),
+            skip_labels: Vec::new(),
+            skip_authors: Vec::new(),
+            event: ReviewEvent::Comment,
+            fail_on: None,
+            suggestions: true,
+            resolve_threads: true,
+            per_pull_request: 10,
+            per_author: 20,
+            per_day: 100,
+        }
+    }
+}
+
+impl Review {
+    /// Whether the file at `path` is to be reviewed. For many paths, see [`Filter`].
+    pub fn reads(&self, path: &str) -> bool {
+        Filter::of(self).reads(path)
+    }
+
+    /// What to look at in these files: the texts of the instructions that name one of them, in their
+    /// order, each once.
+    pub fn instructions_for<P: AsRef<str>>(&self, paths: &[P]) -> Vec<&str> {
+        let concerned = |instructions: &&PathInstructions| {
+            let globs = glob_set(&instructions.paths);
+            paths.iter().any(|path| globs.is_match(path.as_ref()))
+        };
+        let mut texts: Vec<&str> = Vec::new();
+        for instructions in self.instructions.iter().filter(concerned) {
+            if !texts.contains(&instructions.text.as_str()) {
+                texts.push(&instructions.text);
+            }
+        }
+        texts
+    }
+}
+
+/// Which files are reviewed, compiled once for many of them.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// `None`: all.
+    only: Option<GlobSet>,
+    ignored: GlobSet,
+}
+
+impl Filter {
+    pub fn of(review: &Review) -> Filter {
+        Filter {
+            only: (!review.paths.is_empty()).then(|| glob_set(&review.paths)),
+            ignored: glob_set(&review.ignore_paths),
+        }
+    }
+
+    pub fn reads(&self, path: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(path)) && !self.ignored.is_match(path)
+    }
+}
+
+/// Compiles globs. Those that are none match nothing; [`super::check`] has refused them before.
+fn glob_set(globs: &[String]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs.iter().filter_map(|glob| glob_of(glob).ok()) {
+        set.add(glob);
+    }
+    set.build().unwrap_or_default()
+}
+
+/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
+pub(super) fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
+    let mut pattern = match glob.strip_prefix('/') {
+        Some(rest) => rest.to_owned(),
+        None if glob.trim_end_matches('/').contains('/') => glob.to_owned(),
+        None => format!("**/{glob}"),
+    };
+    if pattern.ends_with('/') {
+        pattern.push_str("**");
+    }
+    GlobBuilder::new(&pattern).literal_separator(true).build()
+}
+
+/// The section `respond`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct RespondFile {
+    /// Operator only: the name after `@`.
+    pub mention: Option<String>,
+    /// Answers of ours in one thread.
+    pub max_rounds: Option<u32>,
+    /// Attempts to repair the checks of one pull request.
+    pub max_ci_rounds: Option<u32>,
+}
+
+/// How far conversations go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Respond {
+    /// The name after `@`.
+    pub mention: String,
+    /// Answers of ours in one thread.
+    pub max_rounds: u32,
+    /// Attempts to repair the checks of one pull request.
+    pub max_ci_rounds: u32,
+}
+
+impl Default for Respond {
+    fn default() -> Respond {
+        Respond { mention: "patchwright".to_owned(), max_rounds: 10, max_ci_rounds: 3 }
+    }
+}

@@ -1,0 +1,269 @@
+//! Ends a campaign: queued work is cancelled, open pull requests of ours are closed with a word, and
+//! their branches removed.
+//!
+//! [`close`] may be interrupted anywhere and run again: it looks at each pull request and branch before
+//! it writes, and does nothing that is done. What is not ours, or no longer what we pushed, is left.
+
+use serde_json::json;
+
+use super::fleet::Fleet;
+use super::{pace, refresh, track};
+use crate::store::Store;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::github::{GitHubForge, Removed};
+use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId};
+use patchwright_git::Oid;
+use patchwright_report as report;
+use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, Target, TargetState};
+
+/// How a campaign is ended.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub keep_branches: bool,
+    /// Put below our own words in each pull request.
+    pub comment: Option<String>,
+    /// The campaign that takes over.
+    pub superseded_by: Option<String>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Targets whose work was cancelled.
+    pub cancelled: usize,
+    /// Pull requests that were closed.
+    pub closed: usize,
+    /// Branches that were removed.
+    pub removed: usize,
+    /// Pull requests that could not be closed, or are not ours.
+    pub left: usize,
+}
+
+/// Ends every campaign of this name.
+///
+/// # Errors
+/// When there is none, or neither GitHub nor the store can be used at all. What cannot be done in one
+/// repository is said and counted.
+pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summary> {
+    let rows = fleet.store.campaigns(Some(name)).await?;
+    if rows.is_empty() {
+        return Err(Failure::usage(format!("there is no campaign `{name}`"))
+            .hint("`patchwright batch status` lists the campaigns of this database"));
+    }
+    let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
+    let forge = fleet.forge.gated(gate);
+    let mut closing = Closing { fleet, forge, options, name, summary: Summary::default() };
+    for row in &rows {
+        closing.campaign(row).await?;
+    }
+    Ok(closing.summary)
+}
+
+struct Closing<'a> {
+    fleet: &'a Fleet,
+    forge: GitHubForge,
+    options: &'a Options,
+    name: &'a str,
+    summary: Summary,
+}
+
+impl Closing<'_> {
+    async fn campaign(&mut self, row: &CampaignRow) -> Result<()> {
+        let store = &self.fleet.store;
+        let why = self.why();
+        if self.options.dry_run {
+            let view = store.view(&row.id).await?;
+            self.summary.cancelled +=
+                view.targets.iter().filter(|target| is_queued(target)).count();
+        } else {
+            // First, so that no worker takes more of it.
+            store.set_campaign_state(&row.id, CampaignState::Closed, Some(&why)).await?;
+            self.summary.cancelled += store.cancel_jobs(&row.id, &why).await?;
+        }
+        let view = store.view(&row.id).await?;
+        for target in &view.targets {
+            self.target(target, &why).await?;
+        }
+        if !self.options.dry_run
+            && let Err(failure) = track::update(self.fleet, &row.id, true).await
+        {
+            self.fleet.ui.failure(&failure.to_string());
+            self.summary.left += 1;
+        }
+        self.unfinished(&view);
+        Ok(())
+    }
+
+    /// Work that is going on ends by itself, and is not published any more.
+    fn unfinished(&self, view: &CampaignView) {
+        let busy = |target: &&Target| {
+            matches!(target.state, TargetState::Running | TargetState::Publishing)
+        };
+        let count = view.targets.iter().filter(busy).count();
+        if count > 0 {
+            self.fleet.ui.say(&format!(
+                "{count} runs of `{}` are still going on; close it again when they have ended",
+                view.campaign.id
+            ));
+        }
+    }
+
+    fn why(&self) -> String {
+        match &self.options.superseded_by {
+            Some(other) => format!("superseded by campaign `{other}`"),
+            None => "the campaign was closed".to_owned(),
+        }
+    }
+
+    async fn target(&mut self, target: &Target, why: &str) -> Result<()> {
+        match target.state {
+            TargetState::Held | TargetState::Ready if !self.options.dry_run => {
+                let store = &self.fleet.store;
+                store.observe_target(target.id, TargetState::Superseded, Some(why)).await?;
+                return Ok(());
+            }
+            TargetState::Open | TargetState::Draft => {}
+            _ => return Ok(()),
+        }
+        let Some((repository, number)) = refresh::place(target) else { return Ok(()) };
+        let ended = match self.pull(target, &repository, number).await {
+            Ok(ended) => ended,
+            // The same for all that follow.
+            Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
+                return Err(Failure::from(err).hint("what is closed stays closed; run it again"));
+            }
+            Err(err) => {
+                self.leave(target, &err.to_string());
+                return Ok(());
+            }
+        };
+        if let (Some((state, reason)), false) = (ended, self.options.dry_run) {
+            self.fleet.store.observe_target(target.id, state, reason.as_deref()).await?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, target: &Target, why: &str) {
+        self.summary.left += 1;
+        self.fleet.ui.failure(&format!("{}: left as it is: {why}", target.repository));
+    }
+
+    /// Closes one pull request and removes its branch. Returns the state that the target has now.
+    async fn pull(
+        &mut self,
+        target: &Target,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Option<(TargetState, Option<String>)>, ForgeError> {
+        let pull = self.forge.pull_request(repository, number).await?;
+        let is_ours = !pull.is_fork
+            && (report::is_described(&pull.body, "pull-request")
+                && self.forge.wrote(&pull.author).await?);
+        if !is_ours {
+            self.leave(target, &format!("{} is not ours", pull.html_url));
+            return Ok(None);
+        }
+        let ended = match (pull.open, pull.merged) {
+            (_, true) => (TargetState::Merged, None),
+            // By us, so that another campaign of the name may propose again.
+            (true, false) => (TargetState::Superseded, Some(self.why())),
+            (false, false) => {
+                let reason = "its pull request was closed unmerged";
+                (TargetState::Closed, Some(reason.to_owned()))
+            }
+        };
+        if pull.open {
+            self.say(target, "close", &pull);
+            if !self.options.dry_run {
+                let marker = report::marker("campaign-closed", self.name);
+                let body = self.words(&marker);
+                self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
+                self.forge.close_pull(repository, number).await?;
+            }
+            self.summary.closed += 1;
+        }
+        if !self.options.keep_branches {
+            self.branch(target, repository, &pull).await?;
+        }
+        Ok(Some(ended))
+    }
+
+    /// Removes the branch when it is what we pushed.
+    async fn branch(
+        &mut self,
+        target: &Target,
+        repository: &RepositoryId,
+        pull: &PullRequest,
+    ) -> Result<(), ForgeError> {
+        let branch = &pull.head_branch;
+        let pushed = pushed(&self.fleet.store, target).await?;
+        let Some(pushed) = pushed.filter(|(name, _)| name == branch).map(|(_, commit)| commit)
+        else {
+            return Ok(());
+        };
+        if self.options.dry_run {
+            let tip = self.forge.branch_tip(repository, branch).await?;
+            self.summary.removed += usize::from(tip == Some(pushed));
+            return Ok(());
+        }
+        match self.forge.remove_branch(repository, branch, pushed).await? {
+            Removed::Yes => self.summary.removed += 1,
+            Removed::Gone => {}
+            Removed::Moved(tip) => self.fleet.ui.say(&format!(
+                "{repository}: `{branch}` stays: it points to {}, which we did not push",
+                tip.short()
+            )),
+        }
+        Ok(())
+    }
+
+    fn say(&self, target: &Target, what: &str, pull: &PullRequest) {
+        let doing = if self.options.dry_run { "would close" } else { "closing" };
+        self.fleet.ui.say(&format!("{}: {doing} {}", target.repository, pull.html_url));
+        self.fleet.ui.event(&json!({
+            "is": what,
+            "campaign": target.campaign,
+            "repository": target.repository,
+            "pull_request": pull.number,
+            "url": pull.html_url,
+            "dry_run": self.options.dry_run,
+        }));
+    }
+
+    fn words(&self, marker: &str) -> String {
+        let name = self.name;
+        let first = match &self.options.superseded_by {
+            Some(other) => format!(
+                "Campaign `{other}` has taken over from campaign `{name}`, so this pull request is \
+                 closed."
+            ),
+            None => format!("Campaign `{name}` has ended, so this pull request is closed."),
+        };
+        let comment = self.options.comment.as_deref().map(str::trim).unwrap_or_default();
+        let parts = [first.as_str(), comment, marker];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        self.fleet.redactor.redact(&parts.join("\n\n"))
+    }
+}
+
+fn is_queued(target: &Target) -> bool {
+    matches!(target.state, TargetState::Waiting | TargetState::Queued | TargetState::Ready)
+}
+
+/// The branch and the commit that we pushed for a target.
+async fn pushed(store: &Store, target: &Target) -> Result<Option<(String, Oid)>, ForgeError> {
+    let stored = store
+        .changeset(target.id)
+        .await
+        .map_err(|error| ForgeError::Machine { message: error.to_string() })?;
+    let Some(stored) = stored else { return Ok(None) };
+    let commit = stored.commit.parse().map_err(|_| ForgeError::Machine {
+        message: format!(
+            "the database says `{}` was pushed for {}, which is no commit",
+            stored.commit, target.repository
+        ),
+    })?;
+    Ok(Some((stored.branch, commit)))
+}

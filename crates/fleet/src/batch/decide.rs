@@ -1,0 +1,325 @@
+//! What is done with one repository, or with one pull request. Pure.
+
+use super::campaign::{Campaign, CampaignMode, Repeat};
+use super::select::Candidate;
+use patchwright_forge::github::PullFacts;
+use patchwright_types::campaign::{Target, TargetState};
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Verdict {
+    /// The commit to work on; empty for what is skipped, so that the same commit can be worked on once
+    /// the reason has gone.
+    pub(super) base_sha: String,
+    pub(super) skipped: Option<String>,
+    pub(super) finished: Option<String>,
+}
+
+impl Verdict {
+    pub(super) fn skip(why: String) -> Verdict {
+        Verdict { skipped: Some(why), ..Verdict::default() }
+    }
+
+    fn work(base_sha: &str) -> Verdict {
+        Verdict { base_sha: base_sha.to_owned(), ..Verdict::default() }
+    }
+
+    fn finished(base_sha: &str, how: String) -> Verdict {
+        Verdict { base_sha: base_sha.to_owned(), skipped: None, finished: Some(how) }
+    }
+}
+
+/// One repository. `previous` is its target under this specification, `history` all its targets of
+/// campaigns of this name.
+pub(super) fn decide(
+    campaign: &Campaign,
+    candidate: &Candidate,
+    previous: Option<&Target>,
+    history: &[Target],
+) -> Verdict {
+    let tip = candidate.base_sha.as_deref();
+    // One that was skipped after it was worked on (the same change is open elsewhere) is finished.
+    let is_finished =
+        |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
+    let previous = previous.filter(is_finished);
+    if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
+        return verdict;
+    }
+    if let Some(why) = refused(campaign, candidate) {
+        return Verdict::skip(why);
+    }
+    // Said by `refused`.
+    let Some(tip) = tip else { return Verdict::skip("it is empty".to_owned()) };
+    if campaign.mode == CampaignMode::Pr
+        && let Some(verdict) = by_pulls(campaign, candidate, tip, previous, history)
+    {
+        return verdict;
+    }
+    Verdict::work(tip)
+}
+
+/// What the store says, when that decides.
+fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Verdict> {
+    let same = tip.is_none_or(|tip| tip == target.base_sha);
+    let finished = |how: String| Some(Verdict::finished(&target.base_sha, how));
+    match target.state {
+        // The run has begun, or a change waits to be published: that goes on.
+        TargetState::Running | TargetState::Ready | TargetState::Publishing => {
+            Some(Verdict::work(&target.base_sha))
+        }
+        TargetState::Failed if same => {
+            let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
+            finished(format!("failed: {why}; `patchwright batch retry` starts it again"))
+        }
+        TargetState::Superseded if same => {
+            finished(target.reason.clone().unwrap_or_else(|| "was taken back".to_owned()))
+        }
+        TargetState::Waiting
+        | TargetState::Queued
+        | TargetState::Failed
+        | TargetState::Superseded => None,
+        TargetState::Skipped if target.run.is_none() => None,
+        TargetState::Closed => finished(ended(target)),
+        state if state.is_settled() && (same || campaign.repeats() == Repeat::Never) => {
+            finished(ended(target))
+        }
+        _ => None,
+    }
+}
+
+/// How a target ended, in words.
+fn ended(target: &Target) -> String {
+    let pull = target.pull_request.map(|number| format!("pull request #{number}"));
+    let pull = pull.unwrap_or_else(|| "its pull request".to_owned());
+    match target.state {
+        TargetState::Open => format!("{pull} is open"),
+        TargetState::Draft => format!("{pull} is open as a draft"),
+        TargetState::Merged => format!("{pull} was merged"),
+        TargetState::Closed => format!("{pull} was closed unmerged"),
+        TargetState::Held => "a change is stored, not published yet".to_owned(),
+        TargetState::Unchanged => "nothing was to be changed".to_owned(),
+        TargetState::Reported => "the answer is there".to_owned(),
+        TargetState::Skipped => target.reason.clone().unwrap_or_else(|| "was skipped".to_owned()),
+        state => state.word().to_owned(),
+    }
+}
+
+/// Why a repository is not worked on, whatever was done before.
+pub(super) fn refused(campaign: &Campaign, candidate: &Candidate) -> Option<String> {
+    if let Some(trouble) = &candidate.trouble {
+        return Some(trouble.clone());
+    }
+    if let Some(glob) = campaign.excluded_by(&candidate.repository) {
+        return Some(format!("excluded by `{glob}`"));
+    }
+    let select = &campaign.select;
+    let is_listed = candidate.listed.is_some();
+    if candidate.archived {
+        return Some("it is archived".to_owned());
+    }
+    if candidate.fork && !select.forks && !is_listed {
+        return Some("it is a fork, and `select.forks` is not set".to_owned());
+    }
+    if candidate.template && !select.templates && !is_listed {
+        return Some("it is a template, and `select.templates` is not set".to_owned());
+    }
+    if candidate.base_sha.is_none() {
+        return Some(match &campaign.publish.base {
+            Some(base) => format!("it has no branch `{base}`"),
+            None => "it is empty".to_owned(),
+        });
+    }
+    if !candidate.missing_files.is_empty() {
+        let files = candidate.missing_files.iter().map(|file| format!("`{file}`"));
+        return Some(format!("it has no {}", files.collect::<Vec<_>>().join(", no ")));
+    }
+    (campaign.mode == CampaignMode::Pr && !candidate.can_push)
+        .then(|| "the token may not push to it".to_owned())
+}
+
+/// What the pull requests from the campaign's branch say.
+fn by_pulls(
+    campaign: &Campaign,
+    candidate: &Candidate,
+    tip: &str,
+    previous: Option<&Target>,
+    history: &[Target],
+) -> Option<Verdict> {
+    // Open ones first, then the newest.
+    let pull = candidate.pull_requests.iter().find(|pull| pull.open || pull.ours)?;
+    let number = pull.number;
+    if !pull.ours {
+        let branch = campaign.branch();
+        return Some(Verdict::skip(format!(
+            "pull request #{number} from `{branch}` is not ours; close it, or choose another \
+             `publish.branch`"
+        )));
+    }
+    let id = campaign.id();
+    let of_pull = |target: &&Target| target.pull_request == i64::try_from(number).ok();
+    // Another task, which was given up for this one.
+    if history.iter().find(of_pull).is_some_and(|target| target.campaign != id) {
+        return None;
+    }
+    if !pull.open && !pull.merged {
+        return Some(Verdict::skip(format!("it was rejected: #{number} was closed unmerged")));
+    }
+    if previous.is_some() {
+        return None;
+    }
+    // The store knows nothing of it, but we did it.
+    match (pull.open, campaign.repeats()) {
+        (true, Repeat::Never) => {
+            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+        }
+        (true, Repeat::WhenMoved) if pull.base_sha == tip => {
+            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+        }
+        (false, Repeat::Never) => {
+            Some(Verdict::finished(tip, format!("pull request #{number} was merged")))
+        }
+        (_, Repeat::WhenMoved) => None,
+    }
+}
+
+/// One open pull request, which is reviewed once for each head.
+pub(super) fn decide_pull(pull: &PullFacts, drafts: bool, previous: Option<&Target>) -> Verdict {
+    let head = pull.head_sha.as_str();
+    let previous = previous.filter(|target| target.state != TargetState::Skipped);
+    if let Some(target) = previous.filter(|target| target.base_sha == head) {
+        return match target.state {
+            TargetState::Failed => {
+                let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
+                let how = format!("failed: {why}; `patchwright batch retry` starts it again");
+                Verdict::finished(head, how)
+            }
+            state if state.is_settled() => {
+                Verdict::finished(head, "it has been reviewed at its head".to_owned())
+            }
+            _ => Verdict::work(head),
+        };
+    }
+    if pull.draft && !drafts {
+        return Verdict::skip("it is a draft".to_owned());
+    }
+    if head.is_empty() {
+        return Verdict::skip("its head is not known".to_owned());
+    }
+    Verdict::work(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::campaign::parse;
+    use crate::batch::decide::*;
+
+    fn campaign(more: &str) -> Campaign {
+        let least = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
+        parse("c.yml", &format!("{least}{more}"), None).unwrap()
+    }
+
+    fn target(state: TargetState, base: &str, pull: Option<i64>, id: &str) -> Target {
+        Target {
+            id: 1,
+            campaign: id.to_owned(),
+            repository: "a/b".to_owned(),
+            number: None,
+            base_branch: "main".to_owned(),
+            base_sha: base.to_owned(),
+            wave: 0,
+            state,
+            class: None,
+            reason: None,
+            run: None,
+            attempts: 1,
+            cost_usd: 0.0,
+            tokens: 0,
+            pull_request: pull,
+            url: None,
+            created_at: 0,
+            updated_at: 0,
+            started_at: None,
+            ended_at: None,
+        }
+    }
+
+    fn candidate(pulls: Vec<PullFacts>) -> Candidate {
+        Candidate {
+            repository: "a/b".to_owned(),
+            base_branch: "main".to_owned(),
+            base_sha: Some("new".to_owned()),
+            can_push: true,
+            pull_requests: pulls,
+            ..Candidate::default()
+        }
+    }
+
+    fn said(verdict: &Verdict) -> String {
+        match (&verdict.skipped, &verdict.finished) {
+            (Some(why), _) => format!("skip {why}"),
+            (None, Some(how)) => format!("finished {how}"),
+            (None, None) => format!("work {}", verdict.base_sha),
+        }
+    }
+
+    #[test]
+    fn what_the_store_knows_decides_whether_a_repository_is_worked_on_again() {
+        use TargetState::{
+            Closed, Failed, Held, Merged, Open, Publishing, Queued, Ready, Running, Skipped,
+            Unchanged, Waiting,
+        };
+        let (once, again) = (campaign(""), campaign("repeat: when-moved\n"));
+        for (state, base, if_once, if_moved) in [
+            (Waiting, "old", "work new", "work new"),
+            (Queued, "new", "work new", "work new"),
+            (Running, "old", "work old", "work old"),
+            (Ready, "old", "work old", "work old"),
+            (Publishing, "old", "work old", "work old"),
+            (Open, "old", "finished pull request #5 is open", "work new"),
+            (Open, "new", "finished pull request #5 is open", "finished pull request #5 is open"),
+            (Merged, "old", "finished pull request #5 was merged", "work new"),
+            (Unchanged, "new", "finished nothing was", "finished nothing was"),
+            (Held, "old", "finished a change is stored", "work new"),
+            (Closed, "old", "finished pull request #5 was closed", "finished pull request #5 was"),
+            (Failed, "new", "finished failed", "finished failed"),
+            (Failed, "old", "work new", "work new"),
+            (Skipped, "", "work new", "work new"),
+        ] {
+            for (campaign, expected) in [(&once, if_once), (&again, if_moved)] {
+                let known = target(state, base, Some(5), &campaign.id());
+                let verdict = decide(campaign, &candidate(Vec::new()), Some(&known), &[]);
+                let said = said(&verdict);
+                assert!(said.starts_with(expected), "{state:?} at {base}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pull_request_of_another_task_stands_in_the_way_of_nothing() {
+        let campaign = campaign("");
+        let rejected = PullFacts { number: 5, ours: true, ..PullFacts::default() };
+        let candidate = candidate(vec![rejected]);
+        let other = target(TargetState::Closed, "old", Some(5), "x-other");
+        let same = target(TargetState::Closed, "old", Some(5), &campaign.id());
+        for (history, expected) in [
+            (vec![], "skip it was rejected: #5"),
+            (vec![same], "skip it was rejected: #5"),
+            (vec![other], "work new"),
+        ] {
+            let said = said(&decide(&campaign, &candidate, None, &history));
+            assert!(said.starts_with(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_pull_request_is_reviewed_once_for_each_head() {
+        let pull = PullFacts { head_sha: "h2".to_owned(), open: true, ..PullFacts::default() };
+        let draft = PullFacts { draft: true, ..pull.clone() };
+        let at = |head: &str| target(TargetState::Reported, head, None, "x");
+        assert_eq!(said(&decide_pull(&pull, false, None)), "work h2");
+        assert_eq!(said(&decide_pull(&pull, false, Some(&at("h1")))), "work h2");
+        assert!(said(&decide_pull(&pull, false, Some(&at("h2")))).starts_with("finished"));
+        assert_eq!(said(&decide_pull(&draft, false, None)), "skip it is a draft");
+        assert_eq!(said(&decide_pull(&draft, true, None)), "work h2");
+    }
+}

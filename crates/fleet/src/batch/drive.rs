@@ -1,0 +1,427 @@
+//! `batch run`: from a plan to targets, waves, and an end.
+//!
+//! [`run`] can be interrupted at any point and run again: everything that it decides is read from the
+//! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on;
+//! workers take it too, so that a campaign nobody watches opens its waves.
+
+mod begin;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use self::begin::{Shard, import, stored};
+
+use super::campaign::Campaign;
+use super::fleet::Fleet;
+use super::selection::Selection;
+use super::waves::{self, Step};
+use super::worker::{self, WorkerOptions};
+use super::{refresh, target, track, window};
+use crate::store::{Store, StoreResult};
+use patchwright_base::error::{Failure, Result};
+use patchwright_report::campaign::Waiting;
+use patchwright_types::campaign::{
+    CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
+};
+
+/// How long a lease of the worker in this process lasts, in milliseconds, when nothing else is said.
+const LEASE: Millis = 120_000;
+/// Between two looks at the store.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the worker gets to put its runs back when the command is interrupted.
+const ENDING: Duration = Duration::from_secs(8);
+/// Events that are read at a time.
+const EVENTS: i64 = 1_000;
+
+/// How a campaign is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Changes are stored and not published, here or by any worker.
+    pub hold: bool,
+    /// Targets are queued, and left to workers.
+    pub detach: bool,
+    /// Runs at once, in place of what the campaign says.
+    pub concurrency: Option<NonZeroUsize>,
+    /// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is
+    /// free after that. 120 seconds, unless something else is said.
+    pub lease: Option<Millis>,
+    /// Only these repositories.
+    pub only: Vec<String>,
+    pub shard: Option<Shard>,
+    /// Nothing is run: what is stored is published.
+    pub publish_only: bool,
+    /// What the campaign selects, when that has been looked up already.
+    pub selection: Option<Selection>,
+}
+
+/// Told of everything that people may want to see.
+pub trait Watch: Send {
+    /// A remark about the campaign as a whole.
+    fn say(&mut self, line: &str);
+    /// What nothing can be done about but to wait for it; nothing when that has passed.
+    fn wait(&mut self, waiting: Option<Waiting>);
+    /// What happened since it was last called, and how things stand.
+    fn look(&mut self, view: &CampaignView, events: &[Event]);
+}
+
+/// Why the command ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// Every target is settled.
+    Done,
+    /// People have to look first.
+    Paused(String),
+    /// The budget is used up.
+    Budget(String),
+    /// Nothing goes on before somebody merges, or a gate opens.
+    Waiting(String),
+    /// Left to workers.
+    Detached,
+    /// A signal.
+    Interrupted,
+}
+
+/// How a campaign stands when the command ends.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub why: Why,
+    pub view: CampaignView,
+    pub events: Vec<Event>,
+}
+
+/// Plans, queues, works and publishes until there is nothing left to do here.
+pub async fn run(
+    fleet: &Fleet,
+    campaign: Campaign,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Ended> {
+    let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
+    // Only what happens from now on is shown.
+    while !drive.fresh_events().await?.is_empty() {}
+    advance(fleet, &drive.id).await?;
+    let why = if options.detach {
+        Why::Detached
+    } else {
+        let worker = Worker::start(fleet, &drive.campaign, options);
+        let why = drive.until_settled(&worker, watch).await;
+        worker.end().await?;
+        why?
+    };
+    if let Some(tracker) = drive.tracker.take() {
+        tracker.abort();
+    }
+    if why != Why::Interrupted && drive.campaign.tracking_issue.is_some() {
+        track(fleet, &drive.id, true).await;
+    }
+    let events = drive.fresh_events().await?;
+    let view = fleet.store.view(&drive.id).await?;
+    watch.look(&view, &events);
+    let events = all_events(&fleet.store, &drive.id).await?;
+    Ok(Ended { why, view, events })
+}
+
+/// Every event of a campaign, oldest first.
+pub async fn all_events(store: &Store, id: &str) -> Result<Vec<Event>> {
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |event| event.id);
+        let more = store.events(id, after, EVENTS).await?;
+        if more.is_empty() {
+            return Ok(all);
+        }
+        all.extend(more);
+    }
+}
+
+/// A campaign as it is stored.
+pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
+    serde_json::from_str(&row.spec).map_err(|err| {
+        Failure::internal(format!("the stored campaign `{}` cannot be read", row.id)).caused_by(err)
+    })
+}
+
+/// What was done, or what is waited for, by one step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stepped {
+    /// A wave was opened, or nothing changed.
+    Going,
+    /// The next wave waits, and for what.
+    Waits(String),
+    /// The campaign was stopped just now.
+    Paused,
+    Done,
+}
+
+/// Opens the next wave when it may be opened, stops or ends the campaign when it is time. Anybody may
+/// call it at any time.
+pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
+    let store = &fleet.store;
+    let mut going = Stepped::Going;
+    // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
+    for _ in 0..100 {
+        let view = store.view(id).await?;
+        if view.campaign.state != CampaignState::Running {
+            return Ok(going);
+        }
+        let campaign = campaign_of(&view.campaign)?;
+        if let Some(why) = short_of_money(fleet, &campaign, &view) {
+            // What was paid for is published first.
+            if !view.targets.iter().any(is_being_published) {
+                pause(fleet, id, &why).await?;
+                return Ok(Stepped::Paused);
+            }
+            return Ok(Stepped::Waits(why));
+        }
+        match waves::next(&campaign, &view) {
+            Step::Open(wave) => {
+                let job_of = |target: &Target| target::job(fleet, &campaign, target);
+                store.open_wave(id, wave, &job_of).await?;
+                going = Stepped::Going;
+            }
+            Step::Wait(why) => return Ok(Stepped::Waits(why)),
+            Step::Pause(why) => {
+                pause(fleet, id, &why).await?;
+                return Ok(Stepped::Paused);
+            }
+            Step::Done => {
+                store.set_campaign_state(id, CampaignState::Done, None).await?;
+                return Ok(Stepped::Done);
+            }
+        }
+    }
+    Ok(going)
+}
+
+/// Stops a campaign, and says so once, whoever sees the reason first.
+pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
+    let why = fleet.redactor.redact(why);
+    if fleet.store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await? {
+        fleet.ui.failure(&format!("the campaign is paused: {why}"));
+    }
+    Ok(())
+}
+
+/// Something is queued or under way.
+fn is_busy(view: &CampaignView) -> bool {
+    let is_under_way =
+        |target: &Target| !target.state.is_settled() && target.state != TargetState::Waiting;
+    view.targets.iter().any(is_under_way)
+}
+
+fn is_open(target: &Target) -> bool {
+    matches!(target.state, TargetState::Open | TargetState::Draft)
+}
+
+/// The campaign's issue; trouble with it is no trouble of the campaign.
+async fn track(fleet: &Fleet, id: &str, last: bool) {
+    if let Err(failure) = track::update(fleet, id, last).await {
+        fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
+    }
+}
+
+fn is_being_published(target: &Target) -> bool {
+    matches!(target.state, TargetState::Ready | TargetState::Publishing)
+}
+
+/// Why no further run is begun, when the budget has no room for what one may cost.
+fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Option<String> {
+    let budget = view.campaign.budget_usd?;
+    let is = |state: TargetState| view.targets.iter().any(|target| target.state == state);
+    if is(TargetState::Running) || !is(TargetState::Queued) && !is(TargetState::Waiting) {
+        return None;
+    }
+    let next = reserve(fleet, campaign);
+    let spent = view.campaign.spent_usd;
+    (spent >= budget || spent + next > budget + 1e-6).then(|| {
+        format!(
+            "the budget of ${budget:.2} has no room for another run: ${spent:.2} are spent, and a run \
+             may cost ${next:.2}; raise `limits.budget-usd` or lower `agent.max-cost-usd`, and run it \
+             again"
+        )
+    })
+}
+
+/// The most that one run may cost, in dollars.
+pub(super) fn reserve(fleet: &Fleet, campaign: &Campaign) -> f64 {
+    campaign.agent.max_cost_usd.unwrap_or(fleet.config.limits.max_cost_usd)
+}
+
+/// The worker of this process.
+struct Worker {
+    handle: JoinHandle<Result<()>>,
+    drain: CancellationToken,
+}
+
+impl Worker {
+    fn start(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Worker {
+        // Ends with the command, and with the first signal.
+        let drain = fleet.drain.child_token();
+        let fleet = Fleet { drain: drain.clone(), ..fleet.clone() };
+        let kinds = match (options.publish_only, options.hold) {
+            (true, _) => vec![JobKind::Publish],
+            (false, true) => vec![JobKind::Target],
+            (false, false) => vec![JobKind::Target, JobKind::Publish],
+        };
+        let wished = options.concurrency.map(NonZeroUsize::get);
+        let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
+        let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
+        let lease = options.lease.unwrap_or(LEASE);
+        // What else the database has is not this command's business, and may be anybody's.
+        let campaign = Some(campaign.id());
+        let options =
+            WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
+        let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
+        Worker { handle, drain }
+    }
+
+    /// Its runs are put back into the queue, and their sandboxes removed.
+    async fn end(self) -> Result<()> {
+        self.drain.cancel();
+        match tokio::time::timeout(ENDING, self.handle).await {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(err)) => Err(Failure::internal("the worker broke off").caused_by(err)),
+            // What it still holds, others take over when the leases have run out.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+struct Drive<'a> {
+    fleet: &'a Fleet,
+    campaign: Campaign,
+    id: String,
+    /// The last event that was shown.
+    seen: i64,
+    /// Brings the tracking issue up to date beside everything else: its writes wait for their turn.
+    tracker: Option<JoinHandle<()>>,
+}
+
+impl Drive<'_> {
+    /// Shows what happens until there is a reason to end.
+    async fn until_settled(&mut self, worker: &Worker, watch: &mut dyn Watch) -> Result<Why> {
+        let scale = self.fleet.env.time_scale();
+        let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
+        loop {
+            // What a step waits for is only known for good when nothing was going on before it.
+            let was_busy = is_busy(&self.fleet.store.view(&self.id).await?);
+            let step = advance(self.fleet, &self.id).await?;
+            let events = self.fresh_events().await?;
+            let view = self.fleet.store.view(&self.id).await?;
+            watch.look(&view, &events);
+            if self.fleet.drain.is_cancelled() {
+                return Ok(Why::Interrupted);
+            }
+            if let Some(why) = self.reason_to_end(&view, &step, was_busy) {
+                return Ok(why);
+            }
+            watch.wait(self.waiting(&view, &step));
+            self.look_around(&view, &step).await;
+            if worker.handle.is_finished() {
+                return Err(Failure::internal("the worker of this command has ended"));
+            }
+            tokio::select! {
+                () = self.fleet.drain.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
+    /// gate waits for.
+    async fn look_around(&mut self, view: &CampaignView, step: &Stepped) {
+        if matches!(step, Stepped::Waits(_)) && view.targets.iter().any(is_open) {
+            refresh::now_and_then(self.fleet, &self.id).await;
+        }
+        let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_idle && self.campaign.tracking_issue.is_some() {
+            let (fleet, id) = (self.fleet.clone(), self.id.clone());
+            self.tracker = Some(tokio::spawn(async move { track(&fleet, &id, false).await }));
+        }
+    }
+
+    async fn fresh_events(&mut self) -> Result<Vec<Event>> {
+        let events = self.fleet.store.events(&self.id, self.seen, EVENTS).await?;
+        if let Some(last) = events.last() {
+            self.seen = last.id;
+        }
+        Ok(events)
+    }
+
+    fn reason_to_end(&self, view: &CampaignView, step: &Stepped, was_busy: bool) -> Option<Why> {
+        let any = |states: &[TargetState]| {
+            view.targets.iter().any(|target| states.contains(&target.state))
+        };
+        let busy = any(&[TargetState::Running, TargetState::Publishing]);
+        match view.campaign.state {
+            CampaignState::Done => return Some(Why::Done),
+            CampaignState::Closed => {
+                return Some(Why::Paused("it was closed by `patchwright batch close`".to_owned()));
+            }
+            // What runs comes to its end; nothing new is begun.
+            CampaignState::Paused if busy => return None,
+            CampaignState::Paused => {
+                let why = view.campaign.reason.clone().unwrap_or_default();
+                let is_budget = short_of_money(self.fleet, &self.campaign, view).is_some();
+                return Some(if is_budget { Why::Budget(why) } else { Why::Paused(why) });
+            }
+            CampaignState::Running => {}
+        }
+        if busy || any(&[TargetState::Queued]) {
+            return None;
+        }
+        if any(&[TargetState::Ready]) {
+            return self.blocked_by_pulls(view);
+        }
+        match step {
+            // A soak ends by itself; a gate on open pull requests does not.
+            Stepped::Waits(why) if !was_busy && !self.soaks() => Some(Why::Waiting(why.clone())),
+            Stepped::Waits(_) | Stepped::Going | Stepped::Paused | Stepped::Done => None,
+        }
+    }
+
+    fn soaks(&self) -> bool {
+        self.campaign.waves.iter().any(|wave| wave.soak.is_some())
+    }
+
+    /// Stored changes that wait for people to merge or close others.
+    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
+        let most = self.campaign.limits.max_open_pull_requests?;
+        let open = view.targets.iter().filter(|target| is_open(target)).count();
+        (open >= most as usize).then(|| {
+            Why::Waiting(format!(
+                "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \
+                 stored changes are published when some are merged or closed and it is run again"
+            ))
+        })
+    }
+
+    /// What is waited for while nothing runs.
+    fn waiting(&self, view: &CampaignView, step: &Stepped) -> Option<Waiting> {
+        let any = |states: &[TargetState]| {
+            view.targets.iter().any(|target| states.contains(&target.state))
+        };
+        if any(&[TargetState::Running, TargetState::Publishing, TargetState::Queued]) {
+            return None;
+        }
+        let ready = any(&[TargetState::Ready]);
+        let closed = window::closed_until(&self.campaign.windows, self.fleet.clock.now());
+        match (closed, step) {
+            (Some(until), _) if ready => Some(Waiting {
+                why: format!(
+                    "nothing is published before {}, when the next window opens",
+                    until.format("%a %H:%M UTC")
+                ),
+                until: Some(until.timestamp_millis()),
+            }),
+            (_, Stepped::Waits(why)) if !ready && self.soaks() => {
+                Some(Waiting { why: why.clone(), until: None })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! How a campaign is begun, or gone on with: its row, its targets, and what an earlier command left.
+
+use std::str::FromStr;
+
+use super::{Options, Watch, campaign_of, is_open};
+use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
+use crate::batch::fleet::Fleet;
+use crate::batch::plan::{self, Planned};
+use crate::batch::selection::{self, Selection};
+use crate::batch::{publish, refresh, select, target};
+use crate::store::{Imported, Store, StoreError};
+use patchwright_base::error::{Failure, Result};
+use patchwright_types::campaign::{
+    CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
+};
+
+/// One part of the repositories: those whose name says so, whoever looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let mistake = || format!("`{text}` is no part; write it as `1/8`, at most `256/256`");
+        let (number, of) = text.split_once('/').ok_or_else(mistake)?;
+        let (number, of) = (number.parse().ok(), of.parse().ok());
+        let (Some(number), Some(of)) = (number, of) else { return Err(mistake()) };
+        let is_part = (1..=plan::MOST_SHARDS).contains(&of) && (1..=of).contains(&number);
+        is_part.then_some(Shard { number, of }).ok_or_else(mistake)
+    }
+}
+
+impl Shard {
+    /// Every repository is in one part, the same for everybody who asks: lists that are read at different
+    /// times need not be equal.
+    pub fn has(self, repository: &str) -> bool {
+        plan::shard_of(repository, self.of) == self.number
+    }
+}
+
+/// Plans, and brings the store up to date with it. Returns the campaign with the options laid over it,
+/// as it is stored.
+pub(super) async fn begin(
+    fleet: &Fleet,
+    campaign: Campaign,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<(Campaign, CampaignRow)> {
+    if options.hold && campaign.mode == CampaignMode::Review {
+        return Err(Failure::usage("a review is posted as it is made, so it cannot be held back")
+            .hint("`patchwright review OWNER/REPO#N --dry-run` shows one"));
+    }
+    look_at_pulls(fleet, &campaign).await;
+    let (planned, selection) = if options.publish_only {
+        let selection = match &options.selection {
+            Some(selection) => selection.clone(),
+            None => select::selection(fleet, &campaign).await?,
+        };
+        (None, selection)
+    } else {
+        let planned = plan::make(fleet, &campaign).await?.targets;
+        let names = planned.iter().map(|planned| planned.target.repository.as_str());
+        let selection = Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
+        (Some(chosen(planned, options)?), selection)
+    };
+    let campaign = with_options(campaign, options);
+    let store = &fleet.store;
+    let row = store.put_campaign(&row_of(&campaign)?).await?;
+    selection::keep(fleet, &campaign, &selection).await?;
+    if row.state == CampaignState::Closed {
+        return Err(Failure::nothing_to_do(format!(
+            "campaign `{}` was closed by `patchwright batch close`",
+            row.name
+        ))
+        .hint("give it another name, or change its task, to begin a new one"));
+    }
+    if let Some(planned) = planned {
+        let count = store.add_targets(&row.id, &planned).await?;
+        if count > 0 {
+            watch.say(&format!("{} to work on", repositories(count)));
+        }
+    }
+    let view = store.view(&row.id).await?;
+    if view.targets.is_empty() {
+        return Err(Failure::nothing_to_do(format!(
+            "campaign `{}` has no repository to work on",
+            campaign.name
+        ))
+        .hint("`patchwright batch plan` says what is selected and why others are not"));
+    }
+    resume(fleet, &view, watch).await?;
+    if !options.hold {
+        release(fleet, &campaign, &view, watch).await?;
+    }
+    heal(fleet, &campaign, &row.id).await?;
+    Ok((campaign, row))
+}
+
+/// Takes over what another database has of this campaign, as far as it selects it.
+///
+/// # Errors
+/// When either database cannot be used.
+pub async fn import(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    selection: &Selection,
+    other: &Store,
+) -> Result<Imported> {
+    let row = fleet.store.put_campaign(&row_of(campaign)?).await?;
+    let refusal = |target: &Target| selection.refusal(campaign, &target.repository);
+    Ok(fleet.store.import(other, &row.id, &refusal).await?)
+}
+
+/// What became of the pull requests of an earlier run decides about gates and about what is finished.
+async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
+    let id = campaign.id();
+    let Ok(view) = fleet.store.view(&id).await else { return };
+    if view.targets.iter().any(is_open)
+        && let Err(failure) = refresh::refresh(fleet, &id).await
+    {
+        fleet
+            .ui
+            .say(&format!("the open pull requests could not be looked at: {}", failure.message));
+    }
+}
+
+/// The targets that are to be there: those of the part and the repositories that were asked for, without
+/// those that are finished.
+fn chosen(planned: Vec<Planned>, options: &Options) -> Result<Vec<NewTarget>> {
+    let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    for only in &options.only {
+        if !planned.iter().any(|planned| same(&planned.target.repository, only)) {
+            return Err(Failure::usage(format!("the campaign does not select `{only}`"))
+                .hint("`patchwright batch plan` lists what it selects"));
+        }
+    }
+    let is_wanted = |repository: &str| {
+        options.only.is_empty() || options.only.iter().any(|only| same(only, repository))
+    };
+    let is_ours = |repository: &str| options.shard.is_none_or(|shard| shard.has(repository));
+    let wanted = planned.into_iter().filter(|planned| {
+        planned.finished.is_none()
+            && is_wanted(&planned.target.repository)
+            && is_ours(&planned.target.repository)
+    });
+    Ok(wanted.map(|planned| planned.target).collect())
+}
+
+/// Lays the options over the campaign. They are stored with it, so that every worker keeps to them; none
+/// of them decides about the work, so the id stays.
+fn with_options(mut campaign: Campaign, options: &Options) -> Campaign {
+    if options.hold {
+        let everything = "*/*".to_owned();
+        campaign.publish.published =
+            vec![PublishRule { repositories: everything, how: PublishAs::Held }];
+    }
+    if let Some(concurrency) = options.concurrency {
+        campaign.limits.concurrency = Some(u32::try_from(concurrency.get()).unwrap_or(u32::MAX));
+    }
+    campaign
+}
+
+/// The campaign as a row.
+///
+/// # Errors
+/// Never for a campaign that was read from a file.
+pub(super) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
+    let spec = serde_json::to_string(campaign)
+        .map_err(|err| Failure::internal("the campaign cannot be stored").caused_by(err))?;
+    let limits = &campaign.limits;
+    let (id, name) = (campaign.id(), campaign.name.clone());
+    Ok(CampaignRow {
+        concurrency: limits.concurrency.map(i64::from),
+        per_organization: limits.per_organization.map(i64::from),
+        budget_usd: limits.budget_usd,
+        ..CampaignRow::started(id, name, campaign.spec_hash(), spec)
+    })
+}
+
+/// A campaign that was stopped goes on because its operator says so by running it again.
+async fn resume(fleet: &Fleet, view: &CampaignView, watch: &mut dyn Watch) -> Result<()> {
+    let row = &view.campaign;
+    let unsettled = view.targets.iter().any(|target| !target.state.is_settled());
+    match row.state {
+        CampaignState::Paused => {
+            let why = row.reason.as_deref().unwrap_or("it was paused");
+            watch.say(&format!("going on; it had stopped: {why}"));
+        }
+        CampaignState::Done if unsettled => {}
+        CampaignState::Running | CampaignState::Done | CampaignState::Closed => return Ok(()),
+    }
+    fleet.store.set_campaign_state(&row.id, CampaignState::Running, None).await?;
+    Ok(())
+}
+
+/// Changes that a dry run or another machine left are published, as far as the campaign says so now.
+async fn release(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    view: &CampaignView,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    let is_released = |target: &&Target| {
+        target.state == TargetState::Held
+            && campaign.published(&target.repository) != PublishAs::Held
+    };
+    let held: Vec<i64> = view.targets.iter().filter(is_released).map(|target| target.id).collect();
+    if held.is_empty() {
+        return Ok(());
+    }
+    let publish_of = |target: &Target| publish::job(fleet, target);
+    let count = fleet.store.publish_held(&view.campaign.id, &held, &publish_of).await?;
+    fleet.store.set_campaign_state(&view.campaign.id, CampaignState::Running, None).await?;
+    watch.say(&format!("{} from an earlier run to publish", changes(count)));
+    Ok(())
+}
+
+/// Targets that are said to be queued have a job: an import has none of them.
+async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreError> {
+    let view = fleet.store.view(id).await?;
+    for target in &view.targets {
+        let job = match target.state {
+            TargetState::Queued => target::job(fleet, campaign, target),
+            TargetState::Ready => publish::job(fleet, target),
+            _ => continue,
+        };
+        fleet.store.enqueue(&job).await?;
+    }
+    Ok(())
+}
+
+fn repositories(count: usize) -> String {
+    if count == 1 { "one repository".to_owned() } else { format!("{count} repositories") }
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "one change".to_owned() } else { format!("{count} changes") }
+}
+
+/// The campaign of a file as it is stored, with how its targets stand.
+///
+/// # Errors
+/// When it was never run.
+pub async fn stored(fleet: &Fleet, campaign: &Campaign) -> Result<(Campaign, CampaignView)> {
+    let view = match fleet.store.view(&campaign.id()).await {
+        Err(StoreError::NotFound(_)) => {
+            return Err(Failure::nothing_to_do(format!(
+                "campaign `{}` was not run yet, or its task has changed since",
+                campaign.name
+            ))
+            .hint("`patchwright batch run` begins it"));
+        }
+        view => view?,
+    };
+    Ok((campaign_of(&view.campaign)?, view))
+}

@@ -1,0 +1,135 @@
+//! What all jobs of a process share: the store, GitHub, the HTTP client, configuration and where to
+//! say things. Passed first, as [`patchwright_task::world::World`] is to a run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use crate::store::{self, Store};
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::Result;
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_config::{Config, Tenants};
+use patchwright_forge::github::GitHubForge;
+use patchwright_provider::http;
+use patchwright_sandbox::Sandbox;
+use patchwright_task::signals;
+use patchwright_task::world;
+
+/// The surroundings of batch and server work.
+#[derive(Clone)]
+pub struct Fleet {
+    pub store: Store,
+    /// Reads, and writes outside of jobs; a job writes through [`super::lease::Held::forge`].
+    pub forge: Arc<GitHubForge>,
+    pub http: reqwest::Client,
+    /// Operator's configuration and flags, before a campaign's are laid over it.
+    pub config: Config,
+    pub common: Common,
+    pub env: Env,
+    pub ui: Ui,
+    pub clock: Clock,
+    pub redactor: Arc<Redactor>,
+    pub state: PathBuf,
+    /// Name of this process in leases: host, process id, a random part.
+    pub owner: String,
+    /// Fingerprint of the GitHub token, which the pace of writes and the publisher's lane are kept by.
+    pub token: String,
+    /// Where all runs of this process work, once the first one has needed it.
+    pub sandbox: Arc<OnceCell<Arc<dyn Sandbox>>>,
+    /// Of the process: cancelled by the first SIGINT or SIGTERM, no new job is taken. As a job sees it:
+    /// cancelled when the job is to put its work back and end.
+    pub drain: CancellationToken,
+    /// How long jobs may go on once no new one is taken; none by default.
+    pub drain_time: Duration,
+}
+
+impl Fleet {
+    /// Opens the store (`DATABASE_URL`, else `fleet.db` in the state folder) and GitHub. Neither GitHub
+    /// nor a model is asked anything yet.
+    ///
+    /// # Errors
+    /// When the state folder cannot be written, GitHub's address or token is missing, or the database
+    /// cannot be used.
+    pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
+        // A wrong one is said now, and not for each delivery.
+        env.max_age()?;
+        let state = world::state_dir(common, env)?;
+        let http = http::client()?;
+        let forge = world::github(env, &http, &state)?;
+        let url = match env.database_url() {
+            Some(url) => url.to_owned(),
+            None => store::file_url(&state.join("fleet.db")),
+        };
+        Ok(Fleet {
+            store: Store::open(&url).await?,
+            forge: Arc::new(forge),
+            http,
+            config: Config { tenants: Tenants::Many, ..config },
+            common: common.clone(),
+            env: env.clone(),
+            ui,
+            clock: Clock::new(env)?,
+            redactor: Arc::new(Redactor::new(env.secrets())),
+            state,
+            owner: owner(),
+            token: fingerprint(env),
+            sandbox: Arc::default(),
+            drain: signals::watch(),
+            drain_time: Duration::ZERO,
+        })
+    }
+}
+
+/// A name that no other process has, and that says to people which one it is.
+fn owner() -> String {
+    let host = fs_err::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-._".contains(*c);
+    let host: String = host.chars().filter(is_plain).take(64).collect();
+    format!("{host}:{}:{:08x}", std::process::id(), rand::random::<u32>())
+}
+
+/// The first 16 hex digits of a hash over the API's address and the token (or the App's number): the
+/// same for all processes that GitHub counts together.
+fn fingerprint(env: &Env) -> String {
+    let token = env.github_token();
+    let identity = match &token {
+        Some(token) => token.expose_secret(),
+        None => env.var("PATCHWRIGHT_APP_ID").unwrap_or_default(),
+    };
+    let mut hash = Sha256::new();
+    hash.update(env.github_api_url().as_bytes());
+    hash.update([0]);
+    hash.update(identity.as_bytes());
+    hex::encode(&hash.finalize()[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::fleet::{fingerprint, owner};
+    use patchwright_base::env::Env;
+
+    #[test]
+    fn a_fingerprint_is_of_address_and_token_and_tells_neither() {
+        let of = |pairs: &[(&str, &str)]| fingerprint(&Env::from_pairs(pairs.iter().copied()));
+        let one = of(&[("GITHUB_TOKEN", "ghp_abc")]);
+        assert_eq!(one.len(), 16);
+        assert_eq!(one, of(&[("GH_TOKEN", "ghp_abc\n")]));
+        assert_ne!(one, of(&[("GITHUB_TOKEN", "ghp_abd")]));
+        assert_ne!(one, of(&[("GITHUB_TOKEN", "ghp_abc"), ("GITHUB_API_URL", "http://a")]));
+        assert_ne!(of(&[("PATCHWRIGHT_APP_ID", "1")]), of(&[("PATCHWRIGHT_APP_ID", "2")]));
+    }
+
+    #[test]
+    fn two_processes_of_one_machine_have_different_names() {
+        assert_ne!(owner(), owner());
+    }
+}

@@ -1,0 +1,235 @@
+//! How often this token may write, shared by every process that uses the store.
+//!
+//! A write waits for its place in the store's row of writes, asks whether its job is still ours, and
+//! goes out. A limit that GitHub tells one process about closes the token for all of them, reads too.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::campaign::Campaign;
+use super::fleet::Fleet;
+use super::lease::Held;
+use crate::store::{Store, StoreError};
+use patchwright_forge::ForgeError;
+use patchwright_forge::github::Gate;
+use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot};
+
+/// A second between writes and a little more, so that it is still one when they arrive; under 80 a
+/// minute and 500 an hour, as GitHub asks.
+pub const LIMITS: PaceLimits = PaceLimits { gap: 1_100, per_minute: 75, per_hour: 480 };
+
+/// Writes of the publisher that would have to wait longer than so many others take are put back.
+const PUBLISHER_PATIENCE: i64 = 120;
+/// Everything else waits for a full hour: what it writes was paid for, or somebody sits before it.
+const PATIENCE: i64 = 4_000;
+/// Less than this is no delay.
+const LATE: Duration = Duration::from_millis(250);
+/// How often a place is given back because it was missed.
+const MISSES: u32 = 5;
+
+/// The limits of this process: GitHub's, the campaign's own when they are lower. With waits scaled down
+/// for tests the hour is shorter, so that as much more fits into a real one.
+pub fn limits(fleet: &Fleet, campaign: Option<&Campaign>) -> PaceLimits {
+    let asked = campaign.and_then(|campaign| campaign.limits.creations_per_hour);
+    scaled(lowered(LIMITS, asked), fleet.env.time_scale())
+}
+
+/// A pause as long as it really is: tests have no minutes to lose.
+pub fn scaled_wait(fleet: &Fleet, wait: Millis) -> Millis {
+    let scaled = millis(wait).mul_f64(fleet.env.time_scale());
+    Millis::try_from(scaled.as_millis()).unwrap_or(Millis::MAX).max(1)
+}
+
+/// No more than `asked` writes an hour.
+pub fn lowered(limits: PaceLimits, asked: Option<u32>) -> PaceLimits {
+    let per_hour = asked.map_or(limits.per_hour, i64::from).clamp(1, limits.per_hour);
+    PaceLimits { per_hour, ..limits }
+}
+
+fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
+    if scale >= 1.0 {
+        return limits;
+    }
+    // Far inside of what both types hold exactly.
+    let times = |value: i64, factor: f64| {
+        let factor = factor.clamp(0.0, 1_000_000.0);
+        Duration::from_millis(value.unsigned_abs()).mul_f64(factor).as_millis()
+    };
+    let millis = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
+    let faster = 1.0 / scale.max(0.000_001);
+    PaceLimits {
+        gap: millis(times(limits.gap, scale)),
+        per_minute: millis(times(limits.per_minute, faster)),
+        per_hour: millis(times(limits.per_hour, faster)),
+    }
+}
+
+/// The gate of a forge: a write waits for its slot and, for a job, is refused once the lease is lost.
+pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Held>>) -> Gate {
+    let places = match &held {
+        Some(held) if held.job.kind == JobKind::Publish => PUBLISHER_PATIENCE,
+        _ => PATIENCE,
+    };
+    let shared = Arc::new(Shared {
+        store: store.clone(),
+        token: token.to_owned(),
+        limits,
+        held,
+        patience: millis(limits.gap.max(1).saturating_mul(places)),
+        looked: Mutex::new(None),
+    });
+    let (ask, check, read, tell) =
+        (Arc::clone(&shared), Arc::clone(&shared), Arc::clone(&shared), shared);
+    let ask = move || -> futures_util::future::BoxFuture<'static, _> {
+        let shared = Arc::clone(&ask);
+        Box::pin(async move { shared.ask().await })
+    };
+    let tell = move |wait: Duration| -> futures_util::future::BoxFuture<'static, ()> {
+        let shared = Arc::clone(&tell);
+        Box::pin(async move { shared.tell(wait).await })
+    };
+    Gate::new(ask, tell)
+        .with_check(move || {
+            let shared = Arc::clone(&check);
+            Box::pin(async move { shared.check().await })
+        })
+        .with_reads(move || {
+            let shared = Arc::clone(&read);
+            Box::pin(async move { shared.read().await })
+        })
+}
+
+struct Shared {
+    store: Store,
+    token: String,
+    limits: PaceLimits,
+    held: Option<Arc<Held>>,
+    patience: Duration,
+    /// When the store was last seen to let reads through.
+    looked: Mutex<Option<Instant>>,
+}
+
+impl Shared {
+    /// Waits for a place in the row and takes it.
+    async fn ask(&self) -> Result<(), ForgeError> {
+        let begin = Instant::now();
+        let mut misses = 0;
+        loop {
+            self.check().await?;
+            let slot = self.store.reserve_write(&self.token, self.limits).await;
+            match slot.map_err(unusable)? {
+                WriteSlot::In(wait) => {
+                    let due = Instant::now() + millis(wait);
+                    self.sleep(millis(wait)).await?;
+                    // Somebody may have been told to wait since the place was given.
+                    let closed = self.store.pace_closed_for(&self.token).await;
+                    let closed = closed.map_err(unusable)? > 0;
+                    self.check().await?;
+                    // A machine that stood still comes too close to the one behind it.
+                    let late = due.elapsed() > (millis(self.limits.gap) / 2).max(LATE);
+                    misses += u32::from(late);
+                    if !closed && (!late || misses > MISSES) {
+                        return Ok(());
+                    }
+                }
+                WriteSlot::AskIn(wait) => self.wait(begin, wait).await?,
+            }
+        }
+    }
+
+    /// A read goes out at once unless everybody has to wait. The store is asked as often as anybody may
+    /// write at most.
+    async fn read(&self) -> Result<(), ForgeError> {
+        let begin = Instant::now();
+        let fresh = millis(self.limits.gap);
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_some_and(|looked| looked.elapsed() < fresh) {
+            return Ok(());
+        }
+        loop {
+            let wait = self.store.pace_closed_for(&self.token).await.map_err(unusable)?;
+            if wait <= 0 {
+                *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                return Ok(());
+            }
+            self.wait(begin, wait).await?;
+        }
+    }
+
+    /// The lease is still ours. Whatever stands in the way of knowing it is a no.
+    async fn check(&self) -> Result<(), ForgeError> {
+        let Some(held) = &self.held else { return Ok(()) };
+        if held.lost().is_cancelled() {
+            return Err(fenced("the lease was lost"));
+        }
+        match held.check().await {
+            Ok(left) if left > 0 => Ok(()),
+            Ok(_) => Err(fenced("the lease has run out")),
+            Err(failure) => Err(fenced(&failure.message)),
+        }
+    }
+
+    /// Waits for so many milliseconds, unless that is beyond all patience.
+    async fn wait(&self, begin: Instant, wait: Millis) -> Result<(), ForgeError> {
+        let wait = millis(wait.max(1));
+        if begin.elapsed() + wait > self.patience {
+            let minutes = wait.as_secs().div_ceil(60);
+            return Err(ForgeError::RateLimited { until: format!("{minutes} minutes from now") });
+        }
+        self.sleep(wait).await
+    }
+
+    async fn sleep(&self, wait: Duration) -> Result<(), ForgeError> {
+        let Some(held) = &self.held else {
+            tokio::time::sleep(wait).await;
+            return Ok(());
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = held.lost().cancelled_owned() => Err(fenced("the lease was lost")),
+        }
+    }
+
+    /// `wait` is as long as this process waits itself.
+    async fn tell(&self, wait: Duration) {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+        if let Err(error) = self.store.close_pace(&self.token, wait).await {
+            tracing::warn!(%error, "the other processes could not be told about a rate limit");
+        }
+    }
+}
+
+fn millis(count: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(count).unwrap_or_default())
+}
+
+fn fenced(why: &str) -> ForgeError {
+    ForgeError::Fenced { message: format!("not written: {why}") }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
+fn unusable(error: StoreError) -> ForgeError {
+    ForgeError::Machine { message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::pace::{LIMITS, lowered, scaled};
+
+    #[test]
+    fn a_campaign_lowers_the_limits_and_never_raises_them() {
+        for (asked, per_hour) in [(None, 480), (Some(100), 100), (Some(5_000), 480), (Some(0), 1)] {
+            assert_eq!(lowered(LIMITS, asked).per_hour, per_hour, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_scaled_hour_is_shorter() {
+        assert_eq!(scaled(LIMITS, 1.0), LIMITS);
+        let fast = scaled(LIMITS, 0.01);
+        assert_eq!((fast.gap, fast.per_minute, fast.per_hour), (11, 7_500, 48_000));
+        let fastest = scaled(LIMITS, 0.0);
+        assert!(fastest.gap == 0 && fastest.per_hour > 1_000_000);
+    }
+}

@@ -1,0 +1,344 @@
+//! The publisher: a stored change becomes one pull request.
+//!
+//! [`work`] is one job: it looks whether the campaign may publish now, chooses what to do with the
+//! branch and with pull requests that are there already ([`choice`]), pushes, opens or updates, and
+//! writes down what became of it. It may die anywhere and be run again, or be run twice at once: every
+//! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
+
+mod choice;
+mod place;
+mod trouble;
+mod vetted;
+mod when;
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use self::choice::Choice;
+pub use self::choice::{Earlier, Pulls, decide};
+use self::place::Place;
+use self::trouble::Trouble;
+use super::campaign::Campaign;
+use super::fleet::Fleet;
+use super::lease::Held;
+use super::pace;
+use crate::store::{StoreError, StoreResult};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::github::GitHubForge;
+use patchwright_forge::{
+    Forge, ForgeError, Operation, PullRequest, PullRequestDraft, StateProblem,
+};
+use patchwright_git::Oid;
+use patchwright_types::campaign::{
+    CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
+    TargetState,
+};
+
+/// Attempts at a trouble that may pass, half an hour apart in the end.
+const ATTEMPTS: i64 = 8;
+/// How often the branch may move under our hands.
+const TRIES: u32 = 3;
+
+/// The job that publishes a target's changeset: one at a time for each token.
+pub fn job(fleet: &Fleet, target: &Target) -> NewJob {
+    NewJob {
+        kind: JobKind::Publish,
+        key: format!("publish:{}", target.id),
+        campaign: Some(target.campaign.clone()),
+        subject: target.id.to_string(),
+        lane: Some(format!("publish:{}", fleet.token)),
+        organization: None,
+        priority: 10,
+        max_attempts: ATTEMPTS,
+        reserve_usd: 0.0,
+        run_at: 0,
+    }
+}
+
+/// What became of it.
+enum End {
+    /// There is a pull request of ours.
+    Published { pull: Box<PullRequest>, operation: Operation, said: Option<String> },
+    /// There is nothing to publish, and why.
+    Settled { state: TargetState, reason: String, pull: Option<(u64, String)> },
+    /// Not now; does not count as an attempt.
+    Later { after: Millis, why: String },
+}
+
+/// Publishes, and ends the job with what became of it.
+///
+/// # Errors
+/// When the store cannot be used. What GitHub and git do to us is an end of the job.
+pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+    match publish_one(fleet, &held).await {
+        // Somebody else has the job now, and says how it ends.
+        Err(StoreError::LeaseLost { .. }) => Ok(()),
+        result => result.map_err(Failure::from),
+    }
+}
+
+async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
+    let store = &fleet.store;
+    let Ok(id) = held.job.subject.parse() else {
+        let why = format!("the job is about `{}`, which is no target", held.job.subject);
+        return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+    };
+    let target = match store.target(id).await {
+        // A job is of one campaign, and so is what it does.
+        Ok(target) if held.job.campaign.as_ref() != Some(&target.campaign) => {
+            let why = format!("target {id} is of another campaign");
+            return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+        }
+        Ok(target) => target,
+        Err(StoreError::NotFound(what)) => {
+            let why = format!("{what} is gone");
+            return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
+        }
+        Err(err) => return Err(err),
+    };
+    // Closed or superseded since it was queued, or published by an attempt that did not hear of it.
+    if !matches!(target.state, TargetState::Ready | TargetState::Publishing) {
+        return store.end_job(&held.lease, &JobEnd::Done).await;
+    }
+    let ended = match Publisher::prepare(fleet, held, target.clone()).await? {
+        Ok(publisher) => publisher.run().await,
+        Err(trouble) => Err(trouble),
+    };
+    match ended {
+        Err(Trouble::Store(err)) => Err(err),
+        Err(Trouble::Forge(ForgeError::Fenced { .. })) => Ok(()),
+        Ok(end) => finish(fleet, held, &target, end).await,
+        Err(trouble) => trouble::end(fleet, held, &target, trouble).await,
+    }
+}
+
+/// Everything that one job needs.
+struct Publisher<'a> {
+    fleet: &'a Fleet,
+    held: &'a Arc<Held>,
+    forge: Arc<GitHubForge>,
+    campaign: Campaign,
+    target: Target,
+    changeset: Changeset,
+    commit: Oid,
+    base: Oid,
+}
+
+type Tried<T> = std::result::Result<T, Trouble>;
+
+impl<'a> Publisher<'a> {
+    async fn prepare(
+        fleet: &'a Fleet,
+        held: &'a Arc<Held>,
+        target: Target,
+    ) -> StoreResult<Tried<Publisher<'a>>> {
+        let row = fleet.store.campaign(&target.campaign).await?;
+        let broken = |class, message: String| Ok(Err(Trouble::Final { class, message }));
+        if row.state == CampaignState::Closed {
+            return broken(ErrorClass::Publish, "the campaign was closed".to_owned());
+        }
+        let campaign: Campaign = match serde_json::from_str(&row.spec) {
+            Ok(campaign) => campaign,
+            Err(err) => {
+                let message = format!("the stored campaign cannot be read: {err}");
+                return broken(ErrorClass::Configuration, message);
+            }
+        };
+        let Some(changeset) = fleet.store.changeset(target.id).await? else {
+            return broken(ErrorClass::Internal, "there is no stored change".to_owned());
+        };
+        let is_of_it = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+        if !is_of_it(&changeset.repository, &target.repository)
+            || changeset.base_sha != target.base_sha
+        {
+            let message = "the stored change is of another repository or commit".to_owned();
+            return broken(ErrorClass::Policy, message);
+        }
+        let ids = (changeset.commit.parse(), changeset.base_sha.parse());
+        let (Ok(commit), Ok(base)) = ids else {
+            return broken(ErrorClass::Internal, "the stored change names no commit".to_owned());
+        };
+        let limits = pace::limits(fleet, Some(&campaign));
+        let gate = pace::gate(&fleet.store, &fleet.token, limits, Some(Arc::clone(held)));
+        let forge = Arc::new(fleet.forge.gated(gate));
+        Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
+    }
+
+    async fn run(&self) -> Tried<End> {
+        if let Some(later) = self.not_now().await? {
+            return Ok(later);
+        }
+        let store = &self.fleet.store;
+        store.mark_target(&self.held.lease, self.target.id, TargetState::Publishing, None).await?;
+        if let Some(end) = self.same_elsewhere().await? {
+            return Ok(end);
+        }
+        let place = match self.open_place().await? {
+            Ok(place) => place,
+            Err(end) => return Ok(end),
+        };
+        let mut moved = None;
+        for _ in 0..TRIES {
+            match self.choose(&place).await? {
+                Choice::End { state, reason, pull } => {
+                    return Ok(End::Settled { state, reason, pull });
+                }
+                Choice::Keep => return self.open_pull(&place).await,
+                Choice::Push { expected } => match self.push(&place, expected).await {
+                    Ok(()) => return self.open_pull(&place).await,
+                    // Somebody pushed since we looked: look again.
+                    Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
+                    Err(err) => return Err(err.into()),
+                },
+            }
+        }
+        Err(moved.map_or_else(
+            || Trouble::Final { class: ErrorClass::Internal, message: "nothing was tried".into() },
+            Trouble::Forge,
+        ))
+    }
+
+    async fn push(&self, place: &Place, expected: Option<Oid>) -> Result<(), ForgeError> {
+        let branch = self.campaign.branch();
+        let (from, commit) = (place.repo.path(), place.vetted.commit);
+        self.forge.push(&place.repository, from, commit, &branch, expected).await.map(|_| ())
+    }
+
+    async fn open_pull(&self, place: &Place) -> Tried<End> {
+        let id = &place.repository.id;
+        let draft = PullRequestDraft {
+            title: place.vetted.title.clone(),
+            body: place.vetted.body.clone(),
+            head_branch: self.campaign.branch(),
+            base_branch: place.base_branch.clone(),
+            draft: place.vetted.draft,
+        };
+        let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
+        let (mut pull, operation) = match opened {
+            Ok(opened) => opened,
+            Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
+                let state = TargetState::Unchanged;
+                return Ok(End::Settled { state, reason: message, pull: None });
+            }
+            Err(err) => return Err(err.into()),
+        };
+        let mut said: Vec<String> = place.said.clone().into_iter().collect();
+        // A change whose checks fail is no longer ready, whatever the one before it was.
+        if draft.draft && !pull.draft && operation != Operation::Created {
+            match self.forge.set_draft(id, pull.number, true).await {
+                Ok(()) => pull.draft = true,
+                Err(err) => said.push(not_fatal(err)?),
+            }
+        }
+        self.decorate(place, &pull, operation, &mut said).await?;
+        self.supersede(&pull).await?;
+        let said = (!said.is_empty()).then(|| said.join("; "));
+        Ok(End::Published { pull: Box::new(pull), operation, said })
+    }
+
+    /// Labels and reviewers: nice to have, never worth failing for.
+    async fn decorate(
+        &self,
+        place: &Place,
+        pull: &PullRequest,
+        operation: Operation,
+        said: &mut Vec<String>,
+    ) -> Tried<()> {
+        let (id, vetted) = (&place.repository.id, &place.vetted);
+        let has =
+            |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
+        let missing: Vec<String> =
+            vetted.labels.iter().filter(|label| !has(label)).cloned().collect();
+        if !missing.is_empty()
+            && let Err(err) = self.forge.add_labels(id, pull.number, &missing).await
+        {
+            said.push(format!("the labels could not be added: {}", not_fatal(err)?));
+        }
+        // Those who were asked before are not asked again by an update.
+        let reviewers = &vetted.reviewers;
+        if reviewers.is_empty() || operation == Operation::Updated {
+            return Ok(());
+        }
+        match self.forge.request_reviewers(id, pull.number, reviewers).await {
+            Ok(left_out) if left_out.is_empty() => {}
+            Ok(left_out) => {
+                said.push(format!("could not be asked for a review: {}", left_out.join(", ")));
+            }
+            Err(err) => said.push(format!("no review could be asked for: {}", not_fatal(err)?)),
+        }
+        Ok(())
+    }
+
+    /// Older targets whose pull request this is now.
+    async fn supersede(&self, pull: &PullRequest) -> StoreResult<()> {
+        let store = &self.fleet.store;
+        for older in store.history(&self.campaign.name, &self.target.repository).await? {
+            let is_same = older.pull_request == i64::try_from(pull.number).ok();
+            let is_open = matches!(older.state, TargetState::Open | TargetState::Draft);
+            if is_same && is_open && older.id != self.target.id {
+                let reason = format!(
+                    "its pull request was brought up to date by a newer run: {}",
+                    pull.html_url
+                );
+                store.observe_target(older.id, TargetState::Superseded, Some(&reason)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What may fail without harm; a lost lease and a limit may not.
+fn not_fatal(err: ForgeError) -> Tried<String> {
+    match err {
+        err @ (ForgeError::Fenced { .. } | ForgeError::RateLimited { .. }) => Err(err.into()),
+        err => Ok(err.to_string()),
+    }
+}
+
+/// Writes down how it ended.
+async fn finish(fleet: &Fleet, held: &Held, target: &Target, end: End) -> StoreResult<()> {
+    let (state, reason, pull) = match end {
+        End::Later { after, why } => {
+            let after = pace::scaled_wait(fleet, after);
+            let why = fleet.redactor.redact(&why);
+            return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
+        }
+        End::Settled { state, reason, pull } => (state, Some(reason), pull),
+        End::Published { pull, operation, said } => {
+            let words = format!(
+                "{}: pull request #{}: {} ({})",
+                target.repository,
+                pull.number,
+                pull.html_url,
+                operation.word()
+            );
+            fleet.ui.say(&words);
+            let state = if pull.draft { TargetState::Draft } else { TargetState::Open };
+            (state, said, Some((pull.number, pull.html_url)))
+        }
+    };
+    let reason = reason.map(|reason| fleet.redactor.redact(&reason));
+    let (number, url) = pull.unzip();
+    let end = TargetEnd {
+        state,
+        class: None,
+        reason: reason.clone(),
+        run: None,
+        cost_usd: 0.0,
+        tokens: 0,
+        pull_request: number.and_then(|number| i64::try_from(number).ok()),
+        url: url.clone(),
+    };
+    fleet.store.end_target(&held.lease, target.id, &end, None, None, &JobEnd::Done).await?;
+    fleet.ui.event(&json!({
+        "is": "published",
+        "campaign": target.campaign,
+        "repository": target.repository,
+        "state": state.word(),
+        "pull_request": number,
+        "url": url,
+        "reason": reason,
+    }));
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! What to do with the branch and with the pull requests that came from it before. [`decide`] is pure;
+//! the rest asks GitHub and the store for what it needs.
+
+use std::collections::HashMap;
+
+use super::{Place, Publisher, Tried, Trouble};
+use crate::batch::campaign::Conflict;
+use patchwright_forge::{Forge, PullRequest};
+use patchwright_git::Oid;
+use patchwright_report as report;
+use patchwright_task::branch::{self, Standing};
+use patchwright_types::campaign::{ErrorClass, Target, TargetState};
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// The branch is written; `expected` is what it has to point to now.
+    Push { expected: Option<Oid> },
+    /// The branch is as it should be.
+    Keep,
+    /// Nothing is written.
+    End { state: TargetState, reason: String, pull: Option<(u64, String)> },
+}
+
+/// A pull request of ours from this branch that is no longer open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Earlier {
+    pub number: u64,
+    pub url: String,
+    pub merged: bool,
+    /// It was for this very task: the same campaign file, or nobody knows any more what it was for.
+    pub same_task: bool,
+    /// It had this very change.
+    pub same_change: bool,
+}
+
+/// The pull requests from the branch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pulls {
+    /// One that is open and not ours: its page.
+    pub foreign: Option<String>,
+    /// One that is open and ours.
+    pub ours: Option<(u64, String)>,
+    /// The others of ours, newest first.
+    pub earlier: Vec<Earlier>,
+}
+
+/// What to do. `tree` and `base` are those of our change.
+///
+/// # Errors
+/// With what is said when a person's work stands in the way.
+pub fn decide(
+    standing: &Standing,
+    pulls: &Pulls,
+    (tree, base): (Oid, Oid),
+    commit: Oid,
+    conflict: Conflict,
+) -> Result<Choice, String> {
+    if let Some(url) = &pulls.foreign {
+        return Err(format!("the branch has a pull request of somebody else: {url}"));
+    }
+    if pulls.ours.is_none()
+        && let Some(end) = rejected_or_merged(&pulls.earlier)
+    {
+        return Ok(end);
+    }
+    match standing {
+        Standing::Absent => Ok(Choice::Push { expected: None }),
+        Standing::Theirs { commit, .. } => Err(format!(
+            "the branch has commits of other people ({} and perhaps more), which are never touched",
+            commit.short()
+        )),
+        Standing::Ours { tip, facts } => {
+            let is_same = facts.tree == tree && facts.parents == [base];
+            if *tip == commit || is_same {
+                return Ok(Choice::Keep);
+            }
+            if conflict == Conflict::Skip {
+                let reason = "the branch is there already, and `conflict: skip` leaves it alone";
+                let (state, pull) = (TargetState::Skipped, pulls.ours.clone());
+                return Ok(Choice::End { state, reason: reason.to_owned(), pull });
+            }
+            Ok(Choice::Push { expected: Some(*tip) })
+        }
+    }
+}
+
+/// A change that was merged needs no second pull request, and one that somebody closed gets none.
+fn rejected_or_merged(earlier: &[Earlier]) -> Option<Choice> {
+    for pull in earlier {
+        let said = |state, how: &str| {
+            let reason = format!("pull request #{} {how}: {}", pull.number, pull.url);
+            Choice::End { state, reason, pull: Some((pull.number, pull.url.clone())) }
+        };
+        if pull.merged {
+            let how = "with this change was merged";
+            return pull.same_change.then(|| said(TargetState::Merged, how));
+        }
+        if pull.same_task || pull.same_change {
+            let how = "was closed unmerged and is not opened again";
+            return Some(said(TargetState::Closed, how));
+        }
+    }
+    None
+}
+
+impl Publisher<'_> {
+    pub(super) async fn choose(&self, place: &Place) -> Tried<Choice> {
+        let branch = &self.campaign.branch();
+        if *branch == place.base_branch || *branch == place.repository.default_branch {
+            let message =
+                format!("`{branch}` is the branch to merge into; choose another `branch`");
+            return Err(Trouble::Final { class: ErrorClass::Configuration, message });
+        }
+        let pulls = self.pulls(place).await?;
+        let looked = branch::Place {
+            forge: self.forge.as_ref(),
+            repository: &place.repository,
+            repo: &place.repo,
+            base: self.base,
+            base_branch: &place.base_branch,
+            email: &place.vetted.email,
+        };
+        let standing = looked.standing(branch).await?;
+        let ours = (place.vetted.tree, self.base);
+        decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict)
+            .map_err(|why| Trouble::Final {
+                class: ErrorClass::Conflict,
+                message: format!("`{branch}`: {why}"),
+            })
+    }
+
+    /// The pull requests from our branch, and what the store knows of them.
+    async fn pulls(&self, place: &Place) -> Tried<Pulls> {
+        let branch = &self.campaign.branch();
+        let all = self.forge.pull_requests_from(&place.repository.id, branch).await?;
+        if all.is_empty() {
+            return Ok(Pulls::default());
+        }
+        let history =
+            self.fleet.store.history(&self.campaign.name, &self.target.repository).await?;
+        let known: HashMap<u64, &Target> = history
+            .iter()
+            .rev()
+            .filter_map(|target| Some((u64::try_from(target.pull_request?).ok()?, target)))
+            .collect();
+        let mut pulls = Pulls::default();
+        for pull in all {
+            let is_ours = report::is_described(&pull.body, "pull-request")
+                || self.forge.wrote(&pull.author).await?;
+            match (pull.open, is_ours) {
+                (true, true) => pulls.ours = Some((pull.number, pull.html_url)),
+                (true, false) => pulls.foreign = Some(pull.html_url),
+                (false, true) => {
+                    let earlier = self.earlier(place, pull, &known).await?;
+                    pulls.earlier.push(earlier);
+                }
+                (false, false) => {}
+            }
+        }
+        pulls.earlier.sort_by_key(|earlier| std::cmp::Reverse(earlier.number));
+        Ok(pulls)
+    }
+
+    async fn earlier(
+        &self,
+        place: &Place,
+        pull: PullRequest,
+        known: &HashMap<u64, &Target>,
+    ) -> Tried<Earlier> {
+        let target = known.get(&pull.number);
+        let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
+        if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
+            // Closed by `batch close`, not by somebody who did not want it.
+            return Ok(Earlier { number, url, merged, same_task: false, same_change: false });
+        }
+        let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
+        let mut same_change = pull.head_sha == place.vetted.commit.to_string();
+        if let Some(target) = target.filter(|_| !same_change)
+            && let Some(stored) = self.fleet.store.changeset(target.id).await?
+        {
+            same_change = stored.change_id == self.changeset.change_id;
+        }
+        Ok(Earlier { number, url, merged, same_task, same_change })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::campaign::Conflict;
+    use crate::batch::publish::choice::{Choice, Earlier, Pulls, decide};
+    use patchwright_git::Oid;
+    use patchwright_git::commit::Facts;
+    use patchwright_task::branch::Standing;
+    use patchwright_types::campaign::TargetState;
+
+    fn oid(digit: char) -> Oid {
+        String::from(digit).repeat(40).parse().unwrap()
+    }
+
+    fn ours(tip: char, tree: char, parent: char) -> Standing {
+        let facts = Facts {
+            tree: oid(tree),
+            parents: vec![oid(parent)],
+            committer_email: String::new(),
+            message: String::new(),
+        };
+        Standing::Ours { tip: oid(tip), facts }
+    }
+
+    fn earlier(merged: bool, same_task: bool, same_change: bool) -> Pulls {
+        let url = "https://github.com/acme/app/pull/7".to_owned();
+        let earlier = Earlier { number: 7, url, merged, same_task, same_change };
+        Pulls { earlier: vec![earlier], ..Pulls::default() }
+    }
+
+    /// Our change is commit `c`, tree `e`, on `b`.
+    fn said(standing: &Standing, pulls: &Pulls, conflict: Conflict) -> String {
+        match decide(standing, pulls, (oid('e'), oid('b')), oid('c'), conflict) {
+            Err(_) => "conflict".to_owned(),
+            Ok(Choice::Keep) => "keep".to_owned(),
+            Ok(Choice::Push { expected: None }) => "create".to_owned(),
+            Ok(Choice::Push { expected: Some(tip) }) => {
+                format!("replace {}", &tip.to_string()[..1])
+            }
+            Ok(Choice::End { state, pull, .. }) => {
+                let number = pull.map(|(number, _)| format!(" #{number}")).unwrap_or_default();
+                format!("{}{number}", state.word())
+            }
+        }
+    }
+
+    #[test]
+    fn every_situation_of_branch_and_pull_requests_has_one_outcome() {
+        let none = Pulls::default;
+        let open = || Pulls { ours: Some((9, "u".to_owned())), ..Pulls::default() };
+        let foreign = || Pulls { foreign: Some("u".to_owned()), ..Pulls::default() };
+        let reopened = || Pulls { ours: open().ours, ..earlier(false, true, true) };
+        let theirs = || Standing::Theirs { tip: oid('1'), commit: oid('2') };
+        let (replace, skip) = (Conflict::Replace, Conflict::Skip);
+        for (standing, pulls, conflict, wanted) in [
+            (Standing::Absent, none(), replace, "create"),
+            (Standing::Absent, none(), skip, "create"),
+            (ours('1', '3', 'b'), none(), replace, "replace 1"),
+            (ours('1', '3', 'b'), none(), skip, "skipped"),
+            (ours('1', '3', 'b'), open(), skip, "skipped #9"),
+            (ours('1', 'e', 'b'), none(), replace, "keep"),
+            (ours('1', 'e', '4'), none(), replace, "replace 1"),
+            (ours('c', 'e', 'b'), none(), skip, "keep"),
+            (theirs(), none(), replace, "conflict"),
+            (theirs(), open(), replace, "conflict"),
+            (Standing::Absent, foreign(), replace, "conflict"),
+            (ours('1', '3', 'b'), open(), replace, "replace 1"),
+            (Standing::Absent, earlier(false, true, false), replace, "closed #7"),
+            (ours('1', '3', 'b'), earlier(false, true, false), replace, "closed #7"),
+            (theirs(), earlier(false, true, false), replace, "closed #7"),
+            (Standing::Absent, earlier(false, false, false), replace, "create"),
+            (Standing::Absent, earlier(false, false, true), replace, "closed #7"),
+            (Standing::Absent, earlier(true, true, false), replace, "create"),
+            (ours('c', 'e', 'b'), earlier(true, true, true), replace, "merged #7"),
+            (Standing::Absent, reopened(), replace, "create"),
+        ] {
+            let shown = format!("{standing:?} {pulls:?} {conflict:?}");
+            assert_eq!(said(&standing, &pulls, conflict), wanted, "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_merge_later_than_a_rejection_decides() {
+        let mut pulls = earlier(true, true, false);
+        pulls.earlier.extend(earlier(false, true, false).earlier);
+        assert_eq!(said(&Standing::Absent, &pulls, Conflict::Replace), "create");
+        pulls.earlier.reverse();
+        assert_eq!(
+            said(&Standing::Absent, &pulls, Conflict::Replace),
+            TargetState::Closed.word().to_owned() + " #7"
+        );
+    }
+}

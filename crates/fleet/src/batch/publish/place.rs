@@ -1,0 +1,178 @@
+//! The repository as it is now, with the change in it: what the publisher looks at before it writes.
+
+use std::sync::Arc;
+
+use super::vetted::{Stored, Vetted};
+use super::{End, Publisher, Tried, Trouble};
+use crate::batch::{selection, stored};
+use patchwright_base::error::Failure;
+use patchwright_forge::{Comparison, Forge, Repository, RepositoryId};
+use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
+use patchwright_git::{GitError, Oid, blocking, commit, diff, merge};
+use patchwright_types::campaign::{ErrorClass, TargetState};
+
+/// The repository as it is now, and our copy of what matters.
+pub(super) struct Place {
+    pub(super) repository: Repository,
+    pub(super) repo: Repo,
+    /// Where the pull request goes.
+    pub(super) base_branch: String,
+    /// What is published.
+    pub(super) vetted: Vetted,
+    /// A remark about the base for the description.
+    pub(super) said: Option<String>,
+}
+
+impl Publisher<'_> {
+    pub(super) fn repository_id(&self) -> Tried<RepositoryId> {
+        self.changeset
+            .repository
+            .parse()
+            .map_err(|message| Trouble::Final { class: ErrorClass::Internal, message })
+    }
+
+    /// The repository, our copy of it with the base and the change, and the branch to merge into.
+    pub(super) async fn open_place(&self) -> Tried<std::result::Result<Place, End>> {
+        let id = self.repository_id()?;
+        let repository = self.forge.repository(&id).await?;
+        let names = [id.to_string(), repository.id.to_string()];
+        let [recorded, now] = &names;
+        if let Some(message) =
+            selection::refusal(self.fleet, &self.campaign, &[recorded, now]).await?
+        {
+            return Err(Trouble::Final { class: ErrorClass::Policy, message });
+        }
+        if repository.archived {
+            let message =
+                format!("`{}` is archived, so nothing can be pushed to it", repository.id);
+            return Err(Trouble::Final { class: ErrorClass::Access, message });
+        }
+        let mut said = Vec::new();
+        if repository.id != id {
+            said.push(format!("`{id}` is called `{}` now", repository.id));
+        }
+        let base_branch = self.base_branch(&repository, &mut said).await?;
+        let (state, url) = (self.fleet.state.clone(), repository.clone_url.clone());
+        let repo = blocking(move || mirror(&state, &url)).await?;
+        for reference in [self.changeset.base_sha.clone(), base_branch.clone()] {
+            let refs = [reference];
+            self.forge.fetch(&repository, repo.path(), &refs, DEFAULT_DEPTH).await?;
+        }
+        let (copy, pack, commit) = (repo.clone(), self.changeset.pack.clone(), self.commit);
+        let unpacked =
+            tokio::task::spawn_blocking(move || stored::unpack(&copy, &pack, commit)).await;
+        let unpacked = unpacked.unwrap_or_else(|error| Err(Failure::internal(error.to_string())));
+        unpacked.map_err(|failure| Trouble::Final {
+            class: ErrorClass::Internal,
+            message: format!("the stored change cannot be read: {}", failure.message),
+        })?;
+        self.must_be_on(&repository, &repo, &base_branch).await?;
+        let vetted = self.vet(&repository, &repo, &base_branch).await?;
+        let (copy, name) = (repo.clone(), base_branch.clone());
+        let (commit, base) = (vetted.commit, self.base);
+        let on_base = blocking(move || on_base(&copy, base, copy.resolve(&name)?, commit)).await?;
+        match on_base {
+            OnBase::Same | OnBase::Clean => {}
+            OnBase::Contained => {
+                let reason = format!("`{base_branch}` has this change already");
+                let state = TargetState::Unchanged;
+                return Ok(Err(End::Settled { state, reason, pull: None }));
+            }
+            OnBase::Conflicts => said.push(format!(
+                "`{base_branch}` has moved since and conflicts with the change, which is proposed \
+                 on the commit that it was made on"
+            )),
+        }
+        let said = (!said.is_empty()).then(|| said.join("; "));
+        Ok(Ok(Place { repository, repo, base_branch, vetted, said }))
+    }
+
+    /// The change has to be made on a commit of the branch that it goes to: otherwise everything between
+    /// the two would be proposed with it, unseen.
+    async fn must_be_on(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<()> {
+        let (copy, name, base) = (repo.clone(), branch.to_owned(), self.base);
+        let is_here =
+            blocking(move || commit::is_within(&copy, base, copy.resolve(&name)?)).await?;
+        if is_here {
+            return Ok(());
+        }
+        let compared = self.forge.compare(&repository.id, branch, &self.base.to_string()).await?;
+        if matches!(compared, Comparison::Identical | Comparison::Behind) {
+            return Ok(());
+        }
+        let message = format!(
+            "commit {}, on which the change was made, is not on `{branch}`: run the campaign again",
+            self.base.short()
+        );
+        Err(Trouble::Final { class: ErrorClass::Publish, message })
+    }
+
+    async fn vet(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<Vetted> {
+        let name = repository.id.to_string();
+        let config = self.campaign.overlay(self.fleet.config.clone(), &name, branch);
+        let config = config.map_err(|failure| Trouble::Final {
+            class: ErrorClass::Configuration,
+            message: failure.message,
+        })?;
+        let stored = Stored {
+            campaign: self.campaign.clone(),
+            config,
+            changeset: self.changeset.clone(),
+            repository: repository.clone(),
+            base_branch: branch.to_owned(),
+            base: self.base,
+            commit: self.commit,
+            redactor: Arc::clone(&self.fleet.redactor),
+        };
+        let copy = repo.clone();
+        let vetted = tokio::task::spawn_blocking(move || stored.vet(&copy)).await;
+        vetted.unwrap_or_else(|error| {
+            let class = ErrorClass::Internal;
+            Err(Trouble::Final { class, message: error.to_string() })
+        })
+    }
+
+    /// The branch that the campaign says: its own, or the default branch of today.
+    async fn base_branch(&self, repository: &Repository, said: &mut Vec<String>) -> Tried<String> {
+        let recorded = &self.target.base_branch;
+        if let Some(base) = &self.campaign.publish.base {
+            if self.forge.branch_tip(&repository.id, base).await?.is_none() {
+                let message = format!("branch `{base}`, which the change is for, is gone");
+                return Err(Trouble::Final { class: ErrorClass::Publish, message });
+            }
+            return Ok(base.clone());
+        }
+        let now = &repository.default_branch;
+        if now.is_empty() {
+            let message = format!("branch `{recorded}`, which the change is for, is gone");
+            return Err(Trouble::Final { class: ErrorClass::Publish, message });
+        }
+        if recorded != now {
+            let is_there = self.forge.branch_tip(&repository.id, recorded).await?.is_some();
+            let how = if is_there { "is no longer the default branch" } else { "is gone" };
+            said.push(format!("`{recorded}` {how}, so the change is proposed to `{now}`"));
+        }
+        Ok(now.clone())
+    }
+}
+
+/// How the change stands to the base branch as it is now.
+enum OnBase {
+    Same,
+    Clean,
+    Conflicts,
+    Contained,
+}
+
+fn on_base(repo: &Repo, base: Oid, now: Oid, commit: Oid) -> std::result::Result<OnBase, GitError> {
+    if base == now {
+        return Ok(OnBase::Same);
+    }
+    let tree = |commit| diff::tree_of(repo, commit);
+    let (old, new) = (tree(base)?, tree(now)?);
+    Ok(match merge::onto(repo, old, new, tree(commit)?)? {
+        None => OnBase::Conflicts,
+        Some(merged) if merged == new => OnBase::Contained,
+        Some(_) => OnBase::Clean,
+    })
+}

@@ -1,0 +1,190 @@
+//! What goes wrong while a change is published: of which class it is, whether it may pass, and how the
+//! job ends with it. The stored change stays in any case.
+
+use crate::batch::fleet::Fleet;
+use crate::batch::lease::Held;
+use crate::batch::pace::scaled_wait;
+use crate::store::{StoreError, StoreResult};
+use patchwright_forge::{ForgeError, Need, StateProblem};
+use patchwright_git::GitError;
+use patchwright_types::campaign::{
+    CampaignState, ErrorClass, JobEnd, Millis, Target, TargetEnd, TargetState,
+};
+
+/// The first pause before another attempt, doubled each time, and the longest.
+const PAUSE: Millis = 60_000;
+const LONGEST_PAUSE: Millis = 30 * PAUSE;
+
+/// Why there is no pull request yet.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Forge(ForgeError),
+    Store(StoreError),
+    /// Decided: nothing that waiting repairs.
+    Final {
+        class: ErrorClass,
+        message: String,
+    },
+}
+
+impl From<ForgeError> for Trouble {
+    fn from(err: ForgeError) -> Trouble {
+        Trouble::Forge(err)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(err: StoreError) -> Trouble {
+        Trouble::Store(err)
+    }
+}
+
+impl From<GitError> for Trouble {
+    fn from(err: GitError) -> Trouble {
+        Trouble::Forge(match err {
+            GitError::Machine(message) => ForgeError::Machine { message },
+            err => ForgeError::Git { message: err.to_string() },
+        })
+    }
+}
+
+/// What to do about it.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    /// It may pass: another attempt.
+    Again(ErrorClass),
+    /// A limit: put back without counting an attempt.
+    Later,
+    /// The same for every repository: the campaign stops until somebody looks.
+    Everywhere,
+    Final(ErrorClass),
+}
+
+fn fate(err: &ForgeError) -> Fate {
+    match err {
+        ForgeError::RateLimited { .. } => Fate::Later,
+        ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => Fate::Everywhere,
+        ForgeError::Unavailable { .. } | ForgeError::Malformed { .. } => {
+            Fate::Again(ErrorClass::Forge)
+        }
+        ForgeError::Machine { .. } => Fate::Again(ErrorClass::Machine),
+        ForgeError::Git { .. } => Fate::Again(ErrorClass::Publish),
+        // Never reaches a store: whoever has the lease says how it ended.
+        ForgeError::Fenced { .. } => Fate::Again(ErrorClass::Lost),
+        ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
+            Fate::Final(ErrorClass::Access)
+        }
+        ForgeError::Forbidden { need, .. } => {
+            let is_workflows = *need == Some(Need::Workflows);
+            Fate::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
+        }
+        ForgeError::Conflict { .. } | ForgeError::Moved { .. } => Fate::Final(ErrorClass::Conflict),
+        ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
+            Fate::Final(ErrorClass::Publish)
+        }
+    }
+}
+
+/// For people: what happened, and what would help.
+fn words(err: &ForgeError) -> String {
+    match err {
+        ForgeError::Forbidden { need: Some(need @ Need::Workflows), .. } => format!(
+            "{err}; the change touches workflow files, and the token may not: give it {need}, or keep \
+             workflow files out of the task"
+        ),
+        ForgeError::Forbidden { need: Some(need), .. } => format!("{err}; it takes {need}"),
+        err => err.to_string(),
+    }
+}
+
+/// Ends the job with a trouble.
+pub(super) async fn end(
+    fleet: &Fleet,
+    held: &Held,
+    target: &Target,
+    trouble: Trouble,
+) -> StoreResult<()> {
+    let (fate, message) = match trouble {
+        Trouble::Store(err) => return Err(err),
+        Trouble::Final { class, message } => (Fate::Final(class), message),
+        Trouble::Forge(err) => (fate(&err), words(&err)),
+    };
+    let why = fleet.redactor.redact(&message);
+    let attempt = held.job.attempt;
+    let class = match fate {
+        Fate::Later => {
+            let closed = fleet.store.pace_closed_for(&fleet.token).await?;
+            let after = closed.max(scaled_wait(fleet, PAUSE));
+            return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
+        }
+        Fate::Everywhere => {
+            let store = &fleet.store;
+            let reason = format!("publishing stopped: {why}");
+            store
+                .set_campaign_state(&target.campaign, CampaignState::Paused, Some(&reason))
+                .await?;
+            fleet.ui.failure(&format!("campaign `{}` is paused: {why}", target.campaign));
+            let after = scaled_wait(fleet, PAUSE);
+            return store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
+        }
+        Fate::Again(_) if attempt < held.job.max_attempts => {
+            let doubled = PAUSE.saturating_mul(1 << attempt.saturating_sub(1).clamp(0, 10));
+            let after = scaled_wait(fleet, doubled.min(LONGEST_PAUSE));
+            return fleet.store.end_job(&held.lease, &JobEnd::Retry { after, why }).await;
+        }
+        Fate::Again(class) | Fate::Final(class) => class,
+    };
+    fleet.ui.say(&format!("{}: not published: {why}", target.repository));
+    let end = TargetEnd {
+        state: TargetState::Failed,
+        class: Some(class),
+        reason: Some(why.clone()),
+        run: None,
+        cost_usd: 0.0,
+        tokens: 0,
+        pull_request: None,
+        url: None,
+    };
+    let job_end = JobEnd::Failed { why };
+    fleet.store.end_target(&held.lease, target.id, &end, None, None, &job_end).await
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::publish::trouble::{Fate, fate};
+    use patchwright_forge::{ForgeError, Need, StateProblem};
+    use patchwright_types::campaign::ErrorClass;
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
+        let text = || "x".to_owned();
+        let forbidden =
+            |need| ForgeError::Forbidden { action: text(), message: text(), need: Some(need) };
+        for (err, wanted) in [
+            (ForgeError::RateLimited { until: text() }, Fate::Later),
+            (ForgeError::Authentication { message: text() }, Fate::Everywhere),
+            (
+                ForgeError::Unavailable { host: text(), message: text() },
+                Fate::Again(ErrorClass::Forge),
+            ),
+            (ForgeError::Machine { message: text() }, Fate::Again(ErrorClass::Machine)),
+            (ForgeError::NotFound { what: text() }, Fate::Final(ErrorClass::Access)),
+            (
+                forbidden(Need::Permission("contents: write".into())),
+                Fate::Final(ErrorClass::Access),
+            ),
+            (forbidden(Need::Workflows), Fate::Final(ErrorClass::Policy)),
+            (
+                ForgeError::State { what: StateProblem::Archived, message: text() },
+                Fate::Final(ErrorClass::Access),
+            ),
+            (
+                ForgeError::Invalid { action: text(), message: text() },
+                Fate::Final(ErrorClass::Publish),
+            ),
+            (ForgeError::Conflict { message: text() }, Fate::Final(ErrorClass::Conflict)),
+        ] {
+            assert_eq!(fate(&err), wanted, "{err}");
+        }
+    }
+}

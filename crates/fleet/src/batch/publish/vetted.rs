@@ -1,0 +1,285 @@
+//! A stored change, treated as a stranger's: it may come from another job or from a cache. What is
+//! published of it is its tree, when policy lets that through; branch, author, words, labels and draft
+//! state are ours, made here from the campaign, the configuration and the tree itself.
+
+use std::sync::Arc;
+
+use super::{Tried, Trouble};
+use crate::batch::campaign::Campaign;
+use patchwright_base::error::Failure;
+use patchwright_base::redact::Redactor;
+use patchwright_config::{Config, file, merge};
+use patchwright_forge::Repository;
+use patchwright_git::clone::Repo;
+use patchwright_git::commit::{self, CommitSpec, Identity};
+use patchwright_git::tree::{self, Change};
+use patchwright_git::{GitError, Oid};
+use patchwright_policy::{self as policy, Judgement};
+use patchwright_report::{self as report, MAX_BODY, commit_message, markdown, pr_body, template};
+use patchwright_task::campaign::Told;
+use patchwright_task::settle::BlobsOf;
+use patchwright_task::workspace::RUN_TRAILER;
+use patchwright_types::campaign::{Changeset, ErrorClass};
+use patchwright_types::outcome::Conclusion;
+
+/// Bytes of the campaign's own words in a description, and of somebody's words that are no record.
+const WORDS: usize = 10_000;
+
+/// What the judgement needs.
+pub(super) struct Stored {
+    pub campaign: Campaign,
+    /// With the campaign laid over it; the repository's own file comes here.
+    pub config: Config,
+    pub changeset: Changeset,
+    pub repository: Repository,
+    pub base_branch: String,
+    /// A commit of the base branch.
+    pub base: Oid,
+    /// The commit that was stored.
+    pub commit: Oid,
+    pub redactor: Arc<Redactor>,
+}
+
+/// What may be published.
+pub(super) struct Vetted {
+    pub commit: Oid,
+    pub tree: Oid,
+    pub title: String,
+    pub body: String,
+    pub marker: String,
+    pub draft: bool,
+    pub labels: Vec<String>,
+    pub reviewers: Vec<String>,
+    /// Our committer, by which our commits are known.
+    pub email: String,
+}
+
+fn refused(class: ErrorClass, message: impl Into<String>) -> Trouble {
+    Trouble::Final { class, message: message.into() }
+}
+
+/// What the run had to say. Other words than its own are somebody's description; its own that cannot be
+/// read are refused, because they say whether the checks passed.
+fn told(body: &str) -> Tried<Option<Told>> {
+    match serde_json::from_str(body) {
+        Ok(told) => Ok(Some(told)),
+        Err(err) if body.trim_start().starts_with('{') => {
+            let message = format!("what the run said about its change cannot be read: {err}");
+            Err(refused(ErrorClass::Policy, message))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+impl Stored {
+    /// Judges the change and says what is published of it. Reads and writes `repo` only.
+    pub(super) fn vet(mut self, repo: &Repo) -> Tried<Vetted> {
+        self.tighten(repo)?;
+        let facts = commit::read(repo, self.commit)?;
+        if facts.parents != [self.base] {
+            let message = "the stored commit is not on the commit that it was made for";
+            return Err(refused(ErrorClass::Policy, message));
+        }
+        let change = tree::between(repo, self.base, facts.tree)?;
+        let (run, message) = words_of(&facts.message);
+        let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
+        let told = told(&self.changeset.body)?;
+        let judgement = self.judge(repo, &change, &message, told.as_ref())?;
+        let spec = CommitSpec {
+            message: self.redactor.redact(&message),
+            trailers: vec![format!("{RUN_TRAILER}{run}")],
+            time: commit::time_of(repo, self.commit)?,
+            ..self.signed()
+        };
+        let commit = commit::create(repo, self.base, facts.tree, &spec)?;
+        let draft = self.wants_draft(told.as_ref(), &judgement);
+        let marker = report::marker("pull-request", &run);
+        let body =
+            self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
+        Ok(Vetted {
+            commit,
+            tree: facts.tree,
+            title: self.redactor.redact(&self.title().map_err(|err| configuration(&err))?),
+            body: self.redactor.redact(&body),
+            marker,
+            draft,
+            labels: self.config.publish.labels.clone(),
+            reviewers: self.config.publish.reviewers.clone(),
+            email: self.config.identity.email,
+        })
+    }
+
+    /// The repository's own file, from the base: it may forbid more than we do.
+    fn tighten(&mut self, repo: &Repo) -> Tried<()> {
+        let Some(text) = tree::file_at(repo, self.base, file::REPOSITORY_FILE)? else {
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(&text);
+        let wishes =
+            file::parse(file::REPOSITORY_FILE, &text).map_err(|err| configuration(&err))?;
+        merge::tighten(&mut self.config, wishes);
+        Ok(())
+    }
+
+    /// Fails with the first reason against publishing. Nothing is held back here: a
+    /// run has taken out of the tree what may not be published.
+    fn judge(
+        &self,
+        repo: &Repo,
+        change: &Change,
+        message: &str,
+        told: Option<&Told>,
+    ) -> Tried<Judgement> {
+        if change.files.is_empty() {
+            return Err(refused(ErrorClass::Policy, "the stored commit changes nothing"));
+        }
+        if let Some((path, why)) = change.refused.first() {
+            return Err(refused(ErrorClass::Policy, format!("`{path}`: {why}")));
+        }
+        let words = told.map_or(&self.changeset.body, |told| &told.outcome.final_message);
+        let outbound = [
+            ("commit message", message),
+            ("title", self.changeset.title.as_str()),
+            ("description", words.as_str()),
+        ];
+        let (policy, blobs) = (&self.config.policy, BlobsOf(repo));
+        let judgement = policy::check(policy, change, &blobs, &self.redactor, &outbound);
+        if let Some(violation) = judgement.violations.first() {
+            let place = violation.path.as_deref().map(|path| format!("`{path}`: "));
+            let place = place.unwrap_or_default();
+            let message = format!(
+                "policy refuses the change: {place}{} ({})",
+                violation.message, violation.rule
+            );
+            return Err(refused(ErrorClass::Policy, message));
+        }
+        if let Some(held) = judgement.held_back.first() {
+            let message = format!(
+                "policy refuses the change: `{}` is not published ({})",
+                held.file.path, held.rule
+            );
+            return Err(refused(ErrorClass::Policy, message));
+        }
+        Ok(judgement)
+    }
+
+    /// As ours, whoever signed it before; without words.
+    fn signed(&self) -> CommitSpec {
+        let identity = Identity {
+            name: self.config.identity.name.clone(),
+            email: self.config.identity.email.clone(),
+        };
+        CommitSpec {
+            author: identity.clone(),
+            committer: identity,
+            message: String::new(),
+            trailers: Vec::new(),
+            time: chrono::DateTime::UNIX_EPOCH,
+        }
+    }
+
+    /// What was stored can only make it a draft, never the contrary.
+    fn wants_draft(&self, told: Option<&Told>, judgement: &Judgement) -> bool {
+        let said = told.is_some_and(|told| {
+            told.outcome.evidence.any_failed()
+                || told.outcome.judgement.wants_draft()
+                || told.outcome.conclusion == Conclusion::Partial
+        });
+        self.changeset.draft || self.config.publish.draft || judgement.wants_draft() || said
+    }
+
+    fn title(&self) -> Result<String, Failure> {
+        let (id, base) = (self.repository.id.to_string(), &self.base_branch);
+        let title = self.campaign.title_for(&id, base)?;
+        Ok(commit_message::subject(title.as_deref().unwrap_or(&self.changeset.title)))
+    }
+
+    /// The campaign's own words above what the run has to say; files and flags are those of the tree.
+    fn body(
+        &self,
+        repo: &Repo,
+        told: Option<Told>,
+        change: Change,
+        judgement: Judgement,
+        marker: &str,
+    ) -> Result<String, Failure> {
+        let (id, base) = (self.repository.id.to_string(), &self.base_branch);
+        let above = match self.campaign.body_for(&id, base)? {
+            Some(body) => markdown::passage(&body, WORDS),
+            None => format!("Part of the campaign `{}`.", self.campaign.name),
+        };
+        let below = if let Some(told) = told {
+            self.description(repo, told, change, judgement, marker)
+        } else {
+            let words = markdown::passage(&self.changeset.body, WORDS);
+            format!("{}\n\n{marker}\n", words.trim_end())
+        };
+        let body = format!("{}\n\n{below}", above.trim_end());
+        Ok(if body.len() <= MAX_BODY { body } else { below })
+    }
+
+    fn description(
+        &self,
+        repo: &Repo,
+        told: Told,
+        change: Change,
+        judgement: Judgement,
+        marker: &str,
+    ) -> String {
+        let Told { mut outcome, held_back_patch } = told;
+        outcome.judgement = Judgement {
+            violations: Vec::new(),
+            held_back: std::mem::take(&mut outcome.judgement.held_back),
+            flags: judgement.flags,
+        };
+        outcome.change = Some(change);
+        let ours = |url: &String| origin(url) == origin(&self.repository.html_url);
+        outcome.provenance.run_url = outcome.provenance.run_url.filter(ours);
+        let template = template_of(repo, self.base);
+        pr_body::body(&pr_body::PullRequest {
+            outcome: &outcome,
+            issue: None,
+            template: template.as_deref(),
+            held_back_patch: held_back_patch.as_deref(),
+            marker,
+        })
+    }
+}
+
+fn configuration(failure: &Failure) -> Trouble {
+    refused(ErrorClass::Configuration, failure.to_string())
+}
+
+/// Scheme, host and port.
+fn origin(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let host = rest.split('/').next().unwrap_or_default();
+    url.get(..url.len() - rest.len() + host.len())
+}
+
+/// The run that a commit of ours names, and its words, made as ours are.
+fn words_of(message: &str) -> (Option<String>, String) {
+    let is_plain = |run: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !run.is_empty() && run.len() <= 80 && run.chars().all(plain)
+    };
+    let mut run = None;
+    let mut words = Vec::new();
+    for line in message.lines() {
+        match line.strip_prefix(RUN_TRAILER) {
+            Some(named) => run = run.or(Some(named.trim()).filter(is_plain)),
+            None => words.push(line),
+        }
+    }
+    let words = words.join("\n");
+    let (title, body) = words.split_once('\n').unwrap_or((&words, ""));
+    (run.map(str::to_owned), commit_message::commit_message(title, body, &[]))
+}
+
+/// The repository's own pull request template, from the base commit.
+fn template_of(repo: &Repo, base: Oid) -> Option<String> {
+    let paths = tree::paths_at(repo, base, usize::MAX).ok()?;
+    let path = template::find(paths.iter().map(String::as_str))?;
+    let text: Result<_, GitError> = tree::file_at(repo, base, path);
+    Some(String::from_utf8_lossy(&text.ok()??).into_owned())
+}

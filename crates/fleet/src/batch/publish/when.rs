@@ -1,0 +1,88 @@
+//! Whether a change is published at this moment, and at all: windows, the number of open pull requests,
+//! and the same change in another campaign.
+
+use super::{End, Publisher, Tried};
+use crate::batch::{refresh, window};
+use crate::store::StoreResult;
+use patchwright_forge::{Forge, ForgeError};
+use patchwright_types::campaign::{Millis, Target, TargetState};
+
+/// How long a change waits before it is looked at again whether it may be published.
+const LOOK_AGAIN: Millis = 10 * 60_000;
+
+impl Publisher<'_> {
+    /// Whether the campaign may publish at this moment.
+    pub(super) async fn not_now(&self) -> Tried<Option<End>> {
+        let now = self.fleet.clock.now();
+        if let Some(opens) = window::closed_until(&self.campaign.windows, now) {
+            let after = (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN);
+            let opens = opens.format("%Y-%m-%d %H:%M UTC");
+            let why = format!("waits for the publishing window that opens at {opens}");
+            return Ok(Some(End::Later { after, why }));
+        }
+        let Some(most) = self.campaign.limits.max_open_pull_requests else { return Ok(None) };
+        // An update of a pull request that is open does not open another one.
+        if self.open_already().await?.is_some() {
+            return Ok(None);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut open = self.open_count().await?;
+        if open >= most {
+            refresh::now_and_then(self.fleet, &self.target.campaign).await;
+            open = self.open_count().await?;
+        }
+        if open < most {
+            return Ok(None);
+        }
+        let why = format!(
+            "waits: {open} pull requests of the campaign are open, and `max-open-pull-requests` is {most}"
+        );
+        Ok(Some(End::Later { after: LOOK_AGAIN, why }))
+    }
+
+    /// The newest target of this repository in a campaign of this name that has an open pull request.
+    async fn open_already(&self) -> StoreResult<Option<Target>> {
+        let store = &self.fleet.store;
+        let history = store.history(&self.campaign.name, &self.target.repository).await?;
+        let is_open = |target: &Target| {
+            matches!(target.state, TargetState::Open | TargetState::Draft)
+                && target.id != self.target.id
+        };
+        Ok(history.into_iter().find(is_open))
+    }
+
+    async fn open_count(&self) -> StoreResult<usize> {
+        let view = self.fleet.store.view(&self.target.campaign).await?;
+        let is_open =
+            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
+        Ok(view.targets.iter().filter(is_open).count())
+    }
+
+    /// Another campaign has proposed the very same change, or somebody has rejected it there.
+    pub(super) async fn same_elsewhere(&self) -> Tried<Option<End>> {
+        let (store, target) = (&self.fleet.store, &self.target);
+        for other in store.same_change(&target.repository, &self.changeset.change_id).await? {
+            let campaign = store.campaign(&other.campaign).await?.name;
+            let Some(number) = other.pull_request.and_then(|number| u64::try_from(number).ok())
+            else {
+                continue;
+            };
+            // Of the same name: the same branch, which is looked at anyway.
+            if other.id == target.id || campaign == self.campaign.name {
+                continue;
+            }
+            let pull = match self.forge.pull_request(&self.repository_id()?, number).await {
+                Ok(pull) if !pull.merged => pull,
+                Ok(_) | Err(ForgeError::NotFound { .. }) => continue,
+                Err(err) => return Err(err.into()),
+            };
+            let how = if pull.open { "proposes" } else { "proposed" };
+            let became = if pull.open { "" } else { ", which was closed unmerged" };
+            let reason =
+                format!("campaign `{campaign}` {how} the same change in {}{became}", pull.html_url);
+            let pull = Some((pull.number, pull.html_url));
+            return Ok(Some(End::Settled { state: TargetState::Skipped, reason, pull }));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,256 @@
+//! How a campaign file is read: YAML, then the checks of [`super::check`], each mistake with its line.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::campaign::Campaign;
+use super::{check, template};
+use patchwright_base::error::{Failure, Result};
+use patchwright_provider::catalogue::suggest;
+
+/// The largest campaign file, and the largest prompt file.
+const LARGEST: usize = 1 << 20;
+/// Mistakes that are told at once.
+const MOST_TOLD: usize = 10;
+const HINT: &str = "every key is described in `docs/campaigns.md`";
+
+pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Campaign> {
+    let invalid = |why: String| {
+        Failure::usage(format!("campaign `{name}` is not valid"))
+            .caused_by(anyhow::anyhow!(why))
+            .hint(HINT)
+    };
+    if text.len() > LARGEST {
+        return Err(invalid(format!("it is larger than {} KB", LARGEST >> 10)));
+    }
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Err(invalid("it is empty; a campaign has `name`, `select` and `task`".to_owned()));
+    }
+    let mut campaign: Campaign = serde_saphyr::from_str(text).map_err(|err| {
+        let (why, slip) = explain(&err);
+        let failure = invalid(why);
+        match slip {
+            Some((given, known)) => suggest(failure, &given, known.iter().map(String::as_str)),
+            None => failure,
+        }
+    })?;
+    let places: Option<Place> = serde_saphyr::from_str(text).ok();
+    let mut mistakes = check::check(&campaign);
+    if let Err(mistake) = take_prompt(&mut campaign, folder) {
+        mistakes.push(mistake);
+    }
+    mistakes.extend(check::templates(&campaign));
+    if mistakes.is_empty() {
+        return Ok(campaign);
+    }
+    let mut told: Vec<(u64, String)> = mistakes
+        .iter()
+        .map(|mistake| {
+            let line = places.as_ref().map_or(0, |places| places.line_of(&mistake.key));
+            let line = if line > 0 { line } else { written_at(text, &mistake.key) };
+            (line, format!("line {line}: `{}` {}", mistake.key, mistake.why))
+        })
+        .collect();
+    told.sort();
+    let more = told.len().saturating_sub(MOST_TOLD);
+    let mut lines: Vec<String> = told.into_iter().take(MOST_TOLD).map(|(_, told)| told).collect();
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    Err(invalid(lines.join("\n         ")))
+}
+
+/// The first line that begins with the last name of the key.
+fn written_at(text: &str, key: &str) -> u64 {
+    let is_name = |step: &&str| step.parse::<usize>().is_err();
+    let name = key.rsplit('.').find(is_name).unwrap_or(key);
+    let is_it = |line: &str| {
+        let line = line.trim_start_matches([' ', '-', '{']);
+        line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
+    text.lines().zip(1u64..).find(|(line, _)| is_it(line)).map_or(1, |(_, number)| number)
+}
+
+/// Something that is wrong at a key such as `waves.1.size`.
+pub(super) struct Mistake {
+    pub(super) key: String,
+    pub(super) why: String,
+}
+
+/// Reads the prompt file into the prompt.
+fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Mistake> {
+    let task = &mut campaign.task;
+    let Some(file) = &task.prompt_file else { return Ok(()) };
+    if task.prompt.is_some() {
+        // Said by the checks.
+        return Ok(());
+    }
+    let path = folder.unwrap_or(Path::new("")).join(file);
+    let mistake = |why: String| Mistake {
+        key: "task.prompt-file".to_owned(),
+        why: format!("names `{}`, which {why}", path.display()),
+    };
+    let size = fs_err::metadata(&path)
+        .map_err(|err| mistake(format!("cannot be read: {}", err.kind())))?;
+    if !size.is_file() {
+        return Err(mistake("is no file".to_owned()));
+    }
+    if size.len() > LARGEST as u64 {
+        return Err(mistake(format!("is larger than {} KB", LARGEST >> 10)));
+    }
+    let text = fs_err::read_to_string(&path)
+        .map_err(|err| mistake(format!("cannot be read: {}", err.kind())))?;
+    if text.trim().is_empty() {
+        return Err(mistake("is empty".to_owned()));
+    }
+    task.prompt = Some(text);
+    let variables = campaign.variables_for("owner/name", "main");
+    let prompt = campaign.task.prompt.as_deref().unwrap_or_default();
+    if let Some((line, why)) = template::check(prompt, &variables) {
+        return Err(mistake(format!("{why} (line {line} of it)")));
+    }
+    campaign.task.prompt_file = None;
+    Ok(())
+}
+
+/// The error in one line, and what was written where something else is known.
+fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>) {
+    let text = err.without_snippet().to_string();
+    let mut words = text.lines().next().unwrap_or_default().trim();
+    words = words.strip_prefix("error: ").unwrap_or(words);
+    let slip = (|| {
+        let rest = words.split_once("unknown ")?.1;
+        let (given, rest) = rest.split_once('`')?.1.split_once('`')?;
+        let known = rest.split_once("expected ")?.1.trim_start_matches("one of ");
+        let known = known.split(',').map(|name| name.trim().trim_matches('`').to_owned());
+        Some((given.to_owned(), known.collect()))
+    })();
+    let has_line = words.starts_with("line ");
+    let place = err.location().filter(|place| !has_line && place.line() > 0);
+    let Some(place) = place else { return (words.to_owned(), slip) };
+    let end = format!(" at line {}, column {}", place.line(), place.column());
+    let words = plainer(words.strip_suffix(&end).unwrap_or(words));
+    (format!("line {}: {words}", place.line()), slip)
+}
+
+/// What the parser says, in words about the file.
+fn plainer(words: &str) -> String {
+    let number = |kind: &str| matches!(kind, "u32" | "u64" | "i64");
+    if words == "expected sequence start" {
+        return "a list is expected here, such as `[a, b]`".to_owned();
+    }
+    if words == "expected mapping start" {
+        return "keys with values are expected here".to_owned();
+    }
+    if words == "expected string scalar" {
+        return "a text is expected here".to_owned();
+    }
+    if words.strip_prefix("invalid ").is_some_and(number) {
+        return "a whole number is expected here, 0 or more".to_owned();
+    }
+    if words == "invalid f64" || words == "invalid floating point value" {
+        return "a number is expected here".to_owned();
+    }
+    let twice = words.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split_once(','));
+    twice.map_or_else(|| words.to_owned(), |(key, _)| format!("`{key}` is there twice"))
+}
+
+/// The file again, with the lines in which values stand.
+enum Place {
+    Map(Vec<(String, Spanned<Place>)>),
+    List(Vec<Spanned<Place>>),
+    Leaf,
+}
+
+impl Place {
+    /// The line of a key such as `waves.1.size`, or of the nearest thing around it that is there.
+    fn line_of(&self, key: &str) -> u64 {
+        let mut line = 0;
+        let mut place = self;
+        for step in key.split('.') {
+            let next = match place {
+                Place::Map(entries) => {
+                    entries.iter().find(|(name, _)| name == step).map(|(_, value)| value)
+                }
+                Place::List(items) => step.parse::<usize>().ok().and_then(|at| items.get(at)),
+                Place::Leaf => None,
+            };
+            let Some(next) = next else { break };
+            line = next.referenced.line();
+            place = &next.value;
+        }
+        line
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Place, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Place;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Place, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    entries.push((key, map.next_value()?));
+                }
+                Ok(Place::Map(entries))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Place, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Place::List(items))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_unit<E>(self) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_none<E>(self) -> Result<Place, E> {
+                Ok(Place::Leaf)
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Place, D::Error> {
+                Place::deserialize(value)
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                value: D,
+            ) -> Result<Place, D::Error> {
+                IgnoredAny::deserialize(value).map(|_| Place::Leaf)
+            }
+        }
+        deserializer.deserialize_any(Shape)
+    }
+}

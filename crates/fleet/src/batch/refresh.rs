@@ -1,0 +1,114 @@
+//! How the open pull requests of a campaign stand on GitHub now, written down in the store.
+//!
+//! Called by `batch status --refresh`, before a wave opens, and when a limit on open pull requests
+//! is reached. Reads only.
+
+use super::fleet::Fleet;
+use super::pace;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::github::{PullPlace, PullState};
+use patchwright_forge::{Forge, ForgeError};
+use patchwright_types::campaign::{Millis, Target, TargetState};
+
+/// Between two looks that nobody asked for.
+const APART: Millis = 5 * 60_000;
+
+/// Looks at all open pull requests; returns how many are in another state than was known.
+///
+/// # Errors
+/// When GitHub or the store cannot be asked. What was found until then is kept.
+pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
+    let view = fleet.store.view(campaign).await?;
+    let is_open = |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
+    let open: Vec<(PullPlace, &Target)> = view
+        .targets
+        .iter()
+        .filter(is_open)
+        .filter_map(|target| Some((place(target)?, target)))
+        .collect();
+    let mut changed = 0;
+    // In parts, so that what was found is kept when a later part fails.
+    for some in open.chunks(50) {
+        let places: Vec<PullPlace> = some.iter().map(|(place, _)| place.clone()).collect();
+        let states = match fleet.forge.pull_states(&places).await {
+            Ok(states) => states,
+            Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
+                return Err(err.into());
+            }
+            // A server without GraphQL, or one that finds the question too much.
+            Err(_) => one_by_one(fleet, &places).await?,
+        };
+        for (place, target) in some {
+            let Some(state) = states.get(place) else { continue };
+            let now = state_of(state);
+            if now != target.state {
+                let reason = reason(target, now);
+                let seen = fleet.store.observe_target(target.id, now, reason.as_deref()).await?;
+                changed += usize::from(seen);
+            }
+        }
+    }
+    Ok(changed)
+}
+
+async fn one_by_one(
+    fleet: &Fleet,
+    places: &[PullPlace],
+) -> Result<std::collections::HashMap<PullPlace, PullState>> {
+    let mut states = std::collections::HashMap::new();
+    for place in places {
+        let (repository, number) = place;
+        let pull = match fleet.forge.pull_request(repository, *number).await {
+            Ok(pull) => pull,
+            // Gone, or no longer ours to see: the last known state stays.
+            Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => continue,
+            Err(err) => return Err(Failure::from(err)),
+        };
+        let (open, draft, merged, url) = (pull.open, pull.draft, pull.merged, pull.html_url);
+        states.insert(place.clone(), PullState { open, draft, merged, url });
+    }
+    Ok(states)
+}
+
+/// The same unless it was done a short while ago; trouble is no matter.
+pub(super) async fn now_and_then(fleet: &Fleet, campaign: &str) {
+    let name = format!("refreshed:{campaign}");
+    let looked = async {
+        let now = fleet.store.now().await?;
+        let last = fleet.store.value(&name).await?.and_then(|last| last.parse::<Millis>().ok());
+        let apart = pace::scaled_wait(fleet, APART);
+        // A time that is still to come was written by a clock that was wrong. With one that cannot be
+        // read it is as with none: they are looked at once too often.
+        if last.is_some_and(|last| last <= now && now - last < apart) {
+            return Ok(());
+        }
+        fleet.store.set_value(&name, &now.to_string()).await?;
+        refresh(fleet, campaign).await.map(|_| ())
+    };
+    if let Err(failure) = looked.await {
+        tracing::warn!(%failure, "the open pull requests could not be looked at");
+    }
+}
+
+/// Where the pull request of a target is.
+pub(super) fn place(target: &Target) -> Option<PullPlace> {
+    let number = u64::try_from(target.pull_request?).ok()?;
+    Some((target.repository.parse().ok()?, number))
+}
+
+fn state_of(pull: &PullState) -> TargetState {
+    match (pull.open, pull.merged, pull.draft) {
+        (true, _, true) => TargetState::Draft,
+        (true, _, false) => TargetState::Open,
+        (false, true, _) => TargetState::Merged,
+        (false, false, _) => TargetState::Closed,
+    }
+}
+
+fn reason(target: &Target, now: TargetState) -> Option<String> {
+    match now {
+        TargetState::Closed => Some("its pull request was closed unmerged".to_owned()),
+        TargetState::Draft | TargetState::Open => target.reason.clone(),
+        _ => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! From `select` to repositories, with what is needed to decide about each.
+
+use std::collections::BTreeSet;
+
+use super::campaign::{Campaign, CampaignMode};
+use super::fleet::Fleet;
+use super::selection::Selection;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::github::{Facts, PullFacts, Wanted};
+use patchwright_forge::{Forge, ForgeError, RepositoryId};
+
+/// A repository that was selected, with what decides whether there is something to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as the forge tells them")]
+pub struct Candidate {
+    /// `OWNER/REPO`, as the forge spells it now (after renames).
+    pub repository: String,
+    /// The branch to start from; the campaign's `base` or the default branch.
+    pub base_branch: String,
+    /// Its tip; `None` when the repository is empty or has no such branch.
+    pub base_sha: Option<String>,
+    pub archived: bool,
+    pub fork: bool,
+    pub template: bool,
+    pub private: bool,
+    /// We may push to it.
+    pub can_push: bool,
+    pub topics: Vec<String>,
+    /// Files that the campaign asks for and its base branch has not.
+    pub missing_files: Vec<String>,
+    /// Its place in `select.repositories`; `None` when it was found by owner or search.
+    pub listed: Option<usize>,
+    /// Why nothing more is known: gone, no access.
+    pub trouble: Option<String>,
+    /// Pull requests to review (mode `review`), or those from the campaign's branch (mode `pr`), open ones
+    /// first.
+    pub pull_requests: Vec<PullFacts>,
+}
+
+/// Finds the campaign's repositories, sorted by name. One that cannot be read is a candidate with
+/// `trouble`, not an error; what was left out is said on stderr.
+///
+/// # Errors
+/// When nothing is selected at all, or GitHub does not answer.
+pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidate>> {
+    let (names, notes) = names(fleet, campaign).await?;
+    for note in &notes {
+        fleet.ui.say(&format!("note: {note}"));
+    }
+    let wanted = Wanted {
+        base: campaign.publish.base.clone(),
+        head_branch: campaign.branch(),
+        open_pulls: campaign.mode == CampaignMode::Review,
+        files: campaign.select.files.clone(),
+    };
+    let found = fleet.forge.look_at(&names, &wanted).await?;
+    let pushable = pushable(fleet).await?;
+    let listed: Vec<String> =
+        campaign.select.repositories.iter().map(|name| name.to_lowercase()).collect();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for facts in found {
+        let place = [&facts.asked, &facts.repository]
+            .iter()
+            .find_map(|name| listed.iter().position(|one| *one == name.to_lowercase()));
+        if facts.trouble.is_none() && !facts.asked.eq_ignore_ascii_case(&facts.repository) {
+            let (asked, now) = (&facts.asked, &facts.repository);
+            fleet.ui.say(&format!("note: `{asked}` is called `{now}` now"));
+        }
+        let candidate = candidate(facts, place, &pushable);
+        if has_topic(campaign, &candidate) {
+            candidates.push(candidate);
+        }
+    }
+    if candidates.is_empty() {
+        let mut failure =
+            Failure::nothing_to_do(format!("campaign `{}` selects no repository", campaign.name))
+                .hint("check `select` in the campaign file, and that the token may see them");
+        for note in notes {
+            failure = failure.hint(note);
+        }
+        return Err(failure);
+    }
+    candidates.sort_by_key(|candidate| candidate.repository.to_lowercase());
+    Ok(candidates)
+}
+
+/// The names of what the campaign selects now: as listed, and as they are called today.
+///
+/// # Errors
+/// As [`discover`].
+pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> {
+    let found = discover(fleet, campaign).await?;
+    let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
+    let now = now.map(|one| one.repository.as_str());
+    Ok(Selection::of(now))
+}
+
+/// All names, each once; and what was left out.
+async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>, Vec<String>)> {
+    let select = &campaign.select;
+    let mut notes = Vec::new();
+    let mut names: Vec<RepositoryId> = select
+        .repositories
+        .iter()
+        .map(|name| name.parse())
+        .collect::<Result<_, String>>()
+        .map_err(|why| {
+            Failure::usage(format!("`select.repositories` of `{}`: {why}", campaign.name))
+        })?;
+    for owner in &select.organizations {
+        match fleet.forge.repositories_of(owner).await {
+            Ok(found) => names.extend(found),
+            Err(err @ (ForgeError::NotFound { .. } | ForgeError::Forbidden { .. })) => {
+                notes.push(format!("`{owner}` was left out: {err}"));
+            }
+            Err(err) => return Err(err.into()),
+        }
+    }
+    if let Some(search) = &select.search {
+        let found = fleet.forge.search_repositories(search, fleet.clock.now()).await?;
+        names.extend(found.repositories);
+        notes.extend(found.notes);
+    }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.to_string().to_lowercase()));
+    Ok((names, notes))
+}
+
+/// Where we may push, as far as it is known beforehand.
+enum Pushable {
+    /// As each repository says.
+    Told,
+    /// An App's installation: its repositories, in lower case.
+    Installed(BTreeSet<String>),
+    Unknown,
+}
+
+async fn pushable(fleet: &Fleet) -> Result<Pushable> {
+    if fleet.forge.viewer().await?.is_some() {
+        return Ok(Pushable::Told);
+    }
+    // GitHub tells an App `READ` even where it may write.
+    Ok(match fleet.forge.installed_for().await? {
+        Some(names) => {
+            Pushable::Installed(names.iter().map(|name| name.to_string().to_lowercase()).collect())
+        }
+        None => Pushable::Unknown,
+    })
+}
+
+fn candidate(facts: Facts, listed: Option<usize>, pushable: &Pushable) -> Candidate {
+    let can_push = match pushable {
+        Pushable::Told => facts.can_push.unwrap_or(true),
+        Pushable::Installed(names) => names.contains(&facts.repository.to_lowercase()),
+        Pushable::Unknown => true,
+    };
+    let disabled = facts.disabled.then(|| "GitHub has disabled it".to_owned());
+    Candidate {
+        repository: facts.repository,
+        base_branch: facts.base_branch,
+        base_sha: facts.base_sha,
+        archived: facts.archived,
+        fork: facts.fork,
+        template: facts.template,
+        private: facts.private,
+        can_push,
+        topics: facts.topics,
+        missing_files: facts.missing_files,
+        listed,
+        trouble: facts.trouble.or(disabled),
+        pull_requests: facts.pulls,
+    }
+}
+
+/// It has one of the topics, or nothing is known of it.
+fn has_topic(campaign: &Campaign, candidate: &Candidate) -> bool {
+    let topics = &campaign.select.topics;
+    topics.is_empty()
+        || candidate.trouble.is_some()
+        || candidate.topics.iter().any(|topic| topics.contains(topic))
+}

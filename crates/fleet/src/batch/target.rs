@@ -1,0 +1,333 @@
+//! The work on one repository of a campaign: an agent run that ends with a stored change, or a review.
+//!
+//! [`work`] is one attempt. What came of it goes into the store in one transaction with the end of the
+//! job; only then is the run's own journal closed, so that a process that dies in between adopts the
+//! result instead of asking the model again.
+
+mod verdict;
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::verdict::Verdict;
+use super::campaign::{Campaign, CampaignMode};
+use super::drive;
+use super::fleet::Fleet;
+use super::lease::Held;
+use super::selection;
+use crate::store::StoreError;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_config::Config;
+use patchwright_forge::{Forge, RepositoryId};
+use patchwright_task::campaign::{self, Fate, Trouble};
+use patchwright_task::retention;
+use patchwright_task::review;
+use patchwright_task::run::{Claim, Surroundings};
+use patchwright_task::signals::{Cause, Why};
+use patchwright_task::world::{self, Shared, World};
+use patchwright_types::campaign::{
+    ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState,
+};
+use patchwright_types::task::{Task, TaskKind};
+
+/// Attempts at a target that fails for a reason that may pass.
+const ATTEMPTS: u32 = 3;
+
+/// The job that works on a target.
+pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
+    let owner = target.repository.split('/').next().unwrap_or_default();
+    NewJob {
+        kind: JobKind::Target,
+        key: format!("target:{}", target.id),
+        campaign: Some(target.campaign.clone()),
+        subject: target.id.to_string(),
+        lane: Some(format!("repository:{}", target.repository)),
+        organization: Some(owner.to_owned()),
+        priority: 0,
+        max_attempts: i64::from(campaign.limits.max_attempts.unwrap_or(ATTEMPTS).max(1)),
+        reserve_usd: campaign.agent.max_cost_usd.unwrap_or(fleet.config.limits.max_cost_usd),
+        run_at: 0,
+    }
+}
+
+/// Runs the agent (or the review), stores what came of it, and ends the job.
+pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+    let work = Work::load(fleet, held).await?;
+    if let Some(why) = work.refusal().await? {
+        let trouble = Trouble {
+            class: ErrorClass::Policy,
+            failure: Failure::refused(why),
+            fate: Fate::Final,
+        };
+        work.record(work.failed(&trouble), None, (0.0, 0)).await?;
+        return drive::advance(fleet, &work.target.campaign).await.map(drop);
+    }
+    let result = match work.campaign.mode {
+        CampaignMode::Pr | CampaignMode::Report => Box::pin(work.agent()).await,
+        CampaignMode::Review => Box::pin(work.review()).await,
+    };
+    match result {
+        // Somebody else has it: nothing more is written, here or elsewhere.
+        Err(StoreError::LeaseLost { .. }) => Ok(()),
+        Err(err) => Err(err.into()),
+        Ok(()) => drive::advance(fleet, &work.target.campaign).await.map(drop),
+    }
+}
+
+/// What an attempt works with.
+struct Work<'a> {
+    fleet: &'a Fleet,
+    held: Arc<Held>,
+    target: Target,
+    campaign: Campaign,
+}
+
+impl Work<'_> {
+    async fn load(fleet: &Fleet, held: Arc<Held>) -> Result<Work<'_>> {
+        let subject = &held.job.subject;
+        let id = subject.parse().map_err(|_| {
+            Failure::internal(format!("job {} is about no target: {subject}", held.job.id))
+        })?;
+        let target = fleet.store.target(id).await?;
+        let row = fleet.store.campaign(&target.campaign).await?;
+        let campaign = drive::campaign_of(&row)?;
+        Ok(Work { fleet, held, target, campaign })
+    }
+
+    /// Why nothing is done here: the database names what the campaign does not select.
+    async fn refusal(&self) -> std::result::Result<Option<String>, StoreError> {
+        if self.held.job.campaign.as_ref() != Some(&self.target.campaign) {
+            return Ok(Some("the job is of another campaign".to_owned()));
+        }
+        selection::refusal(self.fleet, &self.campaign, &[&self.target.repository]).await
+    }
+
+    /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
+    /// every repository, but for a sandbox that does not answer just now.
+    async fn world(&self, config: &Config) -> std::result::Result<World, Trouble> {
+        let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
+        let shared = shared(self.fleet, config).await?;
+        World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| Trouble {
+            class: ErrorClass::Configuration,
+            failure,
+            fate: Fate::Everywhere,
+        })
+    }
+
+    fn config(&self) -> std::result::Result<Config, Trouble> {
+        let Target { repository, base_branch, .. } = &self.target;
+        let config = self.fleet.config.clone();
+        self.campaign.overlay(config, repository, base_branch).map_err(|failure| Trouble {
+            class: ErrorClass::Configuration,
+            failure,
+            fate: Fate::Everywhere,
+        })
+    }
+
+    fn repository(&self) -> Result<RepositoryId> {
+        self.target.repository.parse().map_err(Failure::internal)
+    }
+
+    /// One attempt by the agent.
+    async fn agent(&self) -> std::result::Result<(), StoreError> {
+        let ready = async {
+            let config = self.config()?;
+            let world = self.world(&config).await?;
+            let task = self.task(&config)?;
+            Ok((world, config, task))
+        };
+        let (world, config, task) = match ready.await {
+            Ok(ready) => ready,
+            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
+        };
+        let watched = Watched::new(self.fleet, &self.held);
+        let title = headline(&self.campaign);
+        let around = watched.around.clone();
+        let begun = match campaign::begin(&world, config, task, around, &title) {
+            Ok(begun) => begun,
+            Err(failure) => {
+                return self.record(self.failed(&failure.into()), None, (0.0, 0)).await;
+            }
+        };
+        self.fleet.store.begin_target(&self.held.lease, self.target.id, begun.id()).await?;
+        let attempt = begun.work().await;
+        let used = attempt.unaccounted(self.target.tokens);
+        let run = Some(attempt.run().to_owned());
+        let verdict = match &attempt.ended {
+            Ok(ended) => self.finished(ended).await?,
+            Err(trouble) => self.failed(trouble),
+        };
+        self.record(verdict, run, used).await?;
+        if let Err(failure) = attempt.close() {
+            self.fleet.ui.detail(&failure.to_string());
+        }
+        Ok(())
+    }
+
+    fn task(&self, config: &Config) -> Result<Task> {
+        let Target { repository, base_branch, base_sha, .. } = &self.target;
+        Ok(Task {
+            kind: TaskKind::Campaign {
+                campaign: self.target.campaign.clone(),
+                repository: self.repository()?,
+                base_branch: base_branch.clone(),
+                base_sha: base_sha.clone(),
+                prompt: self.campaign.prompt_for(repository, base_branch)?,
+                title: self.campaign.title_for(repository, base_branch)?,
+                answer: self.campaign.mode == CampaignMode::Report,
+            },
+            limits: config.limits.clone(),
+        })
+    }
+
+    /// One review of the target's pull request.
+    async fn review(&self) -> std::result::Result<(), StoreError> {
+        let ready = async {
+            let config = self.config()?;
+            let world = self.world(&config).await?;
+            let number = self.target.number.and_then(|number| u64::try_from(number).ok());
+            let number = number.ok_or_else(|| Failure::internal("a review without a number"))?;
+            let kind = TaskKind::Review {
+                repository: self.repository()?,
+                number,
+                trigger: None,
+                head: Some(self.target.base_sha.clone()),
+                full: false,
+            };
+            let task = Task { kind, limits: config.limits.clone() };
+            Ok((world, config, task))
+        };
+        let (world, config, task) = match ready.await {
+            Ok(ready) => ready,
+            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
+        };
+        let watched = Watched::new(self.fleet, &self.held);
+        let name = format!("review-{}", self.target.id);
+        self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
+        let reviewing = review::run::review(&world, config, task.clone(), watched.around.clone());
+        let (verdict, run, used) = match Box::pin(reviewing).await {
+            Ok(ended) => {
+                let spending = &ended.reviewed.spending;
+                let tokens = i64::try_from(spending.usage.total()).unwrap_or(i64::MAX);
+                let used = (spending.cost_usd, tokens);
+                (verdict::of_review(&ended), Some(ended.reviewed.run.clone()), used)
+            }
+            Err(failure) if failure.kind == FailureKind::NothingToDo => {
+                (Verdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
+            }
+            Err(failure) => {
+                let trouble = match watched.around.why.cause() {
+                    Some(Cause::Lost) => {
+                        Trouble { class: ErrorClass::Lost, failure, fate: Fate::Lost }
+                    }
+                    Some(Cause::Drained) => {
+                        Trouble { class: ErrorClass::Lost, failure, fate: Fate::Released }
+                    }
+                    None => failure.into(),
+                };
+                let verdict = self.failed(&trouble);
+                // A run that is gone on with counts when it ends.
+                let used = match verdict.job_end {
+                    JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),
+                    JobEnd::Done
+                    | JobEnd::Retry { .. }
+                    | JobEnd::Later { .. }
+                    | JobEnd::Released => (0.0, 0),
+                };
+                (verdict, None, used)
+            }
+        };
+        self.record(verdict, run, used).await
+    }
+
+    /// Writes down what came of the attempt, all in one transaction. A trouble that every repository
+    /// would have stops the campaign first, so that no other one is begun.
+    async fn record(
+        &self,
+        verdict: Verdict,
+        run: Option<String>,
+        (cost_usd, tokens): (f64, i64),
+    ) -> std::result::Result<(), StoreError> {
+        let Verdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
+            verdict;
+        let (store, lease) = (&self.fleet.store, &self.held.lease);
+        if lost {
+            return Err(StoreError::LeaseLost { job: self.held.job.id });
+        }
+        if let Some(why) = pause {
+            // Only while the job is ours: one that was taken over stops nobody.
+            store.remaining(lease).await?;
+            drive::pause(self.fleet, &self.target.campaign, &why).await?;
+        }
+        // It stands in the tracking issue, too, where a place of this machine is nobody's business.
+        let folder = self.fleet.state.display().to_string();
+        let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
+        let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
+        let pull_request = self.target.pull_request;
+        let url = url.or_else(|| self.target.url.clone());
+        let end = TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url };
+        let (changeset, publish) = (changeset.as_deref(), publish.as_ref());
+        store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await
+    }
+}
+
+/// What a change is called when neither the campaign nor the model has a title for it.
+fn headline(campaign: &Campaign) -> String {
+    let description = campaign.description.as_deref().unwrap_or_default();
+    let first = description.lines().map(str::trim).find(|line| !line.is_empty());
+    first.map_or_else(|| format!("Campaign {}", campaign.name), str::to_owned)
+}
+
+/// What all runs of this process share; the sandbox is made once it is needed.
+pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
+    let sandbox = fleet.sandbox.get_or_try_init(|| async {
+        let sandbox = world::sandbox(config, &fleet.env, &fleet.state).await?;
+        // Once for all runs: what a killed process left is removed.
+        if let Err(err) = sandbox.sweep(None).await {
+            tracing::debug!(%err, "the sweep failed");
+        }
+        tokio::spawn(retention::keep_small(fleet.state.clone(), fleet.clock, fleet.drain.clone()));
+        Ok::<_, Failure>(sandbox)
+    });
+    Ok(Shared {
+        sandbox: Arc::clone(sandbox.await?),
+        clock: fleet.clock,
+        redactor: Arc::clone(&fleet.redactor),
+        state: fleet.state.clone(),
+        http: fleet.http.clone(),
+    })
+}
+
+/// The surroundings of a run that ends when the lease is lost or the worker ends.
+pub struct Watched {
+    pub around: Surroundings,
+    watcher: JoinHandle<()>,
+}
+
+impl Watched {
+    pub fn new(fleet: &Fleet, held: &Held) -> Watched {
+        let (cancel, why) = (CancellationToken::new(), Why::default());
+        let (lost, drain) = (held.lost(), fleet.drain.clone());
+        let (token, cause) = (cancel.clone(), why.clone());
+        let watcher = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = lost.cancelled() => cause.cancel(&token, Cause::Lost),
+                () = drain.cancelled() => cause.cancel(&token, Cause::Drained),
+            }
+        });
+        let ui = fleet.ui.among_many();
+        let run_url = fleet.env.run_url();
+        let around =
+            Surroundings { ui, out: None, run_url, cancel, why, asked: None, claim: Claim::Lease };
+        Watched { around, watcher }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}

@@ -1,0 +1,215 @@
+//! What an attempt means for its target and its job.
+
+use std::time::Duration;
+
+use super::Work;
+use crate::batch::campaign::PublishAs;
+use crate::batch::{pace, publish, stored};
+use crate::store::StoreError;
+use patchwright_base::error::Failure;
+use patchwright_base::text;
+use patchwright_task::campaign::{Ended, Fate, Stored, Trouble};
+use patchwright_task::review;
+use patchwright_types::campaign::{
+    Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
+};
+use patchwright_types::outcome::Conclusion;
+
+/// Milliseconds before the second attempt; each further one waits twice as long.
+const FIRST_WAIT: Millis = 30_000;
+/// The longest wait between two attempts.
+const LONGEST_WAIT: Millis = 3_600_000;
+/// Characters of a reason.
+const REASON: usize = 400;
+
+/// What is written down about an attempt.
+pub(super) struct Verdict {
+    pub(super) state: TargetState,
+    pub(super) class: Option<ErrorClass>,
+    pub(super) reason: Option<String>,
+    /// Page of a review.
+    pub(super) url: Option<String>,
+    pub(super) changeset: Option<Box<Changeset>>,
+    /// The job that publishes it.
+    pub(super) publish: Option<NewJob>,
+    pub(super) job_end: JobEnd,
+    /// The campaign stops, and why.
+    pub(super) pause: Option<String>,
+    /// The job was taken over: nothing is written.
+    pub(super) lost: bool,
+}
+
+impl Verdict {
+    /// A good end of the job.
+    pub(super) fn settled(state: TargetState, reason: impl Into<String>) -> Verdict {
+        let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
+        Verdict {
+            state,
+            class: None,
+            reason: reason.map(|reason| line(&reason)),
+            url: None,
+            changeset: None,
+            publish: None,
+            job_end: JobEnd::Done,
+            pause: None,
+            lost: false,
+        }
+    }
+
+    /// A bad end of the job.
+    fn failed(class: ErrorClass, why: String) -> Verdict {
+        let job_end = JobEnd::Failed { why: why.clone() };
+        let failed = Verdict::settled(TargetState::Failed, why);
+        Verdict { class: Some(class), job_end, ..failed }
+    }
+
+    /// Once more, by whoever takes it.
+    fn queued(class: Option<ErrorClass>, why: String, job_end: JobEnd) -> Verdict {
+        Verdict { class, job_end, ..Verdict::settled(TargetState::Queued, why) }
+    }
+}
+
+/// One line of somebody's words.
+fn line(words: &str) -> String {
+    let first = words.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    text::cut(&text::line(first), REASON)
+}
+
+/// A failure in one line: what went wrong and the innermost reason.
+fn told(failure: &Failure) -> String {
+    match failure.cause.as_ref().map(anyhow::Error::root_cause) {
+        Some(cause) => format!("{}: {cause}", failure.message),
+        None => failure.message.clone(),
+    }
+}
+
+/// How a review that came to an end counts.
+pub(super) fn of_review(ended: &review::run::Ended) -> Verdict {
+    let reviewed = &ended.reviewed;
+    let reason = reviewed.reason.clone().unwrap_or_default();
+    let class = match reviewed.conclusion {
+        Conclusion::Done | Conclusion::Partial => None,
+        // What was found by then is posted, and said to be a part.
+        Conclusion::Budget if ended.published.is_some() => None,
+        Conclusion::Budget => Some(ErrorClass::Budget),
+        Conclusion::NothingToDo => return Verdict::settled(TargetState::Unchanged, reason),
+        Conclusion::NeedsInput => Some(ErrorClass::Agent),
+        Conclusion::Refused => Some(ErrorClass::Policy),
+        Conclusion::Provider => Some(ErrorClass::Model),
+        Conclusion::Sandbox => Some(ErrorClass::Sandbox),
+    };
+    if let Some(class) = class {
+        return Verdict::failed(class, reason);
+    }
+    let said = match (reviewed.findings.len(), reason.is_empty()) {
+        (0, true) => "nothing found".to_owned(),
+        (1, true) => "one finding".to_owned(),
+        (count, true) => format!("{count} findings"),
+        (_, false) => reason,
+    };
+    let url = ended.published.as_ref().and_then(|published| published.url.clone());
+    Verdict { url, ..Verdict::settled(TargetState::Reported, said) }
+}
+
+impl Work<'_> {
+    /// What a good end means: a change is stored, unless it is there already or was refused before.
+    pub(super) async fn finished(&self, ended: &Ended) -> Result<Verdict, StoreError> {
+        match ended {
+            Ended::Unchanged(words) => {
+                let words = if words.trim().is_empty() { "no change was needed" } else { words };
+                Ok(Verdict::settled(TargetState::Unchanged, words))
+            }
+            Ended::Answer(words) => {
+                let (store, target) = (&self.fleet.store, &self.target);
+                store.remaining(&self.held.lease).await?;
+                store.record(&target.campaign, Some(target.id), "answer", Some(words)).await?;
+                Ok(Verdict::settled(TargetState::Reported, words))
+            }
+            Ended::Change(change) => self.changed(change).await,
+        }
+    }
+
+    async fn changed(&self, change: &Stored) -> Result<Verdict, StoreError> {
+        let target = &self.target;
+        let changeset = match stored::changeset(&self.campaign, target, change).await {
+            Ok(changeset) => changeset,
+            Err(failure) => return Ok(self.failed(&failure.into())),
+        };
+        if let Some(why) = self.same_elsewhere(&changeset).await? {
+            return Ok(Verdict::settled(TargetState::Skipped, why));
+        }
+        let (state, publish) = match self.campaign.published(&target.repository) {
+            PublishAs::Held => (TargetState::Held, None),
+            PublishAs::Ready | PublishAs::Draft => {
+                (TargetState::Ready, Some(publish::job(self.fleet, target)))
+            }
+        };
+        let title = changeset.title.clone();
+        let changeset = Some(Box::new(changeset));
+        Ok(Verdict { changeset, publish, ..Verdict::settled(state, title) })
+    }
+
+    /// The same change is open already, or people have refused it. Our own open pull request of an
+    /// earlier target is brought up to date instead.
+    async fn same_elsewhere(&self, changeset: &Changeset) -> Result<Option<String>, StoreError> {
+        let store = &self.fleet.store;
+        let same = store.same_change(&changeset.repository, &changeset.change_id).await?;
+        for other in same.iter().filter(|other| other.id != self.target.id) {
+            let said = match other.state {
+                TargetState::Open | TargetState::Draft => "is open",
+                TargetState::Closed => "was closed unmerged",
+                _ => continue,
+            };
+            let theirs = store.changeset(other.id).await?;
+            let is_own_branch = theirs.is_some_and(|theirs| theirs.branch == changeset.branch);
+            if is_own_branch && other.state != TargetState::Closed {
+                continue;
+            }
+            return Ok(Some(format!("the same change {said} as {}", name_of(other))));
+        }
+        Ok(None)
+    }
+
+    pub(super) fn failed(&self, trouble: &Trouble) -> Verdict {
+        let Trouble { class, failure, fate } = trouble;
+        self.verdict_on(*class, failure, *fate)
+    }
+
+    fn verdict_on(&self, class: ErrorClass, failure: &Failure, fate: Fate) -> Verdict {
+        let why = line(&told(failure));
+        match fate {
+            Fate::Again(wait) if self.held.job.attempt < self.held.job.max_attempts => {
+                let after = self.wait(wait);
+                let job_end = JobEnd::Retry { after, why: why.clone() };
+                Verdict::queued(Some(class), why, job_end)
+            }
+            Fate::Again(_) | Fate::Final => Verdict::failed(class, why),
+            Fate::Everywhere => {
+                let hint = failure.hints.first().map(|hint| format!("; {hint}"));
+                let pause = format!("{why}{}", hint.unwrap_or_default());
+                let queued = Verdict::queued(Some(class), why, JobEnd::Released);
+                Verdict { pause: Some(pause), ..queued }
+            }
+            Fate::Released => Verdict::queued(None, String::new(), JobEnd::Released),
+            Fate::Lost => {
+                let queued = Verdict::queued(None, String::new(), JobEnd::Released);
+                Verdict { lost: true, ..queued }
+            }
+        }
+    }
+
+    /// Milliseconds until the next attempt.
+    fn wait(&self, asked: Option<Duration>) -> Millis {
+        let doublings = u32::try_from((self.held.job.attempt - 1).clamp(0, 16)).unwrap_or(0);
+        let own = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+        let asked = asked.and_then(|wait| Millis::try_from(wait.as_millis()).ok());
+        let wait = asked.map_or(own, |asked| asked.clamp(own, 24 * LONGEST_WAIT));
+        pace::scaled_wait(self.fleet, wait)
+    }
+}
+
+/// How people know a target.
+fn name_of(target: &Target) -> String {
+    let number = target.pull_request.map(|number| format!("#{number} of "));
+    format!("{}campaign `{}`", number.unwrap_or_default(), target.campaign)
+}

@@ -1,0 +1,180 @@
+//! The tracking issue of a campaign: one, kept up to date, found again by its marker.
+//!
+//! Boxes in it that somebody with write access has ticked are honoured before it is written again:
+//! those targets are tried once more. Called by whoever drives a campaign, as often as it likes.
+
+use chrono::Timelike as _;
+
+use super::campaign::Campaign;
+use super::drive::campaign_of;
+use super::fleet::Fleet;
+use super::{pace, publish, target};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::github::GitHubForge;
+use patchwright_forge::{Forge, ForgeError, Issue, RepositoryId, Role};
+use patchwright_report::{self as report, campaign as pages};
+use patchwright_types::campaign::{CampaignRow, CampaignState, Millis, Target};
+
+/// Between two edits.
+const APART: Millis = 3 * 60_000;
+
+/// Brings the issue up to date, when the campaign has one and it is time. `last` is for the end of
+/// a command: it is written whenever it was written before, and closed with its campaign.
+///
+/// # Errors
+/// When GitHub or the store cannot be used. A campaign goes on without its issue.
+pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
+    let row = fleet.store.campaign(id).await?;
+    let campaign = campaign_of(&row)?;
+    let Some(place) = &campaign.tracking_issue else { return Ok(()) };
+    let repository: RepositoryId = place.parse().map_err(Failure::usage)?;
+    if !is_time(fleet, id, last).await? {
+        return Ok(());
+    }
+    let limits = pace::limits(fleet, Some(&campaign));
+    let gate = pace::gate(&fleet.store, &fleet.token, limits, None);
+    let forge = fleet.forge.gated(gate);
+    let tracker = Tracker { fleet, forge, campaign, row, repository };
+    tracker.update().await
+}
+
+/// Edits are some minutes apart, whoever makes them.
+async fn is_time(fleet: &Fleet, id: &str, last: bool) -> Result<bool> {
+    let name = format!("tracked:{id}");
+    let now = fleet.store.now().await?;
+    let before = fleet.store.value(&name).await?.and_then(|before| before.parse::<Millis>().ok());
+    let apart = pace::scaled_wait(fleet, APART);
+    // A time that is still to come was written by a clock that was wrong. With one that cannot be read it
+    // is as with none: an edit too many.
+    let is_soon = before.is_some_and(|before| before <= now && now - before < apart);
+    if is_soon && !last {
+        return Ok(false);
+    }
+    fleet.store.set_value(&name, &now.to_string()).await?;
+    Ok(true)
+}
+
+struct Tracker<'a> {
+    fleet: &'a Fleet,
+    forge: GitHubForge,
+    campaign: Campaign,
+    row: CampaignRow,
+    repository: RepositoryId,
+}
+
+impl Tracker<'_> {
+    async fn update(&self) -> Result<()> {
+        let marker = report::marker("campaign", &self.campaign.name);
+        let found = self.forge.marked_issue(&self.repository, self.known(), &marker).await;
+        let found = found.map_err(|err| self.trouble(err))?;
+        if let Some(issue) = &found {
+            self.remember(issue).await?;
+            self.honour_ticks(issue).await?;
+        }
+        // Only the newest campaign of a name has the issue.
+        let newest = self.fleet.store.campaigns(Some(&self.campaign.name)).await?;
+        if newest.first().is_some_and(|newest| newest.id != self.row.id) {
+            return Ok(());
+        }
+        let view = self.fleet.store.view(&self.row.id).await?;
+        let body = self.fleet.redactor.redact(&pages::issue_body(&view, &marker));
+        let title = self.fleet.redactor.redact(&self.title());
+        let is_over = view.campaign.state == CampaignState::Closed;
+        match found {
+            Some(issue) => {
+                let edited = self
+                    .forge
+                    .edit_issue(&self.repository, &issue, &title, &body, &marker, is_over)
+                    .await;
+                edited.map_err(|err| self.trouble(err))
+            }
+            None if is_over => Ok(()),
+            None => {
+                if !self.is_ours_to_create().await? {
+                    return Ok(());
+                }
+                let made = self.forge.create_issue(&self.repository, &title, &body, &marker).await;
+                let issue = made.map_err(|err| self.trouble(err))?;
+                self.fleet.ui.say(&format!("tracking issue: {}", issue.html_url));
+                self.remember(&issue).await
+            }
+        }
+    }
+
+    fn title(&self) -> String {
+        let description = self.campaign.description.as_deref().unwrap_or_default();
+        match description.lines().next().map(str::trim).unwrap_or_default() {
+            "" => format!("Campaign {}", self.campaign.name),
+            line => format!("Campaign {}: {line}", self.campaign.name),
+        }
+    }
+
+    fn trouble(&self, err: ForgeError) -> Failure {
+        let place = &self.repository;
+        Failure::forge(format!("the tracking issue in `{place}` could not be brought up to date"))
+            .caused_by(err)
+    }
+
+    /// The number that we know it by, when it is in this repository.
+    fn known(&self) -> Option<u64> {
+        let (repository, number) = self.row.tracking_issue.as_deref()?.rsplit_once('#')?;
+        let is_here = repository.eq_ignore_ascii_case(&self.repository.to_string());
+        number.parse().ok().filter(|_| is_here)
+    }
+
+    async fn remember(&self, issue: &Issue) -> Result<()> {
+        let name = format!("{}#{}", self.repository, issue.number);
+        if self.row.tracking_issue.as_deref() != Some(name.as_str()) {
+            self.fleet.store.set_tracking_issue(&self.row.id, &name).await?;
+        }
+        Ok(())
+    }
+
+    /// Two processes that miss the issue at once would both write one: the first of ten minutes does.
+    async fn is_ours_to_create(&self) -> Result<bool> {
+        let now = self.fleet.clock.now();
+        let moment = format!("{} {}", now.format("%Y-%m-%d %H"), now.minute() / 10);
+        let name = format!("tracking:{}:{}", self.campaign.name, self.repository);
+        Ok(self.fleet.store.fire_once(&name, &moment).await?)
+    }
+
+    /// Targets whose box is ticked are tried again, when whoever edited the issue may write there.
+    async fn honour_ticks(&self, issue: &Issue) -> Result<()> {
+        let ticked = pages::ticked(&issue.body);
+        if ticked.is_empty() || self.row.state == CampaignState::Closed {
+            return Ok(());
+        }
+        let editor = self.forge.issue_editor(&self.repository, issue.number).await;
+        let Ok(Some(editor)) = editor else {
+            self.fleet.ui.say(
+                "boxes are ticked in the tracking issue, but GitHub does not say by whom; they are \
+                 ignored",
+            );
+            return Ok(());
+        };
+        // Any trouble is a no.
+        let role = self.forge.role(&self.repository, &editor).await.unwrap_or(Role::None);
+        if role < Role::Write {
+            self.fleet.ui.say(&format!(
+                "`{editor}`, who ticked boxes in the tracking issue, may not write to `{}`; they are \
+                 ignored",
+                self.repository
+            ));
+            return Ok(());
+        }
+        let store = &self.fleet.store;
+        let job_of = |target: &Target| target::job(self.fleet, &self.campaign, target);
+        let publish_of = |target: &Target| publish::job(self.fleet, target);
+        let count = store.retry_these(&self.row.id, &ticked, &job_of, &publish_of).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if self.row.state == CampaignState::Done {
+            store.set_campaign_state(&self.row.id, CampaignState::Running, None).await?;
+        }
+        let text = format!("`{editor}` ticked {count} to be tried again");
+        store.record(&self.row.id, None, "retry", Some(&text)).await?;
+        self.fleet.ui.say(&text);
+        Ok(())
+    }
+}

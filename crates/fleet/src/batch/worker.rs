@@ -1,0 +1,306 @@
+//! Claims jobs and runs them, as many at once as this machine has room for.
+//!
+//! A job that fails, panics or hangs is no other job's business: each is a task of its own, held by a
+//! lease of its own. Draining means: nothing new is taken, what runs may end for a while, then it is
+//! asked to put its work back, then it is left to others.
+
+mod job;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::drive;
+use super::fleet::Fleet;
+use super::lease::Held;
+use crate::store::{StoreError, StoreResult};
+use patchwright_base::error::Result;
+use patchwright_types::campaign::{
+    CampaignRow, CampaignState, Job, JobEnd, JobKind, Lease, Millis,
+};
+
+/// Memory that one agent run and its checks are counted with.
+const MEMORY: u64 = 2 << 30;
+/// Between two looks for work, more or less: workers do not ask in step.
+const POLL: Duration = Duration::from_secs(1);
+/// After the database did not answer; doubled up to the longest.
+const AWAY: Duration = Duration::from_secs(1);
+const LONGEST_AWAY: Duration = Duration::from_secs(30);
+/// How often the campaigns are looked at whose next wave nobody else may open.
+const LOOK: Duration = Duration::from_secs(30);
+/// How often old rows are removed.
+const PRUNE: Duration = Duration::from_hours(1);
+/// What jobs get to put their work back, at the end of a drain.
+const GRACE: Duration = Duration::from_secs(6);
+
+/// What a worker takes.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    pub kinds: Vec<JobKind>,
+    /// Only jobs of this campaign; of all without one.
+    pub campaign: Option<String>,
+    /// Agent runs at once.
+    pub room: NonZeroUsize,
+    pub lease: Millis,
+    /// What has come to its end is forgotten after so many milliseconds; never without.
+    pub retention: Option<Millis>,
+    /// Ends when there is nothing left to do, instead of waiting for more.
+    pub until_idle: bool,
+}
+
+/// As many agent runs at once as cores and memory allow: 2 GiB each.
+pub fn room() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let text = fs_err::read_to_string("/proc/meminfo").unwrap_or_default();
+    let by_memory = available(&text).map(|bytes| usize::try_from(bytes / MEMORY).unwrap_or(1));
+    by_memory.map_or(cores, |runs| NonZeroUsize::new(runs).unwrap_or(NonZeroUsize::MIN).min(cores))
+}
+
+/// Bytes of memory that could be used, from `/proc/meminfo` (proc(5)).
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Claims and runs jobs until [`Fleet::drain`] is cancelled (or, with `until_idle`, nothing is left).
+/// Each kind has its function: [`super::target::work`], [`super::publish::work`], and
+/// [`crate::server::deliver::work`].
+///
+/// # Errors
+/// When the database turns out to be unusable. One that does not answer is waited for.
+pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
+    let give_up = CancellationToken::new();
+    let mut worker = Worker {
+        fleet,
+        // A job goes on when the process drains; it ends when it is given up.
+        of_jobs: Fleet { drain: give_up.clone(), ..fleet.clone() },
+        options,
+        give_up,
+        tasks: JoinSet::new(),
+        held: HashMap::new(),
+        away: None,
+        looked: Instant::now(),
+        pruned: None,
+    };
+    let ended = worker.work().await;
+    worker.drain().await;
+    ended
+}
+
+struct Worker<'a> {
+    fleet: &'a Fleet,
+    of_jobs: Fleet,
+    options: WorkerOptions,
+    /// Cancelled when jobs are to put their work back.
+    give_up: CancellationToken,
+    tasks: JoinSet<()>,
+    held: HashMap<Id, Arc<Held>>,
+    /// How long to wait because the database does not answer.
+    away: Option<Duration>,
+    looked: Instant,
+    pruned: Option<Instant>,
+}
+
+impl Worker<'_> {
+    async fn work(&mut self) -> Result<()> {
+        while !self.fleet.drain.is_cancelled() {
+            let kinds = self.kinds_with_room();
+            let claimed = if kinds.is_empty() {
+                None
+            } else {
+                let (owner, length) = (self.fleet.owner.as_str(), self.options.lease);
+                let campaign = self.options.campaign.as_deref();
+                let claim = self.fleet.store.claim_of(owner, &kinds, campaign, length).await;
+                self.answered(claim)?.flatten()
+            };
+            if let Some((job, lease)) = claimed {
+                self.start(job, lease);
+                continue;
+            }
+            if self.options.until_idle && self.is_idle().await? {
+                return Ok(());
+            }
+            self.look_after_campaigns().await;
+            self.forget_the_old().await;
+            self.pause().await;
+        }
+        Ok(())
+    }
+
+    /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
+    fn kinds_with_room(&self) -> Vec<JobKind> {
+        let publishing =
+            self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
+        let running = self.held.len() - publishing;
+        let has_room = |kind: &JobKind| match kind {
+            JobKind::Publish => publishing == 0,
+            JobKind::Target | JobKind::Delivery => running < self.options.room.get(),
+        };
+        self.options.kinds.iter().copied().filter(has_room).collect()
+    }
+
+    fn start(&mut self, job: Job, lease: Lease) {
+        let held = Arc::new(Held::new(self.fleet, job, lease));
+        let work = job::one(self.of_jobs.clone(), Arc::clone(&held), self.give_up.clone());
+        let task = self.tasks.spawn(work);
+        self.held.insert(task.id(), held);
+    }
+
+    /// What the store said; `None` when it does not answer just now.
+    fn answered<T>(&mut self, answer: StoreResult<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(answer) => {
+                if self.away.take().is_some() {
+                    self.fleet.ui.say("the database answers again");
+                }
+                Ok(Some(answer))
+            }
+            Err(err) if err.is_transient() => {
+                let wait = match self.away {
+                    None => {
+                        self.fleet.ui.failure(&format!("{err}; trying again until it does"));
+                        AWAY
+                    }
+                    Some(wait) => (wait * 2).min(LONGEST_AWAY),
+                };
+                self.away = Some(wait);
+                Ok(None)
+            }
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    async fn is_idle(&mut self) -> Result<bool> {
+        if !self.held.is_empty() {
+            return Ok(false);
+        }
+        let outlook = self.fleet.store.outlook(&self.options.kinds).await;
+        let outlook = self.answered(outlook)?;
+        Ok(outlook.is_some_and(|outlook| outlook.waiting == 0 && outlook.running == 0))
+    }
+
+    /// A wave that waits for time to pass has nobody who opens it when its command has ended.
+    async fn look_after_campaigns(&mut self) {
+        let targets = self.options.kinds.contains(&JobKind::Target);
+        let scale = self.fleet.env.time_scale();
+        if !targets || self.looked.elapsed() < LOOK.mul_f64(scale).max(POLL) {
+            return;
+        }
+        self.looked = Instant::now();
+        let campaigns = self.fleet.store.campaigns(None).await.unwrap_or_default();
+        let only = self.options.campaign.as_ref();
+        let is_ours = |row: &&CampaignRow| {
+            row.state == CampaignState::Running && only.is_none_or(|only| *only == row.id)
+        };
+        for campaign in campaigns.iter().filter(is_ours) {
+            if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
+                tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
+            }
+        }
+    }
+
+    /// The tables would grow for ever otherwise.
+    async fn forget_the_old(&mut self) {
+        let Some(keep) = self.options.retention else { return };
+        if self.pruned.is_some_and(|at| at.elapsed() < PRUNE) {
+            return;
+        }
+        self.pruned = Some(Instant::now());
+        match self.fleet.store.prune(keep).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "old rows were removed"),
+            Err(err) => tracing::warn!(%err, "old rows could not be removed"),
+        }
+    }
+
+    /// Until a job ends, it is time to look again, or the worker drains.
+    async fn pause(&mut self) {
+        let wait = self.away.unwrap_or(POLL).mul_f64(rand::rng().random_range(0.5..=1.5));
+        let wait = wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20));
+        let drain = self.fleet.drain.clone();
+        tokio::select! {
+            () = drain.cancelled() => {}
+            () = tokio::time::sleep(wait) => {}
+            () = self.next_end() => {}
+        }
+    }
+
+    /// Waits for a job to end; for ever when there is none.
+    async fn next_end(&mut self) {
+        match self.tasks.join_next_with_id().await {
+            Some(Ok((id, ()))) => self.forget(id),
+            Some(Err(err)) => self.forget(err.id()),
+            None => std::future::pending().await,
+        }
+        // Others may have ended at the same time.
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            match ended {
+                Ok((id, ())) => self.forget(id),
+                Err(err) => self.forget(err.id()),
+            }
+        }
+    }
+
+    fn forget(&mut self, task: Id) {
+        if let Some(held) = self.held.remove(&task) {
+            held.end();
+        }
+    }
+
+    /// Lets what runs end, then asks it to, then leaves it to others.
+    async fn drain(&mut self) {
+        let count = self.tasks.len();
+        let time = self.fleet.drain_time;
+        if count > 0 && time > Duration::ZERO {
+            let jobs = if count == 1 { "1 job goes" } else { &format!("{count} jobs go") };
+            self.fleet.ui.say(&format!(
+                "nothing new is taken; {jobs} on, for at most {} seconds (interrupt again to end at once)",
+                time.as_secs()
+            ));
+            self.all_end_within(time).await;
+        }
+        self.give_up.cancel();
+        self.all_end_within(GRACE).await;
+        self.tasks.abort_all();
+        for held in std::mem::take(&mut self.held).into_values() {
+            held.end();
+            match self.fleet.store.end_job(&held.lease, &JobEnd::Released).await {
+                Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
+                Err(err) => {
+                    tracing::warn!(job = held.job.id, %err, "left to whoever finds its lease run out");
+                }
+            }
+        }
+    }
+
+    async fn all_end_within(&mut self, time: Duration) {
+        let all = async {
+            while !self.tasks.is_empty() {
+                self.next_end().await;
+            }
+        };
+        // What is left when the time is over is dealt with next.
+        let _ = tokio::time::timeout(time, all).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::worker::{available, room};
+
+    #[test]
+    fn room_follows_memory_and_is_never_nothing() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   4194304 kB\n"), Some(4 << 30));
+        for text in
+            ["", "MemAvailable:", "MemAvailable: x kB", "MemAvailable: 18446744073709551615 kB"]
+        {
+            assert_eq!(available(text), None, "{text}");
+        }
+        assert!(room().get() >= 1);
+    }
+}

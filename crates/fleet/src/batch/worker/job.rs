@@ -1,0 +1,98 @@
+//! One job in its task: the work of its kind, and an end for it whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::batch::fleet::Fleet;
+use crate::batch::lease::Held;
+use crate::batch::{publish, target};
+use crate::server::deliver;
+use crate::store::StoreError;
+use patchwright_base::error::{Failure, Result};
+use patchwright_types::campaign::{JobEnd, JobKind, Millis};
+
+/// Before the second attempt at a job that ended without a word; doubled up to the longest.
+const FIRST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_mins(15);
+
+/// Works on the job. When the work ends with a failure or a panic, the job is tried again later, as
+/// often as it may be; when it was given up, it goes back as if it had not been taken.
+pub(super) async fn one(fleet: Fleet, held: Arc<Held>, given_up: CancellationToken) {
+    if held.job.attempt > 1 {
+        sweep(&fleet).await;
+    }
+    let began = Instant::now();
+    let worked = AssertUnwindSafe(work(&fleet, &held)).catch_unwind().await;
+    tracing::info!(
+        job = held.job.id,
+        kind = held.job.kind.word(),
+        subject = held.job.subject,
+        campaign = held.job.campaign.as_deref().unwrap_or_default(),
+        attempt = held.job.attempt,
+        ended = matches!(worked, Ok(Ok(()))),
+        milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "job"
+    );
+    let failure = match worked {
+        Ok(Ok(())) => return,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::internal("it panicked; the log says where"),
+    };
+    let what = format!("job {} ({} {})", held.job.id, held.job.kind.word(), held.job.subject);
+    let why = fleet.redactor.redact(&failure.message);
+    let end = if given_up.is_cancelled() {
+        JobEnd::Released
+    } else {
+        fleet.ui.failure(&format!("{what}: {}", fleet.redactor.redact(&failure.to_string())));
+        JobEnd::Retry { after: backoff(held.job.attempt, fleet.env.time_scale()), why }
+    };
+    match fleet.store.end_job(&held.lease, &end).await {
+        // It had ended before, or others have it.
+        Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
+        Err(err) => tracing::warn!(job = held.job.id, %err, "{what} could not be ended"),
+    }
+}
+
+async fn work(fleet: &Fleet, held: &Arc<Held>) -> Result<()> {
+    let held = Arc::clone(held);
+    match held.job.kind {
+        JobKind::Target => Box::pin(target::work(fleet, held)).await,
+        JobKind::Publish => Box::pin(publish::work(fleet, held)).await,
+        JobKind::Delivery => Box::pin(deliver::work(fleet, held)).await,
+    }
+}
+
+/// An earlier attempt may have died on this machine: what it left running ends first.
+async fn sweep(fleet: &Fleet) {
+    let Some(sandbox) = fleet.sandbox.get() else { return };
+    match sandbox.sweep(None).await {
+        Ok(left) => {
+            for name in left {
+                fleet.ui.detail(&format!("removed {name}, left by a worker that was killed"));
+            }
+        }
+        Err(err) => tracing::debug!(%err, "the sweep failed"),
+    }
+}
+
+fn backoff(attempt: i64, scale: f64) -> Millis {
+    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or_default().min(16);
+    let wait = FIRST.saturating_mul(1 << doublings).min(LONGEST).mul_f64(scale);
+    Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::worker::job::backoff;
+
+    #[test]
+    fn waits_double_up_to_a_quarter_of_an_hour() {
+        let waits: Vec<i64> = [1, 2, 3, 6, 100].map(|attempt| backoff(attempt, 1.0)).to_vec();
+        assert_eq!(waits, [30_000, 60_000, 120_000, 900_000, 900_000]);
+        assert_eq!(backoff(1, 0.0), 0);
+    }
+}

@@ -1,0 +1,206 @@
+//! The pages for people, and the metrics: read only, for visitors who may ([`super::visitor`]).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{Html, IntoResponse, Response};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+
+use super::connections::Peer;
+use super::page::{self, Overview};
+use super::{Shared, metrics, recent, visitor};
+use crate::store::StoreError;
+use patchwright_report::campaign;
+use patchwright_types::campaign::{CampaignState, Event};
+
+/// Events of a campaign that its page is made of, and that one question asks for.
+const MOST_EVENTS: i64 = 5000;
+const MOST_NEW_EVENTS: i64 = 500;
+const MOST_CAMPAIGNS: usize = 200;
+/// How often new events are asked for.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// An event stream ends after this, and the browser opens another one.
+const LONGEST_STREAM: Duration = Duration::from_mins(10);
+const REFRESH: HeaderName = HeaderName::from_static("refresh");
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Lets only those through who may see pages, and makes browsers careful with them.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let token = shared.options.dashboard.as_ref();
+    let now = Instant::now();
+    if token.is_some() && shared.attempts.is_blocked(peer.ip(), now) {
+        let wait = [(header::RETRY_AFTER, "60")];
+        return (StatusCode::TOO_MANY_REQUESTS, wait, "too many wrong tokens\n").into_response();
+    }
+    if let Err(refused) = visitor::admit(request.headers(), peer, token) {
+        if request.headers().contains_key(header::AUTHORIZATION) {
+            shared.attempts.failed(peer.ip(), now);
+        }
+        return refused;
+    }
+    let mut response = next.run(request).await;
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ] {
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// `GET /`.
+pub(super) async fn index(State(shared): State<Arc<Shared>>) -> Response {
+    let store = &shared.fleet.store;
+    let asked = async {
+        let mut campaigns = store.campaigns(None).await?;
+        campaigns.truncate(MOST_CAMPAIGNS);
+        let jobs = store.job_counts().await?;
+        let jobs = jobs.into_iter().map(|((kind, state), number)| (kind, state, number)).collect();
+        let (deliveries, now) = (recent::list(), shared.fleet.clock.now());
+        Ok::<_, StoreError>(Overview { campaigns, jobs, deliveries, now })
+    };
+    match asked.await {
+        Ok(overview) => shown(&shared, &page::overview(&overview), &page::policy(), Some("15")),
+        Err(err) => trouble(&err),
+    }
+}
+
+/// `GET /campaigns/ID`.
+pub(super) async fn campaign(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Response {
+    let store = &shared.fleet.store;
+    let asked = async {
+        let view = store.view(&id).await?;
+        let events = store.events(&id, 0, MOST_EVENTS).await?;
+        Ok::<_, StoreError>((view, events))
+    };
+    match asked.await {
+        Ok((view, events)) => {
+            let active = matches!(view.campaign.state, CampaignState::Running);
+            let html = campaign::page(&view, &events);
+            shown(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
+        }
+        Err(err) => trouble(&err),
+    }
+}
+
+/// The page itself allows only its own script and style, by their hashes; this bounds what it could
+/// allow.
+const CAMPAIGN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src \
+     'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'";
+
+/// `GET /campaigns/ID/events`: what happens from now on (or after `Last-Event-ID`), as server-sent
+/// events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+pub(super) async fn events(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    headers: axum::http::HeaderMap,
+) -> Response {
+    if let Err(err) = shared.fleet.store.campaign(&id).await {
+        return trouble(&err);
+    }
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let after = match last {
+        Some(after) => after,
+        None => match newest(&shared, &id).await {
+            Ok(newest) => newest,
+            Err(err) => return trouble(&err),
+        },
+    };
+    Sse::new(stream(shared, id, after)).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// The id of the newest event.
+async fn newest(shared: &Shared, campaign: &str) -> Result<i64, StoreError> {
+    let mut after = 0;
+    loop {
+        let events = shared.fleet.store.events(campaign, after, MOST_EVENTS).await?;
+        match events.last() {
+            Some(event) => after = event.id,
+            None => return Ok(after),
+        }
+    }
+}
+
+/// One server-sent event for each event of the campaign, until this process drains.
+fn stream(
+    shared: Arc<Shared>,
+    campaign: String,
+    after: i64,
+) -> impl Stream<Item = Result<sse::Event, Infallible>> {
+    let until = tokio::time::Instant::now() + LONGEST_STREAM;
+    unfold(
+        (shared, campaign, after, Vec::new()),
+        move |(shared, campaign, mut after, mut ready)| async move {
+            loop {
+                if let Some(event) = ready.pop() {
+                    let event: Event = event;
+                    after = event.id;
+                    let told = told(&shared, &event);
+                    return Some((Ok(told), (shared, campaign, after, ready)));
+                }
+                tokio::select! {
+                    () = shared.stop.cancelled() => return None,
+                    () = tokio::time::sleep_until(until) => return None,
+                    () = tokio::time::sleep(INTERVAL) => {}
+                }
+                ready = shared.fleet.store.events(&campaign, after, MOST_NEW_EVENTS).await.ok()?;
+                ready.reverse();
+            }
+        },
+    )
+}
+
+fn told(shared: &Shared, event: &Event) -> sse::Event {
+    let json = serde_json::to_string(event).unwrap_or_default();
+    sse::Event::default().id(event.id.to_string()).data(shared.fleet.redactor.redact(&json))
+}
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    match metrics::text(&shared).await {
+        Ok(text) => ([(header::CONTENT_TYPE, METRICS)], text).into_response(),
+        Err(failure) => {
+            tracing::error!(failure = %failure.message, "metrics");
+            (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n").into_response()
+        }
+    }
+}
+
+/// A page without our secrets.
+fn shown(shared: &Shared, html: &str, policy: &str, refresh: Option<&'static str>) -> Response {
+    let mut response = Html(shared.fleet.redactor.redact(html)).into_response();
+    let headers = response.headers_mut();
+    if let Ok(policy) = header::HeaderValue::from_str(policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    if let Some(seconds) = refresh {
+        headers.insert(REFRESH, header::HeaderValue::from_static(seconds));
+    }
+    response
+}
+
+fn trouble(err: &StoreError) -> Response {
+    if let StoreError::NotFound(_) = err {
+        return (StatusCode::NOT_FOUND, "there is no such campaign\n").into_response();
+    }
+    tracing::error!(%err, "the database is not well");
+    (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n").into_response()
+}

@@ -1,0 +1,270 @@
+//! A webhook delivery that was accepted: what it asks for, and the run that does it.
+//!
+//! [`job_of`] makes the job of a delivery, [`work`] does it, in whichever process has claimed it. What
+//! follows from the event is decided again here, by the configuration of that process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+use super::{metrics, outsiders, recent};
+use crate::batch::fleet::Fleet;
+use crate::batch::lease::Held;
+use crate::batch::target::{Watched, shared};
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_forge::{Forge, RepositoryId};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{Decision, Event, TriggerConfig, decide};
+use patchwright_task::react::{self, Reacted};
+use patchwright_task::world::World;
+use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob};
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::TaskKind;
+
+/// Attempts at a delivery, and the wait before the second; doubled each time.
+const ATTEMPTS: i64 = 4;
+const FIRST_WAIT: Duration = Duration::from_mins(1);
+/// People wait for deliveries; campaigns have 0.
+const PRIORITY: i64 = 10;
+/// Older events set nothing off, unless `--max-age` says otherwise.
+pub const MAX_AGE: Duration = Duration::from_hours(24);
+/// Two triggers so close together mean one piece of work: GitHub sends several events for one act.
+const TOGETHER: Millis = 10_000;
+/// The longest text about a job that is kept.
+const LONGEST: usize = 300;
+
+/// The job of a delivery: one, ever; and one at a time for an issue or a pull request.
+pub fn job_of(delivery: &Delivery) -> NewJob {
+    let repository = delivery.repository.as_deref();
+    let lane = repository.map(|repository| match delivery.number {
+        Some(number) => format!("{}#{number}", repository.to_lowercase()),
+        None => format!("{}#{}", repository.to_lowercase(), delivery.event),
+    });
+    let owner = repository.and_then(|repository| repository.split_once('/'));
+    NewJob {
+        kind: JobKind::Delivery,
+        key: format!("delivery:{}", delivery.guid),
+        campaign: None,
+        subject: delivery.guid.clone(),
+        lane,
+        organization: owner.map(|(owner, _)| owner.to_owned()),
+        priority: PRIORITY,
+        max_attempts: ATTEMPTS,
+        reserve_usd: 0.0,
+        run_at: delivery.received_at,
+    }
+}
+
+/// What became of a delivery.
+struct Became {
+    end: JobEnd,
+    /// For people, in a line.
+    text: String,
+    /// The word that it is counted by.
+    conclusion: &'static str,
+    run: Option<String>,
+    cost_usd: f64,
+}
+
+impl Became {
+    fn ignored(why: impl Into<String>) -> Became {
+        let text = format!("ignored: {}", why.into());
+        Became { end: JobEnd::Done, text, conclusion: "ignored", run: None, cost_usd: 0.0 }
+    }
+}
+
+/// Decides what follows from the delivery, does it, and ends the job.
+///
+/// # Errors
+/// When the store does not answer, or somebody else has the job.
+pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+    let began = Instant::now();
+    let delivery = fleet.store.delivery(&held.job.subject).await?;
+    let became = match Box::pin(handle(fleet, &held, &delivery)).await {
+        Ok(became) => became,
+        Err(failure) => failed(fleet, &held, &failure),
+    };
+    if held.lost().is_cancelled() {
+        // Somebody else has it: nothing more is written, here or elsewhere.
+        tracing::warn!(delivery = delivery.guid, job = held.job.id, "the lease was lost");
+        return Ok(());
+    }
+    let text = fleet.redactor.redact(&short(&became.text));
+    let took = began.elapsed();
+    tracing::info!(
+        delivery = delivery.guid,
+        job = held.job.id,
+        attempt = held.job.attempt,
+        repository = delivery.repository.as_deref().unwrap_or_default(),
+        number = delivery.number.unwrap_or_default(),
+        run = became.run.as_deref().unwrap_or_default(),
+        conclusion = became.conclusion,
+        cost_usd = became.cost_usd,
+        milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        outcome = text,
+        "run"
+    );
+    fleet.ui.say(&format!("{}: {text}", name(&delivery)));
+    metrics::tally().ran(became.conclusion, took, became.cost_usd);
+    recent::end(&delivery.guid, &text);
+    fleet.store.end_job(&held.lease, &became.end).await?;
+    if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
+        fleet.store.drop_body(&delivery.guid).await?;
+    }
+    Ok(())
+}
+
+async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<Became> {
+    let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
+    let event = match event {
+        Ok(event) => event,
+        Err(failure) => return Ok(Became::ignored(failure.message)),
+    };
+    let config = fleet.config.clone();
+    let decision = match decide(&event, &TriggerConfig::of(&config)) {
+        Decision::Ignored(why) => return Ok(Became::ignored(why)),
+        decision => decision,
+    };
+    if let Some(why) = too_old(fleet, &event)? {
+        return Ok(Became::ignored(why));
+    }
+    let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
+        return Ok(Became::ignored("the payload names no repository"));
+    };
+    let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
+    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
+    let viewer = forge.viewer().await.map_err(Failure::from)?;
+    if let Some(why) = react::own_act(&event, viewer.as_ref()) {
+        return Ok(Became::ignored(why));
+    }
+    // What a fork's workflow noted is a review like any other once its pull request is known.
+    let decision = match react::at_head(forge.as_ref(), decision).await? {
+        Ok(decision) => decision,
+        Err(why) => return Ok(Became::ignored(why)),
+    };
+    if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, &decision).await? {
+        return Ok(Became::ignored(why));
+    }
+    let same = same_work(&repository, &decision);
+    if let Some(key) = &same
+        && let Some(why) = was_done(fleet, key, delivery).await?
+    {
+        return Ok(Became::ignored(why));
+    }
+    let started = fleet.store.now().await?;
+    let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let watched = Watched::new(fleet, held);
+    let around = watched.around.clone();
+    let reacted = react::react(&world, config, decision, around).await?;
+    if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
+        fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
+    }
+    Ok(ended(fleet, held, &reacted))
+}
+
+/// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
+/// stood still.
+fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
+    let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
+    let Some(at) = at(event) else { return Ok(None) };
+    // One that is still to come is not old, whichever clock is wrong.
+    let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
+    Ok((age > most).then(|| {
+        format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
+    }))
+}
+
+fn at(event: &Event) -> Option<DateTime<Utc>> {
+    match event {
+        Event::IssueLabeled(event) => event.at,
+        Event::PullRequest(event) => event.at,
+        Event::Commented(event) => event.at,
+        Event::Checked(event) => event.at,
+        Event::Dispatch(_) | Event::Other { .. } => None,
+    }
+}
+
+/// The name under which work on an issue is remembered.
+fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
+    match decision {
+        Decision::Run(TaskKind::Issue { number, .. }) => {
+            Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
+        }
+        Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,
+    }
+}
+
+/// Why this delivery's work is done already: it came together with another one, whose run has ended.
+async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
+    let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
+    let Some((started, guid)) = value.split_once(' ') else { return Ok(None) };
+    // Without a readable time the work counts as not done: doing it again changes the same pull request.
+    let Ok(started) = started.parse::<Millis>() else { return Ok(None) };
+    let together = delivery.received_at <= started.saturating_add(TOGETHER);
+    Ok((together && guid != delivery.guid)
+        .then(|| format!("the run for delivery {guid} has done it")))
+}
+
+/// What a run that came to an outcome means for the job.
+fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
+    let conclusion = reacted.conclusion();
+    let word = conclusion.word();
+    let (run, cost_usd) = match reacted {
+        Reacted::Issue(ended) => (Some(ended.outcome.run.clone()), ended.outcome.spending.cost_usd),
+        Reacted::Review(ended) => {
+            (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
+        }
+        Reacted::Respond(_) => (None, 0.0),
+        Reacted::Ignored(why) => return Became::ignored(why.as_str()),
+    };
+    let text = format!("{word}: {}", reacted.line());
+    let end = match conclusion {
+        // Running it again goes on where it stopped.
+        Conclusion::Provider | Conclusion::Sandbox => again(fleet, held, &text),
+        Conclusion::Done
+        | Conclusion::NothingToDo
+        | Conclusion::NeedsInput
+        | Conclusion::Partial
+        | Conclusion::Refused
+        | Conclusion::Budget => JobEnd::Done,
+    };
+    Became { end, text, conclusion: word, run, cost_usd }
+}
+
+/// What a run without an outcome means for the job.
+fn failed(fleet: &Fleet, held: &Held, failure: &Failure) -> Became {
+    let conclusion = failure.kind.conclusion();
+    let text = format!("{conclusion}: {}", failure.message);
+    let end = match failure.kind {
+        FailureKind::NothingToDo
+        | FailureKind::Refused
+        | FailureKind::Partial
+        | FailureKind::Budget => JobEnd::Done,
+        FailureKind::Usage => JobEnd::Failed { why: text.clone() },
+        FailureKind::Signal(_) => JobEnd::Released,
+        FailureKind::Provider
+        | FailureKind::Forge
+        | FailureKind::Sandbox
+        | FailureKind::Machine
+        | FailureKind::Internal => again(fleet, held, &text),
+    };
+    Became { end, text, conclusion, run: None, cost_usd: 0.0 }
+}
+
+fn again(fleet: &Fleet, held: &Held, why: &str) -> JobEnd {
+    let doubled = u32::try_from(held.job.attempt - 1).unwrap_or_default().min(6);
+    let wait = FIRST_WAIT.saturating_mul(1 << doubled).mul_f64(fleet.env.time_scale());
+    let after = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+    JobEnd::Retry { after, why: short(why) }
+}
+
+fn name(delivery: &Delivery) -> String {
+    let repository = delivery.repository.as_deref().unwrap_or("?");
+    let number = delivery.number.map(|number| format!("#{number}")).unwrap_or_default();
+    format!("{repository}{number} ({})", delivery.event)
+}
+
+fn short(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(LONGEST).collect()
+}

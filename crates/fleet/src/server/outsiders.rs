@@ -1,0 +1,78 @@
+//! What strangers may make the operator pay for. A review that nobody asked for costs money, and anybody
+//! can push: heads that are not the newest any more are dropped, and the rest is counted.
+
+use crate::batch::fleet::Fleet;
+use crate::store::{ReviewCaps, ReviewSlot, ReviewWish};
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
+use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
+use patchwright_report as report;
+use patchwright_task::event::Decision;
+use patchwright_types::task::TaskKind;
+
+/// Why a review is not begun; `None` for one that is, and for everything that somebody asked for.
+///
+/// # Errors
+/// When GitHub or the store does not answer: the job is tried again.
+pub(super) async fn refusal(
+    fleet: &Fleet,
+    forge: &dyn Forge,
+    config: &Config,
+    decision: &Decision,
+) -> Result<Option<String>> {
+    let Decision::Run(TaskKind::Review { repository, number, trigger: None, head, .. }) = decision
+    else {
+        return Ok(None);
+    };
+    let pull = forge.pull_request(repository, *number).await.map_err(Failure::from)?;
+    if let Some(head) = head.as_ref().filter(|head| **head != pull.head_sha) {
+        let (old, new) = (short(head), short(&pull.head_sha));
+        return Ok(Some(format!("{old} is no longer the newest commit, {new} is")));
+    }
+    // An answer that did not come is a no.
+    let role = forge.role(repository, &pull.author.login).await;
+    if role.is_ok_and(|role| role >= Role::Write) {
+        return Ok(None);
+    }
+    let name = repository.to_string();
+    let wish = ReviewWish {
+        repository: &name,
+        number: *number,
+        author: &pull.author.login,
+        head: &pull.head_sha,
+    };
+    let caps = ReviewCaps {
+        per_pull_request: config.review.per_pull_request,
+        per_author: config.review.per_author,
+        per_day: config.review.per_day,
+    };
+    match fleet.store.begin_review(&wish, &caps).await? {
+        ReviewSlot::Free => Ok(None),
+        ReviewSlot::Full { limit, is_first } => {
+            if is_first && !pull.draft {
+                say(fleet, forge, config, repository, &pull).await;
+            }
+            Ok(Some(format!("`review.{limit}` is reached for 24 hours")))
+        }
+    }
+}
+
+/// A word on the pull request, once. Nothing depends on it.
+async fn say(
+    fleet: &Fleet,
+    forge: &dyn Forge,
+    config: &Config,
+    repository: &RepositoryId,
+    pull: &PullRequest,
+) {
+    let marker = report::marker_once("review-limit");
+    let body = report::review::limit::reached(&config.respond.mention, &marker);
+    let body = fleet.redactor.redact(&body);
+    if let Err(err) = forge.upsert_comment(repository, pull.number, &marker, None, &body).await {
+        tracing::warn!(%err, "nobody could be told that a limit is reached");
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}

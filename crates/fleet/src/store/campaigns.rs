@@ -1,0 +1,190 @@
+//! Campaigns: one row each, and what people see of one.
+
+use std::collections::BTreeMap;
+
+use sqlx::any::AnyRow;
+
+use super::db::{clean, get, word};
+use super::jobs::requeue;
+use super::targets::{COLUMNS as TARGET, target_of};
+use super::{Store, StoreError, StoreResult};
+use patchwright_types::campaign::{
+    CampaignRow, CampaignState, CampaignView, NewJob, Target, TargetState,
+};
+
+fn campaign_of(row: &AnyRow) -> StoreResult<CampaignRow> {
+    Ok(CampaignRow {
+        id: get(row, "id")?,
+        name: get(row, "name")?,
+        spec_hash: get(row, "spec_hash")?,
+        spec: get(row, "spec")?,
+        state: word(row, "state", CampaignState::of)?,
+        reason: get(row, "reason")?,
+        wave: get(row, "wave")?,
+        concurrency: get(row, "concurrency")?,
+        per_organization: get(row, "per_organization")?,
+        budget_usd: get(row, "budget_usd")?,
+        spent_usd: get(row, "spent_usd")?,
+        tracking_issue: get(row, "tracking_issue")?,
+        created_at: get(row, "created_at")?,
+        updated_at: get(row, "updated_at")?,
+    })
+}
+
+impl Store {
+    /// Adds a campaign, or returns the one of the same id as it is (limits and specification text are
+    /// brought up to date; state, wave and spending stay).
+    pub async fn put_campaign(&self, campaign: &CampaignRow) -> StoreResult<CampaignRow> {
+        let mut write = self.write().await?;
+        let now = write.now;
+        sqlx::query(
+            "INSERT INTO campaigns (id, name, spec_hash, spec, state, reason, wave, concurrency,
+                per_organization, budget_usd, spent_usd, tracking_issue, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+             ON CONFLICT (id) DO UPDATE SET spec = excluded.spec,
+                concurrency = excluded.concurrency, per_organization = excluded.per_organization,
+                budget_usd = excluded.budget_usd, updated_at = excluded.updated_at",
+        )
+        .bind(campaign.id.as_str())
+        .bind(campaign.name.as_str())
+        .bind(campaign.spec_hash.as_str())
+        .bind(clean(&campaign.spec))
+        .bind(campaign.state.word())
+        .bind(campaign.reason.as_deref().map(clean))
+        .bind(campaign.wave)
+        .bind(campaign.concurrency)
+        .bind(campaign.per_organization)
+        .bind(campaign.budget_usd)
+        .bind(campaign.spent_usd)
+        .bind(campaign.tracking_issue.clone())
+        .bind(now)
+        .bind(now)
+        .execute(write.db())
+        .await?;
+        write.commit().await?;
+        self.campaign(&campaign.id).await
+    }
+
+    pub async fn campaign(&self, id: &str) -> StoreResult<CampaignRow> {
+        let row = sqlx::query("SELECT * FROM campaigns WHERE id = $1").bind(id);
+        let row = row.fetch_optional(&self.inner.pool).await?;
+        let row = row.ok_or_else(|| StoreError::NotFound(format!("campaign `{id}`")))?;
+        campaign_of(&row)
+    }
+
+    /// All of this name (or all), newest first.
+    pub async fn campaigns(&self, name: Option<&str>) -> StoreResult<Vec<CampaignRow>> {
+        let rows = sqlx::query(
+            "SELECT * FROM campaigns WHERE $1 = '' OR name = $2 ORDER BY created_at DESC, id",
+        )
+        .bind(name.unwrap_or_default())
+        .bind(name.unwrap_or_default())
+        .fetch_all(&self.inner.pool)
+        .await?;
+        rows.iter().map(campaign_of).collect()
+    }
+
+    /// Changes the state, with an event. True when it was another one.
+    pub async fn set_campaign_state(
+        &self,
+        id: &str,
+        state: CampaignState,
+        reason: Option<&str>,
+    ) -> StoreResult<bool> {
+        let mut write = self.write().await?;
+        let now = write.now;
+        let changed = sqlx::query(
+            "UPDATE campaigns SET state = $1, reason = $2, updated_at = $3
+             WHERE id = $4 AND state <> $5",
+        )
+        .bind(state.word())
+        .bind(reason.map(clean))
+        .bind(now)
+        .bind(id)
+        .bind(state.word())
+        .execute(write.db())
+        .await?
+        .rows_affected()
+            > 0;
+        if changed {
+            let kind = match state {
+                CampaignState::Running => "resumed",
+                other => other.word(),
+            };
+            write.say(id, None, kind, reason);
+        }
+        write.commit().await?;
+        if !changed {
+            self.campaign(id).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Opens a wave: the waiting targets up to it are queued, with the jobs that `job_of` makes of
+    /// them. Returns how many.
+    pub async fn open_wave(
+        &self,
+        id: &str,
+        wave: i64,
+        job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
+        let mut write = self.write().await?;
+        let now = write.now;
+        let select = format!(
+            "SELECT {TARGET} FROM targets
+             WHERE campaign = $1 AND wave <= $2 AND state = 'waiting' ORDER BY id"
+        );
+        let rows = sqlx::query(write.lock_rows(&select)).bind(id).bind(wave);
+        let rows = rows.fetch_all(write.db()).await?;
+        let count = rows.len();
+        for row in &rows {
+            let mut target = target_of(row)?;
+            target.state = TargetState::Queued;
+            requeue(&mut write, &job_of(&target)).await?;
+            sqlx::query("UPDATE targets SET state = 'queued', updated_at = $1 WHERE id = $2")
+                .bind(now)
+                .bind(target.id)
+                .execute(write.db())
+                .await?;
+            write.say(id, Some(target.id), "queued", None);
+        }
+        let opened = sqlx::query(
+            "UPDATE campaigns SET wave = $1, updated_at = $2 WHERE id = $3 AND wave < $4",
+        );
+        let opened = opened.bind(wave).bind(now).bind(id).bind(wave).execute(write.db()).await?;
+        if opened.rows_affected() > 0 || count > 0 {
+            let text = format!("wave {} with {count} targets", wave + 1);
+            write.say(id, None, "wave", Some(&text));
+        }
+        write.commit().await?;
+        Ok(count)
+    }
+
+    pub async fn set_tracking_issue(&self, id: &str, issue: &str) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        sqlx::query("UPDATE campaigns SET tracking_issue = $1 WHERE id = $2")
+            .bind(issue)
+            .bind(id)
+            .execute(write.db())
+            .await?;
+        write.commit().await
+    }
+
+    /// The campaign with the newest target of each repository (and number).
+    pub async fn view(&self, campaign: &str) -> StoreResult<CampaignView> {
+        let row = self.campaign(campaign).await?;
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+            "SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id"
+        )))
+        .bind(campaign)
+        .fetch_all(&self.inner.pool)
+        .await?;
+        let mut newest: BTreeMap<(String, Option<i64>), Target> = BTreeMap::new();
+        for row in &rows {
+            let target = target_of(row)?;
+            newest.insert((target.repository.to_lowercase(), target.number), target);
+        }
+        let targets = newest.into_values().collect();
+        Ok(CampaignView { campaign: row, targets, now: self.now().await? })
+    }
+}

@@ -1,0 +1,203 @@
+//! What every part of the store is written with: the two dialects, a write transaction, rows.
+
+use std::time::Duration;
+
+use sqlx::any::AnyRow;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row, Transaction};
+use tokio::sync::MutexGuard;
+use tokio::time::timeout;
+
+use super::{Inner, Store, StoreError, StoreResult};
+use patchwright_types::campaign::Millis;
+
+/// How long we wait for a lock or a connection.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the two databases differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// Now, in milliseconds, by the database's clock; not the transaction's beginning.
+    pub(super) fn now(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER) AS now",
+            Dialect::Postgres => {
+                "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now"
+            }
+        }
+    }
+
+    /// Put after a SELECT of one table: other writers of these rows wait. SQLite has one writer anyway.
+    pub(super) fn for_update(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "",
+            Dialect::Postgres => " FOR UPDATE",
+        }
+    }
+
+    /// The types whose names differ, in the text of a migration.
+    pub(super) fn types(self, text: &str) -> String {
+        let (id, bytes) = match self {
+            Dialect::Sqlite => ("INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB"),
+            Dialect::Postgres => ("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"),
+        };
+        text.replace("{id}", id).replace("{bytes}", bytes)
+    }
+}
+
+/// What one process does at a time over the whole database, where rows are not enough (PostgreSQL's
+/// advisory locks; SQLite's writer is alone).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Alone {
+    Migrate = 0x5057_0001,
+    /// Claims and renewals, so that what they count is exact.
+    Claim = 0x5057_0002,
+    /// Event numbers become visible in order.
+    Events = 0x5057_0003,
+}
+
+/// A write transaction. Events are written last, at [`Write::commit`]; dropped without it, nothing
+/// was written.
+pub(super) struct Write<'a> {
+    tx: Transaction<'static, Any>,
+    /// The store's time when the transaction began.
+    pub(super) now: Millis,
+    pub(super) dialect: Dialect,
+    events: Vec<Said>,
+    _gate: Option<MutexGuard<'a, ()>>,
+}
+
+struct Said {
+    campaign: String,
+    target: Option<i64>,
+    kind: String,
+    text: Option<String>,
+}
+
+impl Store {
+    /// Begins to write. In one process SQLite's writers queue here and not at the file's lock.
+    pub(super) async fn write(&self) -> StoreResult<Write<'_>> {
+        let inner: &Inner = &self.inner;
+        let gate = match inner.dialect {
+            Dialect::Postgres => None,
+            Dialect::Sqlite => {
+                let waited = timeout(PATIENCE, inner.gate.lock()).await;
+                Some(waited.map_err(|_| StoreError::Locked(inner.name.clone()))?)
+            }
+        };
+        let tx = match inner.dialect {
+            Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
+            Dialect::Postgres => inner.pool.begin().await?,
+        };
+        let mut write =
+            Write { tx, now: 0, dialect: inner.dialect, events: Vec::new(), _gate: gate };
+        write.now = write.time().await?;
+        Ok(write)
+    }
+}
+
+impl Write<'_> {
+    pub(super) fn db(&mut self) -> &mut AnyConnection {
+        &mut self.tx
+    }
+
+    async fn time(&mut self) -> StoreResult<Millis> {
+        let now = self.dialect.now();
+        get(&sqlx::query(now).fetch_one(self.db()).await?, "now")
+    }
+
+    /// Nobody else does this until the transaction ends. Takes the time again, which may have passed.
+    pub(super) async fn alone(&mut self, what: Alone) -> StoreResult<()> {
+        if self.dialect == Dialect::Postgres {
+            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(what as i64);
+            lock.execute(self.db()).await?;
+            self.now = self.time().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the time again.
+    pub(super) async fn look_again(&mut self) -> StoreResult<()> {
+        self.now = self.time().await?;
+        Ok(())
+    }
+
+    /// A statement made of our own words, never of anybody's text.
+    pub(super) fn lock_rows(&self, select: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("{select}{}", self.dialect.for_update()))
+    }
+
+    /// Something happened; written when the transaction is.
+    pub(super) fn say(
+        &mut self,
+        campaign: &str,
+        target: Option<i64>,
+        kind: &str,
+        text: Option<&str>,
+    ) {
+        let said = Said {
+            campaign: campaign.to_owned(),
+            target,
+            kind: kind.to_owned(),
+            text: text.map(clean),
+        };
+        self.events.push(said);
+    }
+
+    pub(super) async fn commit(mut self) -> StoreResult<()> {
+        let events = std::mem::take(&mut self.events);
+        if !events.is_empty() {
+            self.alone(Alone::Events).await?;
+        }
+        let now = self.now;
+        for said in events {
+            sqlx::query(
+                "INSERT INTO events (at, campaign, target, repository, kind, text)
+                 VALUES ($1, $2, $3, (SELECT repository FROM targets WHERE id = $4), $5, $6)",
+            )
+            .bind(now)
+            .bind(said.campaign)
+            .bind(said.target)
+            .bind(said.target)
+            .bind(said.kind)
+            .bind(said.text)
+            .execute(self.db())
+            .await?;
+        }
+        Ok(self.tx.commit().await?)
+    }
+}
+
+/// A column of a row.
+pub(super) fn get<'r, T>(row: &'r AnyRow, name: &str) -> StoreResult<T>
+where
+    T: sqlx::Decode<'r, Any> + sqlx::Type<Any>,
+{
+    Ok(row.try_get(name)?)
+}
+
+/// A column with a word of a closed list.
+pub(super) fn word<T>(row: &AnyRow, name: &str, of: fn(&str) -> Option<T>) -> StoreResult<T> {
+    let text: String = get(row, name)?;
+    of(&text).ok_or_else(|| meaningless(name, &text))
+}
+
+/// A column says what nobody of us has written.
+pub(super) fn meaningless(name: &str, text: &str) -> StoreError {
+    StoreError::Unusable(format!("the database says `{text}` in `{name}`, which means nothing"))
+}
+
+/// A text without the one character that PostgreSQL does not take.
+pub(super) fn clean(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// Words of ours as a list for `IN (…)`.
+pub(super) fn quoted(words: impl IntoIterator<Item = &'static str>) -> String {
+    let quoted: Vec<String> = words.into_iter().map(|word| format!("'{word}'")).collect();
+    if quoted.is_empty() { "''".to_owned() } else { quoted.join(", ") }
+}

@@ -1,0 +1,228 @@
+//! Taking over another database: how the shards of a workflow matrix come together.
+//!
+//! What is in it is somebody else's word. Only targets of one campaign come, the one that is asked for;
+//! what would mean that something was published there does not, numbers are bounded, and what is not
+//! wanted becomes a row that says why. Their changes are judged when they are published.
+
+use sqlx::AssertSqlSafe;
+
+use super::changesets::put_changeset;
+use super::db::{Write, clean, get, word};
+use super::targets::{COLUMNS as TARGET, target_of};
+use super::{Store, StoreResult};
+use patchwright_types::campaign::{Changeset, ErrorClass, Event, Target, TargetState};
+
+/// Events of a target that come.
+const EVENTS: i64 = 200;
+/// Targets that come from one database; GitHub's search gives no more than some thousands.
+const TARGETS: i64 = 20_000;
+/// Rows about what was not wanted.
+const REFUSED: usize = 1_000;
+/// Characters of a reason or an event.
+const TEXT: usize = 4_000;
+
+/// What came of another database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Targets that came.
+    pub came: usize,
+    /// Those that did not, and why: repository and reason.
+    pub refused: Vec<(String, String)>,
+}
+
+impl Store {
+    /// Takes over targets of `campaign`, which must be here, with their changesets and events. A target
+    /// that has come further here stays as it is; one for which `refusal` has a reason fails with it.
+    ///
+    /// # Errors
+    /// When either database cannot be used.
+    pub async fn import(
+        &self,
+        other: &Store,
+        campaign: &str,
+        refusal: &(dyn Fn(&Target) -> Option<String> + Sync),
+    ) -> StoreResult<Imported> {
+        let mut imported = Imported::default();
+        let select =
+            format!("SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id LIMIT {TARGETS}");
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(campaign);
+        for row in rows.fetch_all(&other.inner.pool).await? {
+            let target = target_of(&row)?;
+            match refusal(&target) {
+                Some(why) if imported.refused.len() < REFUSED => {
+                    if self.refuse(&target, &why).await? {
+                        imported.refused.push((target.repository, why));
+                    }
+                }
+                Some(_) => {}
+                None => imported.came += usize::from(self.take_over(other, &target).await?),
+            }
+        }
+        Ok(imported)
+    }
+
+    /// A row that says why a target did not come.
+    async fn refuse(&self, theirs: &Target, why: &str) -> StoreResult<bool> {
+        let mut write = self.write().await?;
+        let plain = Target { state: TargetState::Failed, ..theirs.clone() };
+        let Some((ours, _)) = place(&mut write, &plain).await? else { return Ok(false) };
+        let class = Some(ErrorClass::Policy);
+        super::targets::set_state(&mut write, ours, TargetState::Failed, class, Some(why)).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    /// One target with its changeset and events, in one transaction.
+    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<bool> {
+        let Some(state) = state_of(theirs.state) else { return Ok(false) };
+        let change = other.changeset(theirs.id).await?.filter(|change| belongs(change, theirs));
+        let events = other.events_of(theirs).await?;
+        let mut write = self.write().await?;
+        let Some((ours, cost)) = place(&mut write, theirs).await? else { return Ok(false) };
+        fill(&mut write, ours, theirs, state).await?;
+        if let Some(change) = &change {
+            put_changeset(&mut write, ours, change).await?;
+        }
+        for event in &events {
+            copy(&mut write, ours, theirs, event).await?;
+        }
+        sqlx::query("UPDATE campaigns SET spent_usd = spent_usd + $1 WHERE id = $2")
+            .bind((dollars(theirs.cost_usd) - cost).max(0.0))
+            .bind(theirs.campaign.as_str())
+            .execute(write.db())
+            .await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn events_of(&self, target: &Target) -> StoreResult<Vec<Event>> {
+        let rows = sqlx::query("SELECT * FROM events WHERE target = $1 ORDER BY id LIMIT $2");
+        let rows = rows.bind(target.id).bind(EVENTS).fetch_all(&self.inner.pool).await?;
+        rows.iter().map(super::events::event_of).collect()
+    }
+}
+
+/// What a target's state means here. One that was running when its database was left waits again; one
+/// that was to be published is held. `None` for what only a publisher can say: another database had
+/// it from one, and GitHub is asked again here.
+fn state_of(theirs: TargetState) -> Option<TargetState> {
+    match theirs {
+        TargetState::Waiting | TargetState::Queued | TargetState::Running => {
+            Some(TargetState::Waiting)
+        }
+        TargetState::Ready | TargetState::Publishing | TargetState::Held => Some(TargetState::Held),
+        TargetState::Unchanged
+        | TargetState::Reported
+        | TargetState::Skipped
+        | TargetState::Failed => Some(theirs),
+        TargetState::Draft
+        | TargetState::Open
+        | TargetState::Merged
+        | TargetState::Closed
+        | TargetState::Superseded => None,
+    }
+}
+
+/// The change is of this repository and commit.
+fn belongs(change: &Changeset, target: &Target) -> bool {
+    change.repository.eq_ignore_ascii_case(&target.repository) && change.base_sha == target.base_sha
+}
+
+/// Dollars that may be added up.
+fn dollars(said: f64) -> f64 {
+    if said.is_finite() { said.clamp(0.0, 1_000_000.0) } else { 0.0 }
+}
+
+fn short(text: &str) -> String {
+    clean(text).chars().take(TEXT).collect()
+}
+
+/// The row that a target goes into, with what it has cost here; `None` when it has come as far here,
+/// or has not been worked on there.
+async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i64, f64)>> {
+    let select = "SELECT id, state, cost_usd FROM targets WHERE campaign = $1
+        AND lower(repository) = $2 AND COALESCE(number, 0) = $3 AND base_sha = $4";
+    let row = sqlx::query(write.lock_rows(select))
+        .bind(theirs.campaign.as_str())
+        .bind(theirs.repository.to_ascii_lowercase())
+        .bind(theirs.number.unwrap_or(0))
+        .bind(theirs.base_sha.as_str())
+        .fetch_optional(write.db())
+        .await?;
+    let begun = |state| !matches!(state, TargetState::Waiting | TargetState::Queued);
+    if let Some(row) = row {
+        let ours = word(&row, "state", TargetState::of)?;
+        let further = begun(theirs.state) && !begun(ours);
+        return Ok(further.then_some((get(&row, "id")?, get(&row, "cost_usd")?)));
+    }
+    let now = write.now;
+    let row = sqlx::query(
+        "INSERT INTO targets (campaign, repository, number, base_branch, base_sha, wave, state,
+            attempts, cost_usd, tokens, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 0, 0.0, 0, $7, $8) RETURNING id",
+    )
+    .bind(theirs.campaign.as_str())
+    .bind(short(&theirs.repository))
+    .bind(theirs.number)
+    .bind(short(&theirs.base_branch))
+    .bind(short(&theirs.base_sha))
+    .bind(theirs.wave.clamp(0, 1_000))
+    .bind(theirs.created_at.clamp(0, now))
+    .bind(now)
+    .fetch_one(write.db())
+    .await?;
+    Ok(Some((get(&row, "id")?, 0.0)))
+}
+
+/// What a target came to there. Its pull request and page are not taken over: nothing was published
+/// from there, and links are made from what GitHub says here.
+async fn fill(
+    write: &mut Write<'_>,
+    ours: i64,
+    theirs: &Target,
+    state: TargetState,
+) -> StoreResult<()> {
+    sqlx::query(
+        "UPDATE jobs SET state = 'cancelled', why = 'imported' WHERE key = $1 AND state = 'queued'",
+    )
+    .bind(format!("target:{ours}"))
+    .execute(write.db())
+    .await?;
+    let now = write.now;
+    sqlx::query(
+        "UPDATE targets SET state = $1, class = $2, reason = $3, run = $4, attempts = $5,
+            cost_usd = $6, tokens = $7, updated_at = $8, started_at = $9, ended_at = $10
+         WHERE id = $11",
+    )
+    .bind(state.word())
+    .bind(theirs.class.map(ErrorClass::word))
+    .bind(theirs.reason.as_deref().map(short))
+    .bind(theirs.run.as_deref().map(short))
+    .bind(theirs.attempts.clamp(0, 1_000))
+    .bind(dollars(theirs.cost_usd))
+    .bind(theirs.tokens.clamp(0, 1_000_000_000_000))
+    .bind(now)
+    .bind(theirs.started_at.map(|at| at.clamp(0, now)))
+    .bind(theirs.ended_at.map(|at| at.clamp(0, now)))
+    .bind(ours)
+    .execute(write.db())
+    .await?;
+    Ok(())
+}
+
+async fn copy(write: &mut Write<'_>, ours: i64, theirs: &Target, event: &Event) -> StoreResult<()> {
+    let now = write.now;
+    sqlx::query(
+        "INSERT INTO events (at, campaign, target, repository, kind, text)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(event.at.clamp(0, now))
+    .bind(theirs.campaign.as_str())
+    .bind(ours)
+    .bind(short(&theirs.repository))
+    .bind(short(&event.kind))
+    .bind(event.text.as_deref().map(short))
+    .execute(write.db())
+    .await?;
+    Ok(())
+}

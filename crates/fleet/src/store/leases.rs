@@ -1,0 +1,361 @@
+//! What the holder of a job may do: renew, and write what belongs to the job. Each begins by locking
+//! the job's row and looking whether it is still ours.
+
+use std::time::Duration;
+
+use super::changesets::put_changeset;
+use super::claim::LIVE;
+use super::db::{Alone, Write, clean, get, word};
+use super::jobs::requeue;
+use super::targets::set_state;
+use super::{Store, StoreError, StoreResult};
+use patchwright_types::campaign::{
+    Changeset, ErrorClass, Job, JobEnd, JobKind, Lease, Millis, NewJob, TargetEnd, TargetState,
+};
+
+/// How often the end of a job is written again, and the wait before the first time.
+const TRIES: u32 = 3;
+const AGAIN: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+struct Tries {
+    failed: u32,
+}
+
+/// Locks the job, or says that it is not ours.
+async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
+    let select = "SELECT kind, campaign, subject, attempt, max_attempts FROM jobs
+         WHERE id = $1 AND epoch = $2 AND owner = $3 AND state = 'running'";
+    let row = sqlx::query(write.lock_rows(select))
+        .bind(lease.job)
+        .bind(lease.epoch)
+        .bind(lease.owner.as_str())
+        .fetch_optional(write.db())
+        .await?;
+    let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
+    Ok(Job {
+        id: lease.job,
+        kind: word(&row, "kind", JobKind::of)?,
+        campaign: get(&row, "campaign")?,
+        subject: get(&row, "subject")?,
+        attempt: get(&row, "attempt")?,
+        max_attempts: get(&row, "max_attempts")?,
+    })
+}
+
+/// Writes the job's end. True when it wanted to be tried again and may not.
+async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<bool> {
+    let now = write.now;
+    let (state, attempt, run_at, why) = match end {
+        JobEnd::Done => ("done", job.attempt, None, None),
+        JobEnd::Failed { why } => ("failed", job.attempt, None, Some(clean(why))),
+        JobEnd::Released => ("queued", job.attempt.saturating_sub(1).max(0), Some(now), None),
+        JobEnd::Later { after, why } => {
+            let then = now.saturating_add((*after).max(0));
+            ("queued", job.attempt.saturating_sub(1).max(0), Some(then), Some(clean(why)))
+        }
+        JobEnd::Retry { why, .. } if job.attempt >= job.max_attempts => {
+            ("dead", job.attempt, None, Some(clean(why)))
+        }
+        JobEnd::Retry { after, why } => {
+            let then = now.saturating_add((*after).max(0));
+            ("queued", job.attempt, Some(then), Some(clean(why)))
+        }
+    };
+    sqlx::query(
+        "UPDATE jobs SET state = $1, attempt = $2, run_at = COALESCE($3, run_at), why = $4,
+            lease_until = 0, updated_at = $5 WHERE id = $6",
+    )
+    .bind(state)
+    .bind(attempt)
+    .bind(run_at)
+    .bind(why)
+    .bind(now)
+    .bind(job.id)
+    .execute(write.db())
+    .await?;
+    Ok(state == "dead")
+}
+
+impl Store {
+    /// Extends the lease from now. One that has run out is extended, too, unless the job or its lane
+    /// was given to somebody else.
+    pub async fn renew(&self, lease: &Lease) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        write.alone(Alone::Claim).await?;
+        fence(&mut write, lease).await?;
+        let now = write.now;
+        let taken = format!(
+            "SELECT 1 AS one FROM jobs o JOIN jobs j ON j.lane = o.lane
+             WHERE j.id = $2 AND o.id <> j.id AND {LIVE} LIMIT 1"
+        );
+        let taken = sqlx::query(sqlx::AssertSqlSafe(taken)).bind(now).bind(lease.job);
+        if taken.fetch_optional(write.db()).await?.is_some() {
+            return Err(StoreError::LeaseLost { job: lease.job });
+        }
+        sqlx::query(
+            "UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4",
+        )
+        .bind(now.saturating_add(lease.length))
+        .bind(lease.length)
+        .bind(now)
+        .bind(lease.job)
+        .execute(write.db())
+        .await?;
+        write.commit().await
+    }
+
+    /// The lease is ours, and lasts for so many more milliseconds; 0 or less when it has run out and
+    /// nobody has taken the job yet.
+    pub async fn remaining(&self, lease: &Lease) -> StoreResult<Millis> {
+        let row = sqlx::query(
+            "SELECT lease_until FROM jobs
+             WHERE id = $1 AND epoch = $2 AND owner = $3 AND state = 'running'",
+        )
+        .bind(lease.job)
+        .bind(lease.epoch)
+        .bind(lease.owner.as_str())
+        .fetch_optional(&self.inner.pool)
+        .await?;
+        let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
+        let until: Millis = get(&row, "lease_until")?;
+        Ok(until.saturating_sub(self.now().await?))
+    }
+
+    /// Ends a job that has nothing else to write. Its target follows where it has to: back into the
+    /// queue with the job, failed when the job failed for good.
+    /// A database that does not answer is asked a few times: what was done is not to be lost.
+    pub async fn end_job(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
+        let mut tries = Tries::default();
+        loop {
+            let ended = self.end_job_once(lease, end).await;
+            if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                return ended;
+            }
+        }
+    }
+
+    async fn end_job_once(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let job = fence(&mut write, lease).await?;
+        let dead = finish(&mut write, &job, end).await?;
+        if let (true, Ok(target)) = (job.kind != JobKind::Delivery, job.subject.parse()) {
+            follow(&mut write, &job, target, end, dead).await?;
+        }
+        write.commit().await
+    }
+
+    /// A target's run begins: state `running`, an event.
+    pub async fn begin_target(&self, lease: &Lease, target: i64, run: &str) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        fence(&mut write, lease).await?;
+        let now = write.now;
+        set_state(&mut write, target, TargetState::Running, None, None).await?;
+        sqlx::query(
+            "UPDATE targets SET run = $1, attempts = attempts + 1, started_at = $2, ended_at = NULL
+             WHERE id = $3",
+        )
+        .bind(run)
+        .bind(now)
+        .bind(target)
+        .execute(write.db())
+        .await?;
+        write.commit().await
+    }
+
+    /// A target's job ends, all in one transaction: state, cost (also of the campaign), changeset, the
+    /// job that publishes it, an event, the job's end. When the job wants to be tried again and may
+    /// not, the target has failed. A database that does not answer is asked a few times.
+    pub async fn end_target(
+        &self,
+        lease: &Lease,
+        target: i64,
+        end: &TargetEnd,
+        changeset: Option<&Changeset>,
+        publish: Option<&NewJob>,
+        job_end: &JobEnd,
+    ) -> StoreResult<()> {
+        let mut tries = Tries::default();
+        loop {
+            let ended = self.end_target_once(lease, target, end, changeset, publish, job_end).await;
+            if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                return ended;
+            }
+        }
+    }
+
+    /// Whether an end is written; `None` to try once more, after a wait. An answer that was lost is
+    /// found in the job's row: the same epoch and owner, and it has ended.
+    async fn settle(
+        &self,
+        lease: &Lease,
+        ended: StoreResult<()>,
+        tries: &mut Tries,
+    ) -> Option<StoreResult<()>> {
+        match ended {
+            Err(err) if err.is_transient() && tries.failed < TRIES => {
+                tries.failed += 1;
+                tracing::warn!(job = lease.job, %err, "the end of a job is written again");
+                tokio::time::sleep(AGAIN * tries.failed).await;
+                None
+            }
+            Err(StoreError::LeaseLost { job }) if tries.failed > 0 => {
+                let ours = sqlx::query(
+                    "SELECT 1 AS one FROM jobs
+                     WHERE id = $1 AND epoch = $2 AND owner = $3 AND state <> 'running'",
+                );
+                let ours = ours.bind(lease.job).bind(lease.epoch).bind(lease.owner.as_str());
+                let ours = ours.fetch_optional(&self.inner.pool).await;
+                Some(match ours {
+                    Ok(Some(_)) => Ok(()),
+                    _ => Err(StoreError::LeaseLost { job }),
+                })
+            }
+            ended => Some(ended),
+        }
+    }
+
+    async fn end_target_once(
+        &self,
+        lease: &Lease,
+        target: i64,
+        end: &TargetEnd,
+        changeset: Option<&Changeset>,
+        publish: Option<&NewJob>,
+        job_end: &JobEnd,
+    ) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let job = fence(&mut write, lease).await?;
+        let dead = finish(&mut write, &job, job_end).await?;
+        let (mut state, mut class) = (end.state, end.class);
+        if dead && !state.is_settled() {
+            state = TargetState::Failed;
+            class = class.or(Some(given_up(job.kind)));
+        }
+        let why = match job_end {
+            JobEnd::Retry { why, .. } | JobEnd::Later { why, .. } | JobEnd::Failed { why } => {
+                Some(why.as_str())
+            }
+            JobEnd::Done | JobEnd::Released => None,
+        };
+        if let Some(publish) = publish {
+            requeue(&mut write, publish).await?;
+        }
+        let reason = end.reason.as_deref().or(why);
+        set_state(&mut write, target, state, class, reason).await?;
+        spend(&mut write, target, end, *job_end == JobEnd::Released).await?;
+        if let Some(changeset) = changeset {
+            put_changeset(&mut write, target, changeset).await?;
+        }
+        write.commit().await
+    }
+
+    /// State of a target during its job (`publishing`, and back to `ready`), with an event.
+    pub async fn mark_target(
+        &self,
+        lease: &Lease,
+        target: i64,
+        state: TargetState,
+        reason: Option<&str>,
+    ) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        fence(&mut write, lease).await?;
+        set_state(&mut write, target, state, None, reason).await?;
+        write.commit().await
+    }
+}
+
+/// The class of a failure that nobody named, when a job's attempts are used up.
+fn given_up(kind: JobKind) -> ErrorClass {
+    match kind {
+        JobKind::Publish => ErrorClass::Publish,
+        JobKind::Target | JobKind::Delivery => ErrorClass::Lost,
+    }
+}
+
+/// Adds what a run used to its target and campaign, and where the result is.
+async fn spend(
+    write: &mut Write<'_>,
+    target: i64,
+    end: &TargetEnd,
+    released: bool,
+) -> StoreResult<()> {
+    let now = write.now;
+    sqlx::query(
+        "UPDATE targets SET run = COALESCE($1, run), cost_usd = cost_usd + $2, tokens = tokens + $3,
+            pull_request = COALESCE($4, pull_request), url = COALESCE($5, url), ended_at = $6,
+            attempts = attempts - CASE WHEN attempts < $7 THEN attempts ELSE $8 END WHERE id = $9",
+    )
+    .bind(end.run.clone())
+    .bind(end.cost_usd)
+    .bind(end.tokens)
+    .bind(end.pull_request)
+    .bind(end.url.clone())
+    .bind(now)
+    .bind(i64::from(released))
+    .bind(i64::from(released))
+    .bind(target)
+    .execute(write.db())
+    .await?;
+    sqlx::query(
+        "UPDATE campaigns SET spent_usd = spent_usd + $1, updated_at = $2
+         WHERE id = (SELECT campaign FROM targets WHERE id = $3)",
+    )
+    .bind(end.cost_usd)
+    .bind(now)
+    .bind(target)
+    .execute(write.db())
+    .await?;
+    Ok(())
+}
+
+/// A job ended without a word about its target.
+async fn follow(
+    write: &mut Write<'_>,
+    job: &Job,
+    target: i64,
+    end: &JobEnd,
+    dead: bool,
+) -> StoreResult<()> {
+    let row = sqlx::query("SELECT state, reason FROM targets WHERE id = $1").bind(target);
+    let Some(row) = row.fetch_optional(write.db()).await? else { return Ok(()) };
+    let state = word(&row, "state", TargetState::of)?;
+    if state.is_settled() {
+        return Ok(());
+    }
+    let back = match job.kind {
+        JobKind::Publish => TargetState::Ready,
+        JobKind::Target | JobKind::Delivery => TargetState::Queued,
+    };
+    match end {
+        JobEnd::Done => Ok(()),
+        JobEnd::Retry { why, .. } if dead => {
+            let class = Some(given_up(job.kind));
+            set_state(write, target, TargetState::Failed, class, Some(why)).await
+        }
+        JobEnd::Failed { why } => {
+            let class = Some(ErrorClass::Internal);
+            set_state(write, target, TargetState::Failed, class, Some(why)).await
+        }
+        // What waits for the same thing as before is no news.
+        JobEnd::Later { why, .. }
+            if state == back && get::<Option<String>>(&row, "reason")?.as_deref() == Some(why) =>
+        {
+            Ok(())
+        }
+        JobEnd::Retry { why, .. } | JobEnd::Later { why, .. } => {
+            set_state(write, target, back, None, Some(why)).await
+        }
+        JobEnd::Released => {
+            if state == TargetState::Running {
+                sqlx::query(
+                    "UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0",
+                )
+                .bind(target)
+                .execute(write.db())
+                .await?;
+            }
+            if state == back { Ok(()) } else { set_state(write, target, back, None, None).await }
+        }
+    }
+}

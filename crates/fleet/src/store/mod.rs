@@ -1,0 +1,100 @@
+//! Fleet state in a database that people have: SQLite in a file by default, PostgreSQL for several
+//! machines. Campaigns, targets, changesets, jobs with leases, events, the pace of writes, webhook
+//! deliveries and schedules are tables; the SQL is the same for both where it can be.
+//!
+//! It knows rows and leases. What a job means is in [`crate::batch`] and [`crate::server`].
+//!
+//! Every write of a running job goes through its [`Lease`]: one that was taken over changes nothing
+//! and says so ([`StoreError::LeaseLost`]).
+
+mod campaigns;
+mod changesets;
+mod claim;
+mod db;
+mod deliveries;
+mod events;
+mod fault;
+mod import;
+mod jobs;
+mod leases;
+mod migrate;
+mod open;
+mod pace;
+mod prune;
+mod reviews;
+mod schedules;
+mod targets;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use import::Imported;
+pub use jobs::Outlook;
+pub use migrate::VERSION;
+pub use open::file_url;
+pub use reviews::{ReviewCaps, ReviewSlot, ReviewWish};
+use sqlx::AnyPool;
+
+use crate::store::db::{Dialect, get};
+use patchwright_types::campaign::Millis;
+
+/// Why the store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The job was taken over, or has ended: nothing was written.
+    #[error("the lease on job {job} was lost")]
+    LeaseLost { job: i64 },
+    /// Locked for longer than we wait.
+    #[error("the database is locked by another process: {0}")]
+    Locked(String),
+    /// Made by a newer Patchwright.
+    #[error("{0}")]
+    Newer(String),
+    /// Damaged, read-only, or of something else.
+    #[error("{0}")]
+    Unusable(String),
+    /// No connection, or it broke.
+    #[error("the database does not answer: {0}")]
+    Unavailable(String),
+    /// The address is none of a database.
+    #[error("{0}")]
+    Address(String),
+    /// Not there.
+    #[error("{0} is not in the database")]
+    NotFound(String),
+    #[error("the database: {0}")]
+    Other(String),
+}
+
+/// The result of what the store does.
+pub type StoreResult<T> = std::result::Result<T, StoreError>;
+
+/// The database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    pool: AnyPool,
+    dialect: Dialect,
+    /// SQLite's writers of this process, one at a time.
+    gate: tokio::sync::Mutex<()>,
+    /// For people; without a password.
+    name: String,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.inner.name)
+    }
+}
+
+impl Store {
+    /// The store's time: PostgreSQL's own clock, so that machines need not agree; this machine's for
+    /// SQLite.
+    pub async fn now(&self) -> StoreResult<Millis> {
+        let now = sqlx::query(self.inner.dialect.now());
+        get(&now.fetch_one(&self.inner.pool).await?, "now")
+    }
+}

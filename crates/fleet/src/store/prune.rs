@@ -1,0 +1,66 @@
+//! What is no longer needed goes: bodies of deliveries that were worked off, old deliveries with their
+//! jobs, and what was said about campaigns that have ended. In bounded steps, so that nobody waits for
+//! a lock that is held for long.
+
+use super::{Store, StoreResult};
+use patchwright_types::campaign::Millis;
+
+/// Rows of a table that one step removes.
+const STEP: i64 = 500;
+/// Steps of one call; what is left is removed by the next one.
+const STEPS: usize = 200;
+
+/// `$1` is the moment before which rows go, `$2` how many at most.
+const STATEMENTS: [&str; 4] = [
+    "UPDATE deliveries SET body = '' WHERE guid IN (
+        SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
+        WHERE d.body <> '' AND d.received_at > $1 - 1
+            AND j.state IN ('done', 'failed', 'dead', 'cancelled') LIMIT $2)",
+    "DELETE FROM deliveries WHERE guid IN (
+        SELECT d.guid FROM deliveries d WHERE d.received_at < $1 AND NOT EXISTS (
+            SELECT 1 FROM jobs j WHERE j.kind = 'delivery' AND j.subject = d.guid
+                AND j.state IN ('queued', 'running')) LIMIT $2)",
+    "DELETE FROM jobs WHERE id IN (
+        SELECT j.id FROM jobs j WHERE j.kind = 'delivery' AND j.updated_at < $1
+            AND j.state IN ('done', 'failed', 'dead', 'cancelled')
+            AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.guid = j.subject) LIMIT $2)",
+    "DELETE FROM events WHERE id IN (
+        SELECT e.id FROM events e LEFT JOIN campaigns c ON c.id = e.campaign
+        WHERE e.at < $1 AND e.kind <> 'answer'
+            AND (c.id IS NULL OR c.state IN ('done', 'closed')) LIMIT $2)",
+];
+
+impl Store {
+    /// Removes what is older than so many milliseconds and has come to its end. Returns how many rows.
+    ///
+    /// # Errors
+    /// When the database cannot be used; what was removed by then stays removed.
+    pub async fn prune(&self, keep: Millis) -> StoreResult<u64> {
+        let before = self.now().await?.saturating_sub(keep);
+        let mut all = 0;
+        for statement in STATEMENTS {
+            for _ in 0..STEPS {
+                let mut write = self.write().await?;
+                let query = sqlx::query(statement).bind(before).bind(STEP);
+                let count = query.execute(write.db()).await?.rows_affected();
+                write.commit().await?;
+                all += count;
+                if count < u64::try_from(STEP).unwrap_or(1) {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// What a delivery said is not kept once it was worked off: it may be of a private repository.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn drop_body(&self, guid: &str) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let query = sqlx::query("UPDATE deliveries SET body = '' WHERE guid = $1").bind(guid);
+        query.execute(write.db()).await?;
+        write.commit().await
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a forge did not do something. The facts that decide what happens next are in the variants; the
+//! messages are for people, and nothing is ever decided by them.
+
+use std::fmt;
+
+/// Why the forge did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// 404 and 410: it is not there, or we may not see it.
+    #[error("{what} was not found")]
+    NotFound { what: String },
+    /// 401.
+    #[error("the token is missing, wrong or expired: {message}")]
+    Authentication { message: String },
+    /// 403: `need` is what has to be changed first.
+    #[error("not allowed to {action}: {message}")]
+    Forbidden { action: String, message: String, need: Option<Need> },
+    /// Archived, locked, merged, deleted: it can no longer be done.
+    #[error("{message}")]
+    State { what: StateProblem, message: String },
+    /// 422: our request is wrong.
+    #[error("{action} was rejected: {message}")]
+    Invalid { action: String, message: String },
+    /// Somebody else changed it first.
+    #[error("{message}")]
+    Conflict { message: String },
+    /// A branch is not where it was expected to be. Nothing was written; looking again tells where it is.
+    #[error("{message}")]
+    Moved { message: String },
+    /// No branch can have this name beside the branches that are there: `a` is in the way of `a/b`.
+    #[error("the branch `{branch}` cannot be made: {message}")]
+    InTheWay { branch: String, message: String },
+    /// We may no longer write: somebody else has taken over what this write belongs to. Nothing was sent.
+    #[error("{message}")]
+    Fenced { message: String },
+    /// A rate limit that outlasts our patience.
+    #[error("the rate limit lasts until {until}")]
+    RateLimited { until: String },
+    /// 5xx, timeouts, connection trouble, after retries.
+    #[error("{host} is unavailable: {message}")]
+    Unavailable { host: String, message: String },
+    /// The certificate is signed by nobody whom this machine trusts. Nothing was sent.
+    #[error("cannot connect to {host} safely: {message}")]
+    Untrusted { host: String, message: String },
+    /// Clone, fetch or push trouble that is none of the above.
+    #[error("git: {message}")]
+    Git { message: String },
+    /// This machine: the state folder or its disk.
+    #[error("{message}")]
+    Machine { message: String },
+    /// The answer makes no sense.
+    #[error("{host} answered with something unexpected: {message}")]
+    Malformed { host: String, message: String },
+}
+
+impl ForgeError {
+    /// A state that nothing depends on, beyond that it is in the way.
+    pub fn state(message: impl Into<String>) -> ForgeError {
+        ForgeError::State { what: StateProblem::Other, message: message.into() }
+    }
+}
+
+/// Which state of things is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateProblem {
+    /// The repository takes no more writes.
+    Archived,
+    /// The repository has no commits.
+    Empty,
+    /// The branch has nothing that its base lacks.
+    NothingToPropose,
+    /// The file is larger than what GitHub gives out.
+    TooLarge,
+    /// The issue is in another repository now: `owner/name#number`.
+    Transferred { to: String },
+    /// Locked, closed, merged, turned off.
+    Other,
+}
+
+/// What would have to be different for us to be allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A permission of the token, as GitHub writes it: `contents: write`.
+    Permission(String),
+    /// The permission to change workflow files, which no Actions token has.
+    Workflows,
+    /// A setting of the repository, in GitHub's words.
+    Setting(&'static str),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Need::Permission(permission) => write!(f, "`{permission}`"),
+            Need::Workflows => f.write_str("`workflows: write`, which no Actions token has"),
+            Need::Setting(setting) => f.write_str(setting),
+        }
+    }
+}

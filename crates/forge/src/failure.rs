@@ -1,0 +1,50 @@
+//! Errors of the forge as people read them: the exit code, and the next step.
+
+use super::{ForgeError, Need};
+use patchwright_base::error::{Failure, FailureKind};
+use patchwright_base::roots;
+
+impl From<ForgeError> for Failure {
+    /// The exit code is the forge's; hints name what to change.
+    fn from(err: ForgeError) -> Failure {
+        let hint = match &err {
+            ForgeError::Authentication { .. } => Some(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`"
+                    .to_owned(),
+            ),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(match need {
+                Need::Permission(_) => format!("give the token {need}"),
+                Need::Workflows => {
+                    "the token may not change workflow files; leave them to be handed \
+                                    over as a patch, or give the token the `workflows` permission"
+                        .to_owned()
+                }
+                Need::Setting(_) => format!("turn on {need}"),
+            }),
+            ForgeError::InTheWay { .. } => {
+                Some("choose another name with `--branch`, or delete that branch".to_owned())
+            }
+            ForgeError::Machine { .. } => {
+                Some("check free space and permissions of the state folder".to_owned())
+            }
+            ForgeError::RateLimited { .. } => {
+                Some("run the same command again after that; no work is lost".to_owned())
+            }
+            ForgeError::Unavailable { .. } => {
+                Some("run the same command again later; no work is lost".to_owned())
+            }
+            ForgeError::Untrusted { .. } => Some(roots::TRUST.to_owned()),
+            _ => None,
+        };
+        let kind = match &err {
+            ForgeError::Machine { .. } => FailureKind::Machine,
+            _ => FailureKind::Forge,
+        };
+        let failure = Failure::new(kind, err.to_string());
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

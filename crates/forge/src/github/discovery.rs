@@ -1,0 +1,264 @@
+//! Many repositories at once: those of an owner, those that a search finds, and what decides about each.
+//!
+//! [`GitHubForge::look_at`] asks GraphQL, fifty repositories to a question, each under its own alias, so
+//! that one that is gone does not take the rest with it. What GraphQL leaves out, or all where it is
+//! refused, is asked over REST, one repository after the other ([`super::preflight`]).
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+
+use super::GitHubForge;
+use super::http::{Call, segment};
+use super::wire::lenient;
+use crate::{ForgeError, RepositoryId};
+
+/// Results of one search that GitHub gives at most.
+const SEARCH_CAP: usize = 1_000;
+const SEARCH_PAGE: usize = 100;
+/// More searches than this are not made for one query.
+const MOST_SEARCHES: usize = 200;
+/// Repositories of one owner.
+const MOST_REPOSITORIES: usize = 100_000;
+
+/// Names of repositories, and what there is to say about how complete they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    pub repositories: Vec<RepositoryId>,
+    /// For people: results that were left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// What is asked about each repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The branch that is looked at; each one's default branch when absent.
+    pub base: Option<String>,
+    /// The branch whose pull requests are told.
+    pub head_branch: String,
+    /// Tell the open pull requests instead, whatever their branch.
+    pub open_pulls: bool,
+    /// Paths on the base branch that are looked for.
+    pub files: Vec<String>,
+}
+
+/// What decides about a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
+pub struct Facts {
+    /// As it was asked for.
+    pub asked: String,
+    /// `OWNER/REPO` as it is called now; what was asked for when nothing is known.
+    pub repository: String,
+    /// GitHub's id of it, the same after a rename; empty when nothing is known.
+    pub node_id: String,
+    pub base_branch: String,
+    /// `None` when the repository is empty or has no such branch.
+    pub base_sha: Option<String>,
+    pub archived: bool,
+    pub disabled: bool,
+    pub fork: bool,
+    pub template: bool,
+    pub private: bool,
+    /// We may push; `None` when GitHub does not tell (it does not tell Apps).
+    pub can_push: Option<bool>,
+    pub topics: Vec<String>,
+    /// Of [`Wanted::files`], those that are not there.
+    pub missing_files: Vec<String>,
+    pub pulls: Vec<PullFacts>,
+    /// Why nothing more is known.
+    pub trouble: Option<String>,
+}
+
+/// What decides about a pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
+pub struct PullFacts {
+    pub number: u64,
+    pub open: bool,
+    pub merged: bool,
+    pub draft: bool,
+    pub head_sha: String,
+    /// The base branch's commit as the pull request has it.
+    pub base_sha: String,
+    /// Its description has the marker of our pull requests. Not looked at for [`Wanted::open_pulls`].
+    pub ours: bool,
+}
+
+#[derive(Deserialize)]
+struct ListedJson {
+    #[serde(default, deserialize_with = "lenient")]
+    full_name: String,
+}
+
+impl ListedJson {
+    fn id(&self) -> Option<RepositoryId> {
+        self.full_name.parse().ok()
+    }
+}
+
+#[derive(Deserialize)]
+struct InstallationPage {
+    #[serde(default, deserialize_with = "lenient")]
+    repositories: Vec<ListedJson>,
+}
+
+#[derive(Deserialize)]
+struct SearchPage {
+    #[serde(default, deserialize_with = "lenient")]
+    total_count: usize,
+    #[serde(default, deserialize_with = "lenient")]
+    incomplete_results: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    items: Vec<ListedJson>,
+}
+
+/// A span of creation dates, in days; a search is split by it.
+type Days = (DateTime<Utc>, DateTime<Utc>);
+
+impl GitHubForge {
+    /// All repositories of an organisation or user that we may see: complete, or an error.
+    ///
+    /// # Errors
+    /// [`ForgeError::NotFound`] when there is no such account.
+    pub async fn repositories_of(&self, owner: &str) -> Result<Vec<RepositoryId>, ForgeError> {
+        let thing = format!("the repositories of `{owner}`");
+        let list = async |path: String| {
+            let call = Call::get(path, thing.clone());
+            self.api.list::<ListedJson>(&call, MOST_REPOSITORIES).await
+        };
+        let name = segment(owner);
+        let found = match list(format!("orgs/{name}/repos?type=all&per_page=100")).await {
+            Err(ForgeError::NotFound { .. }) => {
+                let viewer = self.who_we_are().await.ok().flatten();
+                // Only this list has a person's private repositories.
+                if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(owner)) {
+                    list("user/repos?affiliation=owner&per_page=100".to_owned()).await?
+                } else {
+                    list(format!("users/{name}/repos?type=owner&per_page=100")).await?
+                }
+            }
+            found => found?,
+        };
+        Ok(once_each(found.iter().filter_map(ListedJson::id)))
+    }
+
+    /// The repositories that the App is installed for, when the token is an App's; `None` when it is a
+    /// person's.
+    pub async fn installed_for(&self) -> Result<Option<Vec<RepositoryId>>, ForgeError> {
+        let call = Call::get(
+            "installation/repositories?per_page=100",
+            "the repositories of the installation",
+        );
+        let page = |page: InstallationPage| page.repositories;
+        match self.api.list_in(&call, MOST_REPOSITORIES, page).await {
+            Ok(found) => Ok(Some(once_each(found.iter().filter_map(ListedJson::id)))),
+            Err(
+                ForgeError::Forbidden { .. }
+                | ForgeError::NotFound { .. }
+                | ForgeError::Authentication { .. },
+            ) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// The repositories that a search finds. GitHub gives at most 1,000 results, so a query that finds
+    /// more is asked again for parts of the time in which they were created; `now` ends that time.
+    pub async fn search_repositories(
+        &self,
+        query: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Listed, ForgeError> {
+        let mut listed = Listed::default();
+        let mut found: Vec<RepositoryId> = Vec::new();
+        let is_split_by_hand = query.split_whitespace().any(|word| word.starts_with("created:"));
+        // Before GitHub opened.
+        let start = DateTime::from_timestamp(1_167_609_600, 0).unwrap_or(now);
+        let mut spans: Vec<Option<Days>> = vec![None];
+        let mut searches = 0;
+        let mut missed = 0;
+        while let Some(span) = spans.pop() {
+            searches += 1;
+            let whole = span.unwrap_or((start, now));
+            let may_split = !is_split_by_hand
+                && searches + spans.len() < MOST_SEARCHES
+                && (whole.1 - whole.0).num_days() > 0;
+            let (page, rest) = self.search_span(query, span, may_split).await?;
+            match rest {
+                Rest::None => {}
+                Rest::Missed(count) => missed += count,
+                Rest::TooMany => {
+                    let middle = whole.0 + (whole.1 - whole.0) / 2;
+                    spans.push(Some((whole.0, middle)));
+                    spans.push(Some((middle + chrono::TimeDelta::days(1), whole.1)));
+                    continue;
+                }
+            }
+            found.extend(page);
+        }
+        if missed > 0 {
+            listed.notes.push(format!(
+                "the search `{query}` has {missed} results more than GitHub gives; narrow it, for \
+                 example by `created:`"
+            ));
+        }
+        listed.repositories = once_each(found.into_iter());
+        Ok(listed)
+    }
+
+    /// All pages of one search, or the word that there are too many results.
+    async fn search_span(
+        &self,
+        query: &str,
+        span: Option<Days>,
+        may_split: bool,
+    ) -> Result<(Vec<RepositoryId>, Rest), ForgeError> {
+        let day = |time: DateTime<Utc>| time.format("%Y-%m-%d");
+        let query = match span {
+            Some((from, to)) => format!("{query} created:{}..{}", day(from), day(to)),
+            None => query.to_owned(),
+        };
+        let mut found = Vec::new();
+        let mut total = 0;
+        // The last changed first: what changes meanwhile moves to the front, so nothing falls between
+        // two pages.
+        let path = format!(
+            "search/repositories?q={}&sort=updated&order=desc&per_page={SEARCH_PAGE}",
+            segment(&query)
+        );
+        for number in 1..=SEARCH_CAP / SEARCH_PAGE {
+            let call = Call::get(format!("{path}&page={number}"), format!("the search `{query}`"))
+                .in_order_to(format!("search by `{query}`"), "");
+            let mut page: SearchPage = self.api.read_json(&call).await?;
+            if page.incomplete_results {
+                // GitHub ran out of time; the second answer is often whole.
+                page = self.api.read_json(&call).await?;
+            }
+            total = page.total_count.max(total);
+            if total > SEARCH_CAP && may_split {
+                return Ok((Vec::new(), Rest::TooMany));
+            }
+            let is_last = page.items.len() < SEARCH_PAGE;
+            found.extend(page.items.iter().filter_map(ListedJson::id));
+            if is_last || found.len() >= total {
+                break;
+            }
+        }
+        let missed = total.saturating_sub(found.len());
+        Ok((found, if missed > 0 { Rest::Missed(missed) } else { Rest::None }))
+    }
+}
+
+/// What a search did not give.
+enum Rest {
+    None,
+    Missed(usize),
+    TooMany,
+}
+
+/// Each once, whatever the case of its letters, in their order.
+pub(super) fn once_each(all: impl Iterator<Item = RepositoryId>) -> Vec<RepositoryId> {
+    let mut seen = BTreeSet::new();
+    all.filter(|id| seen.insert(id.to_string().to_lowercase())).collect()
+}

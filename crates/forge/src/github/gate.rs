@@ -1,0 +1,82 @@
+//! What has to be passed before anything is written to GitHub, besides this process's own pace: a pace
+//! that other processes share, and the right to write at all.
+//!
+//! [`super::http`] asks before every write, pushes too; what a gate asks is its maker's business.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::ForgeError;
+
+type Ask = dyn Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
+type Tell = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
+
+/// Asked before each write, and told about each rate limit.
+#[derive(Clone)]
+pub struct Gate {
+    ask: Arc<Ask>,
+    read: Arc<Ask>,
+    check: Arc<Ask>,
+    tell: Arc<Tell>,
+}
+
+impl Gate {
+    /// `ask` returns when the write may go out at once, or refuses it; `tell` hears how long
+    /// everybody has to wait because GitHub said so.
+    pub fn new(
+        ask: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+        tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Gate {
+        let open: Arc<Ask> = Arc::new(|| Box::pin(async { Ok(()) }));
+        Gate { ask: Arc::new(ask), read: Arc::clone(&open), check: open, tell: Arc::new(tell) }
+    }
+
+    /// Lets everything through.
+    pub fn open() -> Gate {
+        Gate::new(|| Box::pin(async { Ok(()) }), |_| Box::pin(async {}))
+    }
+
+    /// `read` returns when a read may go out, or refuses it.
+    #[must_use]
+    pub fn with_reads(
+        self,
+        read: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+    ) -> Gate {
+        Gate { read: Arc::new(read), ..self }
+    }
+
+    /// `check` is asked once more at the last moment of a write that is prepared for long after it was
+    /// let through: a push. It answers without waiting.
+    #[must_use]
+    pub fn with_check(
+        self,
+        check: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+    ) -> Gate {
+        Gate { check: Arc::new(check), ..self }
+    }
+
+    pub(super) async fn ask(&self) -> Result<(), ForgeError> {
+        (self.ask)().await
+    }
+
+    pub(super) async fn read(&self) -> Result<(), ForgeError> {
+        (self.read)().await
+    }
+
+    pub(super) async fn check(&self) -> Result<(), ForgeError> {
+        (self.check)().await
+    }
+
+    pub(super) async fn tell(&self, wait: Duration) {
+        (self.tell)(wait).await;
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gate")
+    }
+}

@@ -1,0 +1,173 @@
+//! Fetching from GitHub and pushing to it, with the patience that the API's requests have: an outage is
+//! waited out for minutes, a rate limit for as long as it lasts, and a token that has ended is replaced.
+//!
+//! A push comes at the end of work that was paid for, so it waits longest. Each attempt takes its own
+//! turn to write and passes the gate, so that nobody else waits while it waits.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+
+use super::GitHubForge;
+use super::limits::{LIMIT_WAITS, Limiter};
+use crate::transfer::{self, NoTransfer, Pushed};
+use crate::{ForgeError, Repository};
+use patchwright_git::transport::{Credentials, Remote};
+use patchwright_git::{GitError, PushOutcome};
+
+/// How long trouble at the beginning of a run is waited out.
+const FETCH_PATIENCE: Duration = Duration::from_mins(5);
+/// How long trouble is waited out that would lose paid work.
+const PUSH_PATIENCE: Duration = Duration::from_mins(15);
+/// How often a branch that somebody else is writing is tried.
+const LOCKED_TRIES: u32 = 5;
+
+/// What has gone wrong so far with one fetch or push.
+struct Trouble {
+    since: Instant,
+    patience: Duration,
+    failures: u32,
+    limits: u32,
+    renewed: bool,
+}
+
+impl Trouble {
+    fn new(patience: Duration) -> Trouble {
+        Trouble { since: Instant::now(), patience, failures: 0, limits: 0, renewed: false }
+    }
+}
+
+impl GitHubForge {
+    pub(super) async fn fetch_patiently(
+        &self,
+        repository: &Repository,
+        into: &Path,
+        refs: &[String],
+        depth: u32,
+    ) -> Result<(), ForgeError> {
+        let mut trouble = Trouble::new(FETCH_PATIENCE);
+        loop {
+            self.api.limiter.open().await.map_err(super::http::limited)?;
+            let (remote, credentials) = self.remote(repository, "read").await?;
+            let name = remote.name();
+            let Err(err) = transfer::fetch(remote, into, refs, depth).await else { return Ok(()) };
+            self.wait_out(&mut trouble, err, credentials.as_ref())
+                .await
+                .map_err(|err| err.in_our_words(&name, "read"))?;
+        }
+    }
+
+    pub(super) async fn look_beside(
+        &self,
+        repository: &Repository,
+        names: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        let mut trouble = Trouble::new(FETCH_PATIENCE);
+        loop {
+            self.api.limiter.open().await.map_err(super::http::limited)?;
+            let (remote, credentials) = self.remote(repository, "read").await?;
+            let name = remote.name();
+            let err = match transfer::branches_beside(remote, names).await {
+                Ok(found) => return Ok(found),
+                Err(err) => err,
+            };
+            self.wait_out(&mut trouble, err, credentials.as_ref())
+                .await
+                .map_err(|err| err.in_our_words(&name, "read"))?;
+        }
+    }
+
+    pub(super) async fn push_patiently(
+        &self,
+        repository: &Repository,
+        what: Pushed<'_>,
+    ) -> Result<PushOutcome, ForgeError> {
+        let mut trouble = Trouble::new(PUSH_PATIENCE);
+        loop {
+            let (remote, credentials) = self.remote(repository, "push to").await?;
+            let name = remote.name();
+            let turn = self.api.admitted().await?;
+            let gate = self.api.gate.clone();
+            // The wait for a slot is over before the connection is opened; what is asked right before
+            // the pack goes out takes no time.
+            let permit = move || -> BoxFuture<'static, Result<(), ForgeError>> {
+                let gate = gate.clone();
+                Box::pin(async move { gate.check().await })
+            };
+            let pushed = transfer::push(remote, what, permit).await;
+            Limiter::written(turn);
+            let err = match pushed {
+                Ok(outcome) => {
+                    self.api.limiter.answered();
+                    return Ok(outcome);
+                }
+                Err(err) => err,
+            };
+            self.wait_out(&mut trouble, err, credentials.as_ref())
+                .await
+                .map_err(|err| err.in_our_words(&name, "push to"))?;
+        }
+    }
+
+    /// Returns when it may be tried again.
+    ///
+    /// # Errors
+    /// With the same trouble, when another attempt would not help or enough were made.
+    async fn wait_out(
+        &self,
+        trouble: &mut Trouble,
+        err: NoTransfer,
+        credentials: Option<&Credentials>,
+    ) -> Result<(), NoTransfer> {
+        let NoTransfer::Git(git) = &err else { return Err(err) };
+        let limiter = &self.api.limiter;
+        match git {
+            GitError::Limited { limit, .. } => {
+                trouble.limits += 1;
+                if trouble.limits > LIMIT_WAITS {
+                    return Err(err);
+                }
+                tracing::warn!(error = %git, "waiting for a rate limit");
+                self.api.told_to_wait(*limit).await.map_err(NoTransfer::NotPermitted)?;
+                // The next attempt may have to wait for its turn before; the limit ends first.
+                limiter.open().await.map_err(super::http::limited).map_err(NoTransfer::NotPermitted)
+            }
+            GitError::Authentication { .. } if !trouble.renewed => {
+                trouble.renewed = true;
+                let Some(credentials) = credentials else { return Err(err) };
+                let may_be_better = self.api.token.refused(credentials.secret(), None).await;
+                if may_be_better { Ok(()) } else { Err(err) }
+            }
+            git if git.is_worth_retrying() => {
+                trouble.failures += 1;
+                let is_over = if matches!(git, GitError::Rejected { .. }) {
+                    trouble.failures >= LOCKED_TRIES
+                } else {
+                    trouble.since.elapsed() >= limiter.scaled(trouble.patience)
+                };
+                if is_over {
+                    return Err(err);
+                }
+                tracing::warn!(error = %git, attempt = trouble.failures, "trying again");
+                limiter.back_off(trouble.failures).await;
+                Ok(())
+            }
+            _ => Err(err),
+        }
+    }
+
+    /// Where git finds it, with our token when there is one.
+    async fn remote(
+        &self,
+        repository: &Repository,
+        verb: &str,
+    ) -> Result<(Remote, Option<Credentials>), ForgeError> {
+        let url = format!("{}.git", self.page_of(&repository.id));
+        let token = self.api.token.for_git(&repository.id).await?;
+        let credentials = token.map(Credentials::token);
+        let remote = Remote::http(&self.http, &url, credentials.clone())
+            .map_err(|err| transfer::in_our_words(&url, verb, err))?;
+        Ok((remote.tried_once(), credentials))
+    }
+}

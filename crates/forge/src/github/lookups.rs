@@ -1,0 +1,100 @@
+//! One pull request by its number or by its commit, and how two commits relate.
+
+use super::http::{Call, segment};
+use super::wire::PullJson;
+use super::wire_reviews::Compared;
+use super::{GitHubForge, route};
+use crate::{Comparison, ForgeError, PullRequest, RepositoryId};
+
+/// Pages of open pull requests, the last changed first, that are searched for a commit.
+const SEARCHED_PAGES: usize = 10;
+/// Pull requests with the same head that are read.
+const MOST_AT_ONE_COMMIT: usize = 10;
+
+impl GitHubForge {
+    pub(super) async fn read_pull(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<PullRequest, ForgeError> {
+        let call = Call::get(
+            route(repository, &format!("pulls/{number}")),
+            format!("pull request `{repository}#{number}`"),
+        )
+        .needs("pull-requests: read");
+        Ok(self.api.read_json::<PullJson>(&call).await?.into())
+    }
+
+    pub(super) async fn pulls_at(
+        &self,
+        repository: &RepositoryId,
+        head_sha: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        let at_head = |pull: &PullRequest| pull.open && pull.head_sha == head_sha;
+        let thing = format!("the pull requests of `{repository}`");
+        let of_commit = Call::get(
+            route(repository, &format!("commits/{}/pulls?per_page=100", segment(head_sha))),
+            thing.clone(),
+        );
+        let found: Vec<PullJson> = match self.api.first_pages(&of_commit, SEARCHED_PAGES).await {
+            Ok(found) => found,
+            // A commit of a fork may be unknown here.
+            Err(
+                ForgeError::NotFound { .. }
+                | ForgeError::Invalid { .. }
+                | ForgeError::Conflict { .. }
+                | ForgeError::State { .. },
+            ) => Vec::new(),
+            Err(err) => return Err(err),
+        };
+        let mut numbers = numbers_at(found, at_head);
+        if numbers.is_empty() {
+            let query = "pulls?state=open&sort=updated&direction=desc&per_page=100";
+            let open = Call::get(route(repository, query), thing);
+            numbers = numbers_at(self.api.first_pages(&open, SEARCHED_PAGES).await?, at_head);
+        }
+        // Lists leave out whether people here may push to a fork's branch.
+        let mut pulls = Vec::new();
+        for number in numbers.into_iter().take(MOST_AT_ONE_COMMIT) {
+            let pull = self.read_pull(repository, number).await?;
+            if at_head(&pull) {
+                pulls.push(pull);
+            }
+        }
+        Ok(pulls)
+    }
+
+    pub(super) async fn compare_commits(
+        &self,
+        repository: &RepositoryId,
+        base: &str,
+        head: &str,
+    ) -> Result<Comparison, ForgeError> {
+        if base.is_empty() || head.is_empty() {
+            return Ok(Comparison::Unknown);
+        }
+        let path = |name: &str| name.split('/').map(segment).collect::<Vec<_>>().join("/");
+        let call = Call::get(
+            route(repository, &format!("compare/{}...{}?per_page=1", path(base), path(head))),
+            format!("how two commits of `{repository}` relate"),
+        );
+        match self.api.read_json::<Compared>(&call).await {
+            Ok(compared) => Ok(compared.into()),
+            Err(ForgeError::NotFound { .. } | ForgeError::Invalid { .. }) => {
+                Ok(Comparison::Unknown)
+            }
+            Err(err) => Err(err),
+        }
+    }
+}
+
+/// The numbers of those that are wanted, each once, in their order.
+fn numbers_at(found: Vec<PullJson>, wanted: impl Fn(&PullRequest) -> bool) -> Vec<u64> {
+    let mut numbers: Vec<u64> = Vec::new();
+    for pull in found.into_iter().map(PullRequest::from).filter(|pull| wanted(pull)) {
+        if !numbers.contains(&pull.number) {
+            numbers.push(pull.number);
+        }
+    }
+    numbers
+}

@@ -1,0 +1,95 @@
+//! How a [`GitHubForge`] is made, and made into one for a job or for a repository.
+
+use std::sync::Arc;
+
+use super::app::App;
+use super::http::{Api, segment};
+use super::limits::Limiter;
+use super::token::{Scope, Token};
+use super::{AppKey, Gate, GitHubForge, GitHubOptions};
+use crate::{ForgeError, RepositoryId};
+
+impl GitHubForge {
+    /// Does not ask GitHub anything yet.
+    ///
+    /// # Errors
+    /// When an address is not `http` or `https`, or has credentials in it.
+    pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
+        let token = Token::Fixed(options.token.clone());
+        GitHubForge::with_token(options, token)
+    }
+
+    /// GitHub as an App sees it where it is installed, with tokens that are minted when they are
+    /// needed. The token of the options is not used.
+    ///
+    /// # Errors
+    /// As [`GitHubForge::new`].
+    pub fn of_app(options: GitHubOptions, key: AppKey) -> Result<GitHubForge, ForgeError> {
+        let itself = Api::new(
+            options.http.clone(),
+            options.api_url.clone(),
+            options.graphql_url.clone(),
+            Token::AppItself(Arc::new(key)),
+            Limiter::new(options.pace),
+        );
+        GitHubForge::with_token(options, Token::Installed(App::new(itself), None))
+    }
+
+    fn with_token(options: GitHubOptions, token: Token) -> Result<GitHubForge, ForgeError> {
+        for url in [&options.api_url, &options.graphql_url, &options.server_url] {
+            let plain = url.username().is_empty() && url.password().is_none();
+            if !matches!(url.scheme(), "http" | "https") || !plain {
+                return Err(ForgeError::Invalid {
+                    action: "the address of GitHub".to_owned(),
+                    message: "it has to be `http` or `https`, without credentials".to_owned(),
+                });
+            }
+        }
+        let GitHubOptions { api_url, graphql_url, server_url, token: _, http, pace, seal } =
+            options;
+        let api = Api::new(http.clone(), api_url, graphql_url, token, Limiter::new(pace));
+        Ok(GitHubForge { api, server_url, http, viewer: Arc::default(), seal })
+    }
+
+    /// The same GitHub for work on one repository: an App's requests all carry a token for that
+    /// repository, of the installation that is named.
+    #[must_use]
+    pub fn scoped(&self, repository: &RepositoryId, installation: Option<u64>) -> GitHubForge {
+        let Token::Installed(app, _) = &self.api.token else {
+            return self.with_api(self.api.clone());
+        };
+        let scope = Scope::Repository(repository.clone(), installation);
+        let token = Token::Installed(Arc::clone(app), Some(scope));
+        self.with_api(self.api.as_other(token))
+    }
+
+    fn with_api(&self, api: Api) -> GitHubForge {
+        GitHubForge {
+            api,
+            server_url: self.server_url.clone(),
+            http: self.http.clone(),
+            viewer: Arc::clone(&self.viewer),
+            seal: self.seal.clone(),
+        }
+    }
+
+    /// The App that we are, when we are one.
+    pub(super) fn app(&self) -> Option<&App> {
+        match &self.api.token {
+            Token::Installed(app, _) => Some(app),
+            Token::Fixed(_) | Token::AppItself(_) => None,
+        }
+    }
+
+    /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
+    /// too) passes this gate right before it is sent, and the gate is told about rate limits.
+    #[must_use]
+    pub fn gated(&self, gate: Gate) -> GitHubForge {
+        self.with_api(self.api.gated(gate))
+    }
+
+    pub(super) fn page_of(&self, repository: &RepositoryId) -> String {
+        let server = self.server_url.as_str().trim_end_matches('/');
+        format!("{server}/{}/{}", segment(&repository.owner), segment(&repository.name))
+    }
+}

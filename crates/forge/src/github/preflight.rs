@@ -1,0 +1,444 @@
+//! What decides about each of many repositories, in as few questions as possible.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::discovery::{Facts, PullFacts, Wanted};
+use super::graphql::Answer;
+use super::http::{Call, segment};
+use super::wire::{PullJson, lenient};
+use super::wire_reviews::Connection;
+use super::{GitHubForge, route};
+use crate::marker::has_purpose;
+use crate::{Forge, ForgeError, PullRequest, RepositoryId, StateProblem};
+
+/// Repositories in one question.
+const AT_ONCE: usize = 50;
+/// Open pull requests of one repository that are read.
+const MOST_PULLS: usize = 10_000;
+/// After so many repositories in a row without an answer the rest is not asked.
+const MOST_SILENT: usize = 3;
+/// The purpose in the marker of our pull requests.
+const OUR_PURPOSE: &str = "pull-request";
+
+/// The fields that everything is decided by. `PULLS`, `BASE` and `FILES` depend on what is wanted.
+const FIELDS: &str = "fragment facts on Repository {
+  id nameWithOwner isArchived isDisabled isFork isTemplate isPrivate viewerPermission
+  defaultBranchRef { name target { oid } }
+  repositoryTopics(first: 50) { nodes { topic { name } } }
+  BASEPULLSFILES
+}";
+
+const BRANCH_PULLS: &str = "pullRequests(headRefName: $branch, first: 5, \
+    orderBy: {field: UPDATED_AT, direction: DESC}) { pageInfo { hasNextPage endCursor } nodes { \
+    number state isDraft isCrossRepository headRefOid baseRefOid body } }";
+
+const OPEN_PULLS: &str = "pullRequests(states: [OPEN], first: 50, \
+    orderBy: {field: CREATED_AT, direction: ASC}) { pageInfo { hasNextPage endCursor } nodes { \
+    number state isDraft isCrossRepository headRefOid baseRefOid } }";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
+struct Node {
+    #[serde(default, deserialize_with = "lenient")]
+    id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    name_with_owner: String,
+    #[serde(default, deserialize_with = "lenient")]
+    is_archived: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_disabled: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_fork: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_template: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_private: bool,
+    #[serde(default)]
+    viewer_permission: Option<String>,
+    #[serde(default)]
+    default_branch_ref: Option<Reference>,
+    #[serde(default)]
+    base: Option<Reference>,
+    #[serde(default)]
+    repository_topics: Option<Connection<TopicNode>>,
+    #[serde(default)]
+    pull_requests: Option<Connection<PullNode>>,
+    /// The files, by alias.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(default, deserialize_with = "lenient")]
+    name: String,
+    #[serde(default)]
+    target: Option<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    oid: String,
+}
+
+#[derive(Deserialize)]
+struct TopicNode {
+    topic: Topic,
+}
+
+#[derive(Deserialize)]
+struct Topic {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PullNode {
+    number: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    state: String,
+    #[serde(default, deserialize_with = "lenient")]
+    is_draft: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_cross_repository: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    head_ref_oid: String,
+    #[serde(default, deserialize_with = "lenient")]
+    base_ref_oid: String,
+    #[serde(default, deserialize_with = "lenient")]
+    body: String,
+}
+
+impl PullNode {
+    fn facts(self) -> PullFacts {
+        PullFacts {
+            number: self.number,
+            open: self.state == "OPEN",
+            merged: self.state == "MERGED",
+            draft: self.is_draft,
+            head_sha: self.head_ref_oid,
+            base_sha: self.base_ref_oid,
+            ours: has_purpose(&self.body, OUR_PURPOSE),
+        }
+    }
+}
+
+/// A repository over REST.
+#[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
+struct RepositoryJson {
+    full_name: String,
+    #[serde(default, deserialize_with = "lenient")]
+    node_id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    default_branch: String,
+    #[serde(default, deserialize_with = "lenient")]
+    archived: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    disabled: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    fork: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_template: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    private: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    topics: Vec<String>,
+    #[serde(default)]
+    permissions: Option<Permissions>,
+}
+
+#[derive(Deserialize)]
+struct Permissions {
+    #[serde(default, deserialize_with = "lenient")]
+    push: bool,
+}
+
+impl GitHubForge {
+    /// Facts about each repository, in the order of `all` and each repository once: two names of one
+    /// that was renamed are one. A repository that cannot be read is told with its trouble.
+    ///
+    /// # Errors
+    /// When GitHub does not answer at all, takes no token, or limits us for too long.
+    pub async fn look_at(
+        &self,
+        all: &[RepositoryId],
+        wanted: &Wanted,
+    ) -> Result<Vec<Facts>, ForgeError> {
+        let mut found: Vec<Facts> = Vec::new();
+        let mut has_graphql = true;
+        let mut silent = 0;
+        for part in all.chunks(AT_ONCE) {
+            let mut told = BTreeMap::new();
+            if has_graphql {
+                match self.ask_about(part, wanted).await? {
+                    Some(nodes) => told = nodes,
+                    None => has_graphql = false,
+                }
+            }
+            for (at, id) in part.iter().enumerate() {
+                let facts = match told.remove(&at) {
+                    Some(facts) => facts,
+                    None => self.look_over_rest(id, wanted, &mut silent).await?,
+                };
+                found.push(facts);
+            }
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        found.retain(|facts| {
+            let is_new = seen.insert(facts.repository.to_lowercase());
+            let is_new_id = facts.node_id.is_empty() || seen.insert(facts.node_id.clone());
+            is_new && is_new_id
+        });
+        Ok(found)
+    }
+
+    /// What GraphQL tells about repositories, by their place. `None` when it tells nothing to us.
+    async fn ask_about(
+        &self,
+        part: &[RepositoryId],
+        wanted: &Wanted,
+    ) -> Result<Option<BTreeMap<usize, Facts>>, ForgeError> {
+        let (query, variables) = question(part, wanted);
+        let thing = format!("{} repositories", part.len());
+        let call = self.api.graphql_call(&query, &variables, thing);
+        let answer: Answer<Map<String, Value>> = match self.api.ask(&call).await {
+            Ok(answer) => answer,
+            Err(err) if is_fatal(&err) => return Err(err),
+            // No GraphQL here, not with this token, or not now. REST says more.
+            Err(_) => return Ok(None),
+        };
+        let Some(mut data) = answer.data else { return Ok(None) };
+        let mut told = BTreeMap::new();
+        for (at, id) in part.iter().enumerate() {
+            let node = data.remove(&format!("r{at}")).unwrap_or_default();
+            // A repository that is not told of readably is asked about by REST.
+            let Ok(node) = serde_json::from_value::<Node>(node) else { continue };
+            // Half an answer is none: a file or a branch that could not be read is not a missing one.
+            let is_broken = answer.errors.iter().any(|problem| problem.is_below(&format!("r{at}")));
+            if is_broken || node.name_with_owner.parse::<RepositoryId>().is_err() {
+                continue;
+            }
+            let (mut facts, has_all) = from_node(id, node, wanted);
+            if !has_all {
+                match self.open_pulls_of(&facts.repository).await {
+                    Ok(pulls) => facts.pulls = pulls,
+                    Err(err) if is_fatal(&err) => return Err(err),
+                    Err(_) => continue,
+                }
+            }
+            told.insert(at, facts);
+        }
+        Ok(Some(told))
+    }
+
+    /// One repository, by several questions.
+    async fn look_over_rest(
+        &self,
+        id: &RepositoryId,
+        wanted: &Wanted,
+        silent: &mut usize,
+    ) -> Result<Facts, ForgeError> {
+        let err = match self.read_facts(id, wanted).await {
+            Ok(facts) => {
+                *silent = 0;
+                return Ok(facts);
+            }
+            Err(err) if is_fatal(&err) => return Err(err),
+            Err(err) => err,
+        };
+        if matches!(err, ForgeError::Unavailable { .. }) {
+            *silent += 1;
+            if *silent >= MOST_SILENT {
+                return Err(err);
+            }
+        } else {
+            *silent = 0;
+        }
+        let name = id.to_string();
+        let trouble = Some(err.to_string());
+        Ok(Facts { asked: name.clone(), repository: name, trouble, ..Facts::default() })
+    }
+
+    async fn read_facts(&self, id: &RepositoryId, wanted: &Wanted) -> Result<Facts, ForgeError> {
+        let call = Call::get(route(id, ""), format!("repository `{id}`"));
+        let json: RepositoryJson = self.api.read_json(&call).await?;
+        let now: RepositoryId = json.full_name.parse().map_err(|_| ForgeError::Malformed {
+            host: self.api.host(),
+            message: "a repository without a name".to_owned(),
+        })?;
+        let base_branch = wanted.base.clone().unwrap_or(json.default_branch);
+        let mut facts = Facts {
+            asked: id.to_string(),
+            repository: now.to_string(),
+            node_id: json.node_id,
+            archived: json.archived,
+            disabled: json.disabled,
+            fork: json.fork,
+            template: json.is_template,
+            private: json.private,
+            can_push: json.permissions.map(|permissions| permissions.push),
+            topics: json.topics,
+            ..Facts::default()
+        };
+        if !json.disabled && !base_branch.is_empty() {
+            let tip = self.branch_tip(&now, &base_branch).await?;
+            facts.base_sha = tip.map(|tip| tip.to_string());
+        }
+        facts.base_branch = base_branch;
+        if facts.base_sha.is_none() || facts.archived {
+            return Ok(facts);
+        }
+        for file in &wanted.files {
+            if !self.has_file(&now, &facts.base_branch, file).await? {
+                facts.missing_files.push(file.clone());
+            }
+        }
+        facts.pulls = if wanted.open_pulls {
+            self.open_pulls_of(&facts.repository).await?
+        } else {
+            let pulls = self.pulls_from(&now, &wanted.head_branch, "all").await?;
+            pulls.into_iter().map(pull_facts).collect()
+        };
+        Ok(facts)
+    }
+
+    async fn has_file(
+        &self,
+        id: &RepositoryId,
+        branch: &str,
+        file: &str,
+    ) -> Result<bool, ForgeError> {
+        let path: Vec<String> = file.split('/').map(segment).collect();
+        let rest = format!("contents/{}?ref={}", path.join("/"), segment(branch));
+        let call = Call::get(route(id, &rest), format!("`{file}` of `{id}`"));
+        match self.api.read(&call).await {
+            Ok(_) => Ok(true),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            // A file above 100 MB is refused, and there.
+            Err(ForgeError::State { what: StateProblem::TooLarge, .. }) => Ok(true),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Every open pull request of a repository.
+    async fn open_pulls_of(&self, name: &str) -> Result<Vec<PullFacts>, ForgeError> {
+        let id: RepositoryId = name.parse().map_err(|message| ForgeError::Invalid {
+            action: "read its pull requests".to_owned(),
+            message,
+        })?;
+        let call = Call::get(
+            route(&id, "pulls?state=open&sort=created&direction=asc&per_page=100"),
+            format!("the pull requests of `{id}`"),
+        );
+        let pulls: Vec<PullJson> = self.api.list(&call, MOST_PULLS).await?;
+        Ok(pulls.into_iter().map(|pull| pull_facts(pull.into())).collect())
+    }
+}
+
+fn pull_facts(pull: PullRequest) -> PullFacts {
+    PullFacts {
+        number: pull.number,
+        open: pull.open,
+        merged: pull.merged,
+        draft: pull.draft,
+        ours: has_purpose(&pull.body, OUR_PURPOSE),
+        head_sha: pull.head_sha,
+        base_sha: pull.base_sha,
+    }
+}
+
+/// The same for every repository, so that asking the next is no use.
+fn is_fatal(err: &ForgeError) -> bool {
+    matches!(err, ForgeError::Authentication { .. } | ForgeError::RateLimited { .. })
+}
+
+/// Names are variables, never part of the question.
+fn question(part: &[RepositoryId], wanted: &Wanted) -> (String, Value) {
+    let mut declared = String::new();
+    let mut asked = String::new();
+    let mut variables = Map::new();
+    for (at, id) in part.iter().enumerate() {
+        let _ = write!(declared, "$o{at}: String!, $n{at}: String!, ");
+        let _ = writeln!(asked, "  r{at}: repository(owner: $o{at}, name: $n{at}) {{ ...facts }}");
+        variables.insert(format!("o{at}"), json!(id.owner));
+        variables.insert(format!("n{at}"), json!(id.name));
+    }
+    let mut base = "";
+    if let Some(branch) = &wanted.base {
+        declared.push_str("$base: String!, ");
+        base = "base: ref(qualifiedName: $base) { name target { oid } }\n  ";
+        variables.insert("base".to_owned(), json!(format!("refs/heads/{branch}")));
+    }
+    let pulls = if wanted.open_pulls {
+        OPEN_PULLS
+    } else {
+        declared.push_str("$branch: String!, ");
+        variables.insert("branch".to_owned(), json!(wanted.head_branch));
+        BRANCH_PULLS
+    };
+    let mut files = String::new();
+    for (at, file) in wanted.files.iter().enumerate() {
+        let _ = write!(declared, "$f{at}: String!, ");
+        let _ = write!(files, "\n  f{at}: object(expression: $f{at}) {{ oid }}");
+        let branch = wanted.base.as_ref().map_or("HEAD".to_owned(), |b| format!("refs/heads/{b}"));
+        variables.insert(format!("f{at}"), json!(format!("{branch}:{file}")));
+    }
+    let fields = FIELDS.replace("BASE", base).replace("PULLS", pulls).replace("FILES", &files);
+    let declared = declared.trim_end_matches(", ");
+    (format!("query({declared}) {{\n{asked}}}\n{fields}"), Value::Object(variables))
+}
+
+/// The facts, and whether all open pull requests that are wanted are among them.
+fn from_node(id: &RepositoryId, node: Node, wanted: &Wanted) -> (Facts, bool) {
+    let tip = |reference: Option<Reference>| reference?.target.map(|target| target.oid);
+    let (base_branch, base_sha) = match &wanted.base {
+        Some(base) => (base.clone(), tip(node.base)),
+        None => (
+            node.default_branch_ref.as_ref().map(|branch| branch.name.clone()).unwrap_or_default(),
+            tip(node.default_branch_ref),
+        ),
+    };
+    let is_there = |at: usize| node.rest.get(&format!("f{at}")).is_some_and(|file| !file.is_null());
+    let missing = wanted.files.iter().enumerate().filter(|(at, _)| !is_there(*at));
+    let mut facts = Facts {
+        asked: id.to_string(),
+        repository: node.name_with_owner,
+        node_id: node.id,
+        base_branch,
+        missing_files: if base_sha.is_some() {
+            missing.map(|(_, file)| file.clone()).collect()
+        } else {
+            Vec::new()
+        },
+        base_sha,
+        archived: node.is_archived,
+        disabled: node.is_disabled,
+        fork: node.is_fork,
+        template: node.is_template,
+        private: node.is_private,
+        can_push: node.viewer_permission.as_deref().map(may_push),
+        topics: Vec::new(),
+        pulls: Vec::new(),
+        trouble: None,
+    };
+    let topics = node.repository_topics.and_then(|topics| topics.nodes).unwrap_or_default();
+    facts.topics = topics.into_iter().flatten().map(|node| node.topic.name).collect();
+    let Some(pulls) = node.pull_requests else { return (facts, !wanted.open_pulls) };
+    let has_all = !wanted.open_pulls || pulls.next().is_none();
+    let nodes = pulls.nodes.unwrap_or_default().into_iter().flatten();
+    // A fork's branch of the same name is somebody else's.
+    let nodes = nodes.filter(|pull| wanted.open_pulls || !pull.is_cross_repository);
+    facts.pulls = nodes.map(PullNode::facts).collect();
+    facts.pulls.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
+    (facts, has_all)
+}
+
+fn may_push(permission: &str) -> bool {
+    matches!(permission, "WRITE" | "MAINTAIN" | "ADMIN")
+}

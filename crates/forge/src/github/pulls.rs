@@ -1,0 +1,264 @@
+//! Pull requests: found by their branch, created once, kept up to date.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::super::marker::stands;
+use super::body::{fit, fit_title, same};
+use super::comments::{LOOKS, WRITES};
+use super::http::{Call, Written, segment};
+use super::wire::PullJson;
+use super::{GitHubForge, PULLS_WRITE, route};
+use crate::{ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem};
+
+/// Pull requests from one branch that are looked at.
+const MOST_PULLS: usize = 300;
+/// Stands before the title where the repository has no drafts.
+const WORK_IN_PROGRESS: &str = "[WIP] ";
+
+/// How an attempt to create one ended.
+enum Created {
+    Yes(Box<PullRequest>),
+    AlreadyThere,
+    NoDrafts,
+    /// The branch is not visible to the API yet.
+    NotYet(ForgeError),
+    Lost(ForgeError),
+}
+
+impl GitHubForge {
+    pub(super) async fn pulls_from(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+        state: &str,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        let head = segment(&format!("{}:{branch}", repository.owner));
+        let call = Call::get(
+            route(repository, &format!("pulls?state={state}&head={head}&per_page=100")),
+            format!("the pull requests of `{repository}`"),
+        );
+        let all: Vec<PullJson> = self.api.list(&call, MOST_PULLS).await?;
+        // The filter also lets forks of the same owner through, and other servers ignore it.
+        let mut found: Vec<PullRequest> =
+            all.into_iter().filter(|pull| pull.is_from(branch)).map(PullRequest::from).collect();
+        found.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
+        found.dedup_by_key(|pull| pull.number);
+        Ok(found)
+    }
+
+    pub(super) async fn publish_pull(
+        &self,
+        repository: &RepositoryId,
+        draft: &PullRequestDraft,
+        marker: &str,
+    ) -> Result<(PullRequest, Operation), ForgeError> {
+        let mut wanted = PullRequestDraft {
+            title: fit_title(&draft.title),
+            body: fit(&draft.body, marker),
+            ..draft.clone()
+        };
+        if let Some(pull) = self.open_pull(repository, &wanted.head_branch).await? {
+            return self.adopt(repository, pull, &wanted, marker).await;
+        }
+        let mut problem = None;
+        for attempt in 1..=WRITES {
+            match self.create_pull(repository, &wanted).await? {
+                Created::Yes(pull) => return Ok((*pull, Operation::Created)),
+                Created::NoDrafts => {
+                    wanted.draft = false;
+                    wanted.title = fit_title(&format!("{WORK_IN_PROGRESS}{}", wanted.title));
+                    continue;
+                }
+                Created::NotYet(err) => {
+                    self.api.limiter.back_off(attempt).await;
+                    problem = Some(err);
+                    continue;
+                }
+                Created::AlreadyThere => problem = None,
+                Created::Lost(err) => problem = Some(err),
+            }
+            if let Some(pull) = self.appearing_pull(repository, &wanted.head_branch).await? {
+                let lost = problem.is_some();
+                let (pull, operation) = self.adopt(repository, pull, &wanted, marker).await?;
+                let made = lost && operation == Operation::Unchanged;
+                return Ok((pull, if made { Operation::Created } else { operation }));
+            }
+        }
+        Err(problem.unwrap_or_else(|| ForgeError::Conflict {
+            message: format!(
+                "`{repository}` says that branch `{}` has a pull request, but does not show it",
+                wanted.head_branch
+            ),
+        }))
+    }
+
+    async fn open_pull(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<PullRequest>, ForgeError> {
+        let found = self.pulls_from(repository, branch, "open").await?;
+        Ok(found.into_iter().find(|pull| pull.open))
+    }
+
+    /// Looks for a pull request that must be there or may just have been made.
+    async fn appearing_pull(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<PullRequest>, ForgeError> {
+        for pause in LOOKS {
+            self.api.limiter.sleep(pause).await;
+            if let Some(pull) = self.open_pull(repository, branch).await? {
+                return Ok(Some(pull));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Brings an open pull request up to date when it is ours; leaves it alone when it is not.
+    async fn adopt(
+        &self,
+        repository: &RepositoryId,
+        pull: PullRequest,
+        wanted: &PullRequestDraft,
+        marker: &str,
+    ) -> Result<(PullRequest, Operation), ForgeError> {
+        if !stands(&pull.body, marker) && !self.is_ours(&pull.author).await? {
+            return Err(ForgeError::Conflict {
+                message: format!(
+                    "branch `{}` already has a pull request of `{}`: {}",
+                    wanted.head_branch, pull.author.login, pull.html_url
+                ),
+            });
+        }
+        let mut changes = Map::new();
+        let work_in_progress = wanted.draft
+            && !pull.draft
+            && pull.title.strip_prefix(WORK_IN_PROGRESS) == Some(wanted.title.as_str());
+        if pull.title != wanted.title && !work_in_progress {
+            changes.insert("title".into(), Value::from(wanted.title.as_str()));
+        }
+        if !same(&pull.body, &wanted.body) {
+            changes.insert("body".into(), Value::from(wanted.body.as_str()));
+        }
+        if pull.base_branch != wanted.base_branch {
+            changes.insert("base".into(), Value::from(wanted.base_branch.as_str()));
+        }
+        if changes.is_empty() {
+            return Ok((pull, Operation::Unchanged));
+        }
+        let call = Call::write(
+            Method::PATCH,
+            route(repository, &format!("pulls/{}", pull.number)),
+            format!("pull request `{repository}#{}`", pull.number),
+        )
+        .in_order_to(format!("update pull request `{repository}#{}`", pull.number), PULLS_WRITE)
+        .json(Value::Object(changes));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        let reply = self.api.good(&call, reply)?;
+        Ok((self.api.parse::<PullJson>(&call, &reply)?.into(), Operation::Updated))
+    }
+
+    async fn create_pull(
+        &self,
+        repository: &RepositoryId,
+        wanted: &PullRequestDraft,
+    ) -> Result<Created, ForgeError> {
+        let call = Call::write(
+            Method::POST,
+            route(repository, "pulls"),
+            format!("repository `{repository}`"),
+        )
+        .in_order_to(format!("open a pull request in `{repository}`"), PULLS_WRITE)
+        .json(json!({
+            "title": wanted.title,
+            "head": wanted.head_branch,
+            "base": wanted.base_branch,
+            "body": wanted.body,
+            "draft": wanted.draft,
+        }));
+        let reply = match self.api.write(&call).await? {
+            Written::Answered(reply) => reply,
+            Written::Lost(err) => return Ok(Created::Lost(err)),
+        };
+        let err = match self.api.good(&call, reply) {
+            Ok(reply) => {
+                let pull: PullJson = self.api.parse(&call, &reply)?;
+                return Ok(Created::Yes(Box::new(pull.into())));
+            }
+            Err(err) => err,
+        };
+        let ForgeError::Invalid { message, .. } = &err else { return Err(err) };
+        let text = message.to_lowercase();
+        if text.contains("already exists") {
+            Ok(Created::AlreadyThere)
+        } else if text.contains("no commits between") {
+            Err(ForgeError::State {
+                what: StateProblem::NothingToPropose,
+                message: format!(
+                    "branch `{}` has no commits that `{}` lacks, so there is nothing to propose",
+                    wanted.head_branch, wanted.base_branch
+                ),
+            })
+        } else if wanted.draft && text.contains("draft") {
+            Ok(Created::NoDrafts)
+        } else if text.contains("head invalid") || text.contains("could not resolve") {
+            Ok(Created::NotYet(err))
+        } else {
+            Err(err)
+        }
+    }
+
+    pub(super) async fn ask_reviewers(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        if reviewers.is_empty() || self.ask(repository, number, reviewers).await? {
+            return Ok(Vec::new());
+        }
+        // One wrong name spoils the whole request, without being named.
+        let mut refused = Vec::new();
+        for reviewer in reviewers {
+            let alone = std::slice::from_ref(reviewer);
+            if reviewers.len() == 1 || !self.ask(repository, number, alone).await? {
+                refused.push(reviewer.clone());
+            }
+        }
+        Ok(refused)
+    }
+
+    /// False when GitHub refuses one of the names. `org/team` asks a team.
+    async fn ask(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        names: &[String],
+    ) -> Result<bool, ForgeError> {
+        let (teams, people): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|name| name.contains('/'));
+        let teams: Vec<&str> = teams.iter().filter_map(|team| team.rsplit('/').next()).collect();
+        let mut body = Map::new();
+        if !people.is_empty() {
+            body.insert("reviewers".into(), json!(people));
+        }
+        if !teams.is_empty() {
+            body.insert("team_reviewers".into(), json!(teams));
+        }
+        let call = Call::write(
+            Method::POST,
+            route(repository, &format!("pulls/{number}/requested_reviewers")),
+            format!("pull request `{repository}#{number}`"),
+        )
+        .in_order_to(format!("ask for reviews of `{repository}#{number}`"), PULLS_WRITE)
+        .json(Value::Object(body));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        if reply.status.as_u16() == 422 {
+            return Ok(false);
+        }
+        self.api.good(&call, reply).map(|_| true)
+    }
+}

@@ -1,0 +1,180 @@
+//! One commit on the recorded base. Author and committer come from the configuration, never from
+//! what a model or a container says; nothing is signed here.
+
+use chrono::{DateTime, Utc};
+use git2::{Signature, Time};
+
+use super::repo::Repo;
+use super::{GitError, Oid};
+use patchwright_base::invisible::is_invisible;
+
+/// Longest message, in characters.
+const MAX_MESSAGE: usize = 64_000;
+
+/// Trailers that claim what somebody else did; only [`CommitSpec::trailers`] may carry them.
+const CLAIMS: [&str; 8] = [
+    "co-authored-by:",
+    "signed-off-by:",
+    "reviewed-by:",
+    "acked-by:",
+    "tested-by:",
+    "approved-by:",
+    "on-behalf-of:",
+    "change-id:",
+];
+
+/// A name and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub name: String,
+    pub email: String,
+}
+
+/// What a commit says besides its tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitSpec {
+    pub author: Identity,
+    pub committer: Identity,
+    /// Subject and body. Cleaned: see [`clean_message`].
+    pub message: String,
+    /// Trailer lines of our own, added as they are below the message.
+    pub trailers: Vec<String>,
+    pub time: DateTime<Utc>,
+}
+
+/// Writes the commit of `tree` on `base` and returns its id. The same arguments give the same id.
+pub fn create(repo: &Repo, base: Oid, tree: Oid, spec: &CommitSpec) -> Result<Oid, GitError> {
+    let git = repo.git()?;
+    let time = Time::new(spec.time.timestamp(), 0);
+    let author = signature(&spec.author, &time)?;
+    let committer = signature(&spec.committer, &time)?;
+    let mut message = clean_message(&spec.message);
+    if !spec.trailers.is_empty() {
+        message.push('\n');
+        for trailer in &spec.trailers {
+            message.push_str(&one_line(trailer));
+            message.push('\n');
+        }
+    }
+    let parent = git.find_commit(base.0)?;
+    let tree = git.find_tree(tree.0)?;
+    Ok(Oid(git.commit(None, &author, &committer, &message, &tree, &[&parent])?))
+}
+
+/// What a commit says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub tree: Oid,
+    pub parents: Vec<Oid>,
+    pub committer_email: String,
+    pub message: String,
+}
+
+/// Reads a commit.
+pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
+    let git = repo.git()?;
+    let commit = git.find_commit(commit.0)?;
+    Ok(Facts {
+        tree: Oid(commit.tree_id()),
+        parents: commit.parent_ids().map(Oid).collect(),
+        committer_email: String::from_utf8_lossy(commit.committer().email_bytes()).into_owned(),
+        message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
+    })
+}
+
+/// When a commit was made, as its committer says; the beginning of 1970 for a time that is none.
+pub fn time_of(repo: &Repo, commit: Oid) -> Result<DateTime<Utc>, GitError> {
+    let seconds = repo.git()?.find_commit(commit.0)?.time().seconds();
+    Ok(DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::UNIX_EPOCH))
+}
+
+/// Whether `commit` is `tip` or in its history, as far as that is here.
+pub fn is_within(repo: &Repo, commit: Oid, tip: Oid) -> Result<bool, GitError> {
+    // A history that is not all here counts as another one.
+    let follows = || repo.git().map(|git| git.graph_descendant_of(tip.0, commit.0));
+    Ok(commit == tip || follows()?.unwrap_or_default())
+}
+
+/// Follows the commits that are `ours`, each with one parent, from `tip` back into the history of
+/// `base`: `None` when they lead there, else the first that does not qualify, or is not here, or is
+/// more than `most` commits away.
+pub fn follow(
+    repo: &Repo,
+    tip: Oid,
+    base: Oid,
+    most: u32,
+    ours: &dyn Fn(&Facts) -> bool,
+) -> Result<Option<Oid>, GitError> {
+    let git = repo.git()?;
+    let mut commit = tip;
+    for _ in 0..most {
+        // A history that is not all here counts as another one.
+        if commit == base || git.graph_descendant_of(base.0, commit.0).unwrap_or_default() {
+            return Ok(None);
+        }
+        let Ok(facts) = read(repo, commit) else { break };
+        match facts.parents.as_slice() {
+            [parent] if ours(&facts) => commit = *parent,
+            _ => break,
+        }
+    }
+    Ok(Some(commit))
+}
+
+/// The message without control and invisible characters, without trailers that claim what others
+/// did, without trailing blanks, and bounded. Ends in one newline; never empty.
+pub fn clean_message(message: &str) -> String {
+    let mut clean = String::new();
+    for line in message.lines() {
+        let line: String = line.chars().filter(|c| is_text(*c)).collect();
+        let lower = line.trim_start().to_ascii_lowercase();
+        if CLAIMS.iter().any(|claim| lower.starts_with(claim)) {
+            continue;
+        }
+        clean.push_str(line.trim_end());
+        clean.push('\n');
+    }
+    let bounded: String = clean.chars().take(MAX_MESSAGE).collect();
+    match bounded.trim() {
+        "" => "Update files\n".to_owned(),
+        text => format!("{text}\n"),
+    }
+}
+
+fn is_text(c: char) -> bool {
+    (c == '\t' || !c.is_control()) && !is_invisible(c)
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().filter(|c| is_text(*c)).collect()
+}
+
+fn signature(identity: &Identity, time: &Time) -> Result<Signature<'static>, GitError> {
+    let plain = |text: &str| -> String {
+        let text = one_line(text);
+        text.chars().filter(|c| !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
+    };
+    let (name, email) = (plain(&identity.name), plain(&identity.email));
+    if name.is_empty() || email.is_empty() {
+        return Err(GitError::Unacceptable("a commit needs a name and an address".to_owned()));
+    }
+    Ok(Signature::new(&name, &email, time)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commit::clean_message;
+
+    #[test]
+    fn cleans_messages() {
+        for (message, clean) in [
+            ("Fix the typo", "Fix the typo\n"),
+            ("Fix\n\nBody  \r\nmore\n\n\n", "Fix\n\nBody\nmore\n"),
+            ("Fix\u{1b}[31m\u{0} it\u{202e}", "Fix[31m it\n"),
+            ("Fix\n\nCo-authored-by: A <a@b>\n  signed-off-by: B <b@c>", "Fix\n"),
+            ("\n \n", "Update files\n"),
+        ] {
+            assert_eq!(clean_message(message), clean, "{message:?}");
+        }
+    }
+}

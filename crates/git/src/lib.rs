@@ -1,0 +1,213 @@
+//! libgit2, wrapped once.
+//!
+//! Invariants: the repositories here are bare and ours; nothing that the container could write is
+//! ever opened as a repository; there is never a working tree; no `git` program is started; tokens
+//! travel in a request header of our own HTTP client, never in a URL, an argument or a file.
+
+pub mod apply;
+mod archive;
+mod attributes;
+pub mod bundle;
+pub mod cache;
+mod change;
+pub mod change_id;
+pub mod checkpoint;
+pub mod clone;
+pub mod commit;
+mod compared;
+pub mod diff;
+mod differing;
+mod dotgit;
+pub mod helper;
+mod http;
+pub mod hunks;
+mod incoming;
+pub mod merge;
+mod names;
+pub mod packed;
+pub mod push;
+mod quarantine;
+pub mod rate_limit;
+mod refusal;
+mod renames;
+pub mod repo;
+pub mod stop;
+pub mod transport;
+pub mod tree;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use self::rate_limit::Limit;
+use patchwright_base::invisible::is_invisible;
+
+pub use self::refusal::{Denial, Rejection};
+
+/// A git object id (SHA-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Oid(pub git2::Oid);
+
+impl Oid {
+    /// The first ten hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        self.0.to_string()[..10].to_owned()
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Oid {
+    type Err = git2::Error;
+
+    fn from_str(text: &str) -> Result<Oid, git2::Error> {
+        git2::Oid::from_str(text).map(Oid)
+    }
+}
+
+impl TryFrom<String> for Oid {
+    type Error = git2::Error;
+
+    fn try_from(text: String) -> Result<Oid, git2::Error> {
+        text.parse()
+    }
+}
+
+impl From<Oid> for String {
+    fn from(oid: Oid) -> String {
+        oid.to_string()
+    }
+}
+
+/// What became of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    Pushed,
+    /// The branch already pointed to the commit.
+    UpToDate,
+}
+
+/// Why git did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// The server wants other credentials.
+    #[error("authentication failed for `{url}`")]
+    Authentication { url: String },
+    /// The server knows who we are and does not let us.
+    #[error("access to `{url}` is denied: {message}")]
+    Forbidden { url: String, message: String, why: Denial },
+    /// The server said no and why (protected branch, rulesets, workflow permission).
+    #[error("the server rejected the push of `{reference}`: {reason}")]
+    Rejected { reference: String, reason: String, why: Rejection },
+    /// Asked too often. Nothing happened.
+    #[error("`{url}` was asked too often, and refuses for now")]
+    Limited { url: String, limit: Limit },
+    /// The branch is not where it was expected to be.
+    #[error("`{reference}` points to {actual} instead of {expected}")]
+    Moved { reference: String, expected: String, actual: String },
+    #[error("`{0}` was not found")]
+    NotFound(String),
+    /// The repository has no commits.
+    #[error("the repository is empty")]
+    Empty,
+    /// Worth another try: the connection, a 5xx.
+    #[error("{0}")]
+    Transport(String),
+    /// The tree breaks our limits or git's own rules.
+    #[error("{0}")]
+    Unacceptable(String),
+    /// This machine: the state folder, the disk, another process that holds the mirror.
+    #[error("{0}")]
+    Machine(String),
+    #[error(transparent)]
+    Other(git2::Error),
+}
+
+impl GitError {
+    /// The connection, a 5xx, or a branch that is being written: the same request may succeed later.
+    pub fn is_worth_retrying(&self) -> bool {
+        match self {
+            GitError::Transport(_) => true,
+            GitError::Rejected { why, .. } => *why == Rejection::Locked,
+            _ => false,
+        }
+    }
+
+    /// An object or pack in our own repository cannot be read.
+    pub fn is_corruption(&self) -> bool {
+        use git2::ErrorClass::{Config, Indexer, Object, Odb, Reference, Repository, Tree, Zlib};
+        matches!(self, GitError::Other(error) if matches!(
+            error.class(),
+            Object | Odb | Zlib | Indexer | Tree | Reference | Repository | Config
+        ))
+    }
+}
+
+impl From<git2::Error> for GitError {
+    /// libgit2 has no code for a full disk, only the system's words.
+    fn from(error: git2::Error) -> GitError {
+        const FULL: [&str; 3] = ["No space left", "Disk quota exceeded", "File too large"];
+        if FULL.iter().any(|words| error.message().contains(words)) {
+            return GitError::Machine(error.message().to_owned());
+        }
+        GitError::Other(error)
+    }
+}
+
+impl From<std::io::Error> for GitError {
+    fn from(error: std::io::Error) -> GitError {
+        GitError::Machine(error.to_string())
+    }
+}
+
+/// Runs `work` on a thread where blocking is allowed; everything in these modules blocks.
+pub async fn blocking<T, W>(work: W) -> Result<T, GitError>
+where
+    T: Send + 'static,
+    W: FnOnce() -> Result<T, GitError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(GitError::Machine(format!("git work did not finish: {error}"))),
+    }
+}
+
+/// Text from a server or a repository, fit to be shown: control characters become spaces (line
+/// breaks stay), and at most `cap` characters are kept, with an ellipsis where there was more.
+pub fn printable(text: &str, cap: usize) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
+        .filter(|c| !is_invisible(*c))
+        .collect();
+    let clean = clean.trim();
+    match clean.char_indices().nth(cap) {
+        // Between words where there is a space not far back, so that nothing ends in half a word.
+        Some((end, _)) => {
+            let cut = &clean[..end];
+            let at = cut.rfind(char::is_whitespace).filter(|at| at * 2 > end).unwrap_or(end);
+            format!("{} \u{2026}", cut[..at].trim_end())
+        }
+        None => clean.to_owned(),
+    }
+}
+
+/// A path as it is shown: control and invisible characters are spelled out, so that it stays on one
+/// line and says what it is.
+pub fn shown(path: &str) -> String {
+    let mut out = String::new();
+    for c in path.chars().take(500) {
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

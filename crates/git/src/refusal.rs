@@ -1,0 +1,165 @@
+//! What a git server's refusal means. The server's own words are read here, once, where they arrive;
+//! everything behind works with what they mean.
+//!
+//! Called by [`super::http`] for statuses and by [`super::push`] for what became of a ref.
+
+use serde_json::Value;
+
+use super::printable;
+
+/// Why the server does not let us in, though it knows who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The repository takes no more writes from anybody.
+    Archived,
+    /// The token may not.
+    Permission,
+}
+
+impl Denial {
+    pub(super) fn of(message: &str) -> Denial {
+        if message.to_lowercase().contains("archived") {
+            Denial::Archived
+        } else {
+            Denial::Permission
+        }
+    }
+}
+
+/// Why the server did not take a ref.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The commit changes workflow files, and the token may not.
+    Workflows,
+    /// A branch is in the way of the name: `a` of `a/b`, or `a/b` of `a`.
+    InTheWay,
+    /// The ref is being written by somebody else right now.
+    Locked,
+    /// A rule of the repository, or a reason that we do not know.
+    Rule,
+}
+
+impl Rejection {
+    /// From git's reason behind `ng` and what the server remarked.
+    pub(super) fn of(reason: &str, remarks: &str) -> Rejection {
+        let reason = reason.to_lowercase();
+        let all = format!("{reason}\n{}", remarks.to_lowercase());
+        let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+        if all.contains("workflow")
+            && ["refusing to allow", "permission", "scope"].iter().any(|word| all.contains(word))
+        {
+            Rejection::Workflows
+        } else if says(&["directory file conflict", "directory/file conflict", "refname conflict"])
+            || (reason.contains("exists") && reason.contains("cannot create"))
+        {
+            Rejection::InTheWay
+        } else if says(&[
+            "cannot lock ref",
+            "failed to lock",
+            "failed to update ref",
+            "incorrect old value",
+            "reference already exists",
+        ]) {
+            Rejection::Locked
+        } else {
+            Rejection::Rule
+        }
+    }
+}
+
+/// What the body of a refusal says, for people: the message of GitHub's JSON, or the text.
+pub(super) fn words(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let json = serde_json::from_str::<Value>(&text).ok();
+    let message = json.as_ref().and_then(|json| json.get("message")).and_then(Value::as_str);
+    let text = message.unwrap_or(&text).trim();
+    if text.is_empty() {
+        return "without a reason".to_owned();
+    }
+    if text.starts_with('<') {
+        return "with a web page".to_owned();
+    }
+    printable(text, 300)
+}
+
+/// Remarks without the invitation to open a pull request that servers put below every push: it has
+/// nothing to do with why a push was refused.
+pub(super) fn remarks(text: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut invited = false;
+    for line in text.lines() {
+        let words = line.trim();
+        let lower = words.to_lowercase();
+        if (lower.starts_with("create a") || lower.starts_with("to create a"))
+            && (lower.contains("pull request") || lower.contains("merge request"))
+        {
+            invited = true;
+        } else if invited && (lower.starts_with("http://") || lower.starts_with("https://")) {
+            invited = false;
+        } else if !words.is_empty() {
+            kept.push(words);
+        }
+    }
+    printable(&kept.join("\n"), 2_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::refusal::{Rejection, remarks, words};
+
+    #[test]
+    fn git_and_github_say_why_a_ref_was_not_taken() {
+        for (reason, said, wanted) in [
+            (
+                "refusing to allow a GitHub App to create or update workflow \
+                 `.github/workflows/ci.yml` without `workflows` permission",
+                "",
+                Rejection::Workflows,
+            ),
+            (
+                "push declined due to repository rule violations",
+                "GH013: Required workflow \"lint\" is not satisfied",
+                Rejection::Rule,
+            ),
+            ("pre-receive hook declined", "GH006: Protected branch update failed", Rejection::Rule),
+            (
+                "cannot lock ref 'refs/heads/a/b': 'refs/heads/a' exists; cannot create \
+                 'refs/heads/a/b'",
+                "",
+                Rejection::InTheWay,
+            ),
+            ("directory file conflict", "", Rejection::InTheWay),
+            ("refname conflict", "", Rejection::InTheWay),
+            ("cannot lock ref 'refs/heads/a': is at 1234 but expected 5678", "", Rejection::Locked),
+            (
+                "cannot lock ref 'refs/heads/a': Unable to create '/r/refs/heads/a.lock': File exists.",
+                "",
+                Rejection::Locked,
+            ),
+            ("failed to update ref", "", Rejection::Locked),
+            ("fetch first", "", Rejection::Rule),
+        ] {
+            assert_eq!(Rejection::of(reason, said), wanted, "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_invitation_to_open_a_pull_request_is_no_reason() {
+        let banner = "\nCreate a pull request for 'a/b' on GitHub by visiting:\n     \
+                      https://github.com/acme/app/pull/new/a/b\n\n";
+        assert_eq!(remarks(banner), "");
+        let both = format!("{banner}error: GH006: Protected branch\nhttps://github.com/why\n");
+        assert_eq!(remarks(&both), "error: GH006: Protected branch\nhttps://github.com/why");
+    }
+
+    #[test]
+    fn the_words_of_a_refusal_are_whole() {
+        let long =
+            format!("{{\"message\":\"{}\",\"documentation_url\":\"x\"}}", "word ".repeat(90));
+        let said = words(long.as_bytes());
+        assert!(said.starts_with("word word") && said.ends_with("word \u{2026}"), "{said}");
+        assert_eq!(words(b"{\"message\":\"Denied.\"}"), "Denied.");
+        assert_eq!(words(b"<html>"), "with a web page");
+        assert_eq!(words(b" \n"), "without a reason");
+    }
+}

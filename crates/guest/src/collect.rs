@@ -1,0 +1,258 @@
+//! What changed in the workspace since the tree was unpacked.
+//!
+//! Files of the uploaded tree come first: those that look as they did are passed over, others are read
+//! and compared by git's blob id. Then what [`super::survey`] finds besides them, less what was there
+//! before the work began. What cannot be part of a change (pipes, sockets, devices, nested repositories,
+//! odd names, huge files) is listed with the reason and not sent; what is more than the host takes is
+//! counted by folder ([`super::selection`]).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::folder::{Folder, Stamp};
+use super::look::{Changed, Look, Seen, compare_at};
+use super::paths;
+use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
+use super::selection::{Limits, Rest, Selection};
+use super::survey::{Found, Ignored, survey};
+use super::transfer::Base;
+use crate::tool::ToolError;
+
+/// Most entries of the list of refused files; the last one then says that there were more.
+const MAX_REFUSED: usize = 1000;
+
+/// Most entries of the list of packages and caches.
+const MAX_ARTEFACTS: usize = 100;
+
+/// Bytes of a path in these lists.
+const MAX_SHOWN_PATH: usize = 400;
+
+/// Bytes of the paths of deleted files: they have to fit into one answer.
+const MAX_DELETED: usize = 8 << 20;
+
+/// Most new files that are remembered from one collection.
+const MAX_REMEMBERED: usize = 200_000;
+
+/// Where changed files go. An error ends the collection.
+pub type Sink<'a> = dyn FnMut(&str, &Changed) -> io::Result<()> + 'a;
+
+/// How the last collection found the workspace, for [`super::overlook`].
+#[derive(Debug, Default)]
+pub struct Last {
+    /// Files of the uploaded tree that were not as in it.
+    pub tracked: BTreeMap<Vec<u8>, Was>,
+    /// Other files that were part of the change, or too much for it.
+    pub others: BTreeMap<Vec<u8>, Look>,
+    /// There were more than that.
+    pub is_cut: bool,
+}
+
+/// What had become of a file of the uploaded tree.
+#[derive(Clone, Copy, Debug)]
+pub enum Was {
+    Gone,
+    Changed(Look),
+    /// Something that cannot be part of a change.
+    Odd,
+}
+
+/// Finds what changed below `workspace` and hands it to `sink`. `stop` is asked often; when it says so,
+/// the collection ends with an error.
+pub fn collect(
+    workspace: &Path,
+    base: &mut Base,
+    limits: Limits,
+    sink: &mut Sink<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Collected, ToolError> {
+    base.last = None;
+    let broken = |err: &dyn std::fmt::Display| ToolError::Broken(format!("cannot collect: {err}"));
+    let limits = Limits {
+        files: limits.files.min(MAX_CHANGED_FILES),
+        bytes: limits.bytes.min(MAX_CHANGED_BYTES),
+    };
+    let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
+    let mut out = Out {
+        sink,
+        limits,
+        listing: Collected::default(),
+        rest: Rest::default(),
+        last: Last::default(),
+        deleted: 0,
+    };
+    out.tracked(&mut folder, base, stop)?;
+    let chosen = out.choose(&folder, base, stop)?;
+    out.others(&mut folder, base, &chosen, stop)?;
+    let Out { mut listing, rest, last, .. } = out;
+    listing.deleted.sort();
+    listing.refused.sort();
+    listing.left_out = rest.rows(shortened);
+    base.last = Some(last);
+    Ok(listing)
+}
+
+struct Out<'a> {
+    sink: &'a mut Sink<'a>,
+    /// What may still be sent.
+    limits: Limits,
+    listing: Collected,
+    rest: Rest,
+    last: Last,
+    /// Bytes of the paths of deleted files.
+    deleted: usize,
+}
+
+impl Out<'_> {
+    /// The files of the uploaded tree.
+    fn tracked(
+        &mut self,
+        folder: &mut Folder,
+        base: &Base,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ToolError> {
+        for (path, entry) in &base.entries {
+            check(stop)?;
+            let was = match compare_at(folder, path, Some(entry.look())) {
+                Seen::Unchanged => continue,
+                Seen::Gone | Seen::Folder => {
+                    self.delete(path);
+                    Was::Gone
+                }
+                Seen::Refused(reason) => {
+                    self.refuse(path, reason);
+                    Was::Odd
+                }
+                Seen::Changed(changed, stamp) => Was::Changed(self.send(path, &changed, stamp)?),
+            };
+            self.last.tracked.insert(path.clone(), was);
+        }
+        Ok(())
+    }
+
+    /// Looks for new files and chooses those that fit.
+    fn choose(
+        &mut self,
+        folder: &Folder,
+        base: &Base,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Vec<u8>>, ToolError> {
+        let mut selection = Selection::new(self.limits);
+        let mut take = |path: &[u8], found: Found<'_>| {
+            let known = base.others.get(path);
+            match found {
+                Found::File(file) => {
+                    let look = Look { stamp: Stamp::of(file.stat), content: None };
+                    if known.is_none_or(|known| known.stamp != look.stamp) {
+                        self.remember(path, look);
+                        let size = u64::try_from(file.stat.st_size).unwrap_or(0);
+                        // A larger one is refused by itself.
+                        let size = if size > MAX_CHANGED_FILE { 0 } else { size };
+                        selection.add(path, file.folder, size, &mut self.rest);
+                    }
+                }
+                Found::Repository if known.is_none() => self.refuse(path, "a nested repository"),
+                Found::Odd(reason) if known.is_none() => self.refuse(path, reason),
+                Found::Artefact if known.is_none() => {
+                    if self.listing.artefacts.len() < MAX_ARTEFACTS {
+                        self.listing.artefacts.push(shortened(path));
+                    }
+                }
+                Found::Repository | Found::Odd(_) | Found::Artefact => {}
+            }
+            Ok(())
+        };
+        survey(folder.top(), base, Ignored::Hidden, stop, &mut take)?;
+        Ok(selection.paths())
+    }
+
+    /// Sends the new files.
+    fn others(
+        &mut self,
+        folder: &mut Folder,
+        base: &Base,
+        paths: &[Vec<u8>],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ToolError> {
+        for path in paths {
+            check(stop)?;
+            let before = base.others.get(path.as_slice()).copied();
+            match compare_at(folder, path, before) {
+                Seen::Changed(changed, stamp) => {
+                    let look = self.send(path, &changed, stamp)?;
+                    self.remember(path, look);
+                }
+                Seen::Refused(reason) => self.refuse(path, reason),
+                Seen::Unchanged => {
+                    self.last.others.remove(path.as_slice());
+                }
+                Seen::Gone | Seen::Folder => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a file, or counts it when there is no room for it any more.
+    fn send(&mut self, path: &[u8], changed: &Changed, stamp: Stamp) -> Result<Look, ToolError> {
+        let unsent = Look { stamp, content: None };
+        let text = match paths::check(path) {
+            Ok(text) => text,
+            Err(reason) => {
+                self.refuse(path, &reason);
+                return Ok(unsent);
+            }
+        };
+        let size = changed.content.len() as u64;
+        if self.limits.files == 0 || size > self.limits.bytes {
+            self.rest.add(path, None, 1, size);
+            return Ok(unsent);
+        }
+        self.limits = Limits { files: self.limits.files - 1, bytes: self.limits.bytes - size };
+        (self.sink)(text, changed)
+            .map_err(|err| ToolError::Broken(format!("cannot send `{text}`: {err}")))?;
+        Ok(Look { stamp, content: Some((changed.kind, changed.blob)) })
+    }
+
+    fn delete(&mut self, path: &[u8]) {
+        match paths::check(path) {
+            Err(reason) => self.refuse(path, &reason),
+            Ok(_) if self.deleted + path.len() > MAX_DELETED => self.rest.add(path, None, 1, 0),
+            Ok(text) => {
+                self.deleted += path.len();
+                self.listing.deleted.push(text.to_owned());
+            }
+        }
+    }
+
+    fn remember(&mut self, path: &[u8], look: Look) {
+        let others = &mut self.last.others;
+        if others.len() >= MAX_REMEMBERED && !others.contains_key(path) {
+            self.last.is_cut = true;
+        } else {
+            others.insert(path.to_vec(), look);
+        }
+    }
+
+    fn refuse(&mut self, path: &[u8], reason: &str) {
+        let refused = &mut self.listing.refused;
+        if refused.len() < MAX_REFUSED {
+            refused.push((shortened(path), reason.to_owned()));
+        } else if refused.len() == MAX_REFUSED {
+            refused.push(("…".to_owned(), "and more".to_owned()));
+        }
+    }
+}
+
+fn check(stop: &dyn Fn() -> bool) -> Result<(), ToolError> {
+    if stop() { Err(ToolError::tell("the collection was cancelled")) } else { Ok(()) }
+}
+
+/// A path for people, without its middle when nobody would read it all: a thousand of the longest ones
+/// would be more than an answer may hold.
+fn shortened(path: &[u8]) -> String {
+    let start = path.get(..MAX_SHOWN_PATH / 2).filter(|_| path.len() > MAX_SHOWN_PATH);
+    match (start, path.get(path.len().saturating_sub(MAX_SHOWN_PATH / 2)..)) {
+        (Some(start), Some(end)) => format!("{}…{}", paths::escape(start), paths::escape(end)),
+        _ => paths::escape(path),
+    }
+}

@@ -1,0 +1,56 @@
+//! The wire between host and container.
+//!
+//! One `patchwright-guest` process per sandbox serves every tool call over its standard input and
+//! output in length-prefixed frames ([`protocol`]). [`serve`] is the guest's side, [`client`] the
+//! host's. Everything that comes from the guest is untrusted: the client bounds sizes, counts and
+//! times, and [`collected`] parses what comes out as hostile.
+//!
+//! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
+//! ([`descendants`]) and within bounds of [`output`], with errors `apart` where they have a
+//! field of their own, in a shell that stays (`resident`), or in a session
+//! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
+//! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
+//! finds what changed, less what was there before (`leftover`) or came from a check of the harness
+//! (`overlook`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is
+//! the file system that is left of the machine's in the local sandbox.
+
+mod apart;
+pub mod checkpoint;
+pub mod collect;
+pub mod confine;
+pub mod descendants;
+pub mod edit_format;
+pub mod environment;
+mod flow;
+pub mod folder;
+mod keeper;
+pub mod launch;
+pub mod leftover;
+pub mod look;
+pub mod output;
+pub mod overlook;
+pub mod patch;
+pub mod paths;
+mod pipe;
+mod private;
+pub mod process;
+pub mod programs;
+pub mod protocol;
+mod read_only;
+mod relay;
+pub mod removal;
+pub mod resident;
+pub mod room;
+pub mod script;
+pub mod seccomp;
+pub mod selection;
+pub mod serve;
+pub mod session;
+pub mod sessions;
+pub mod survey;
+mod terminal;
+pub mod tool;
+pub mod tools;
+pub mod transfer;
+pub mod view;

@@ -1,0 +1,147 @@
+//! The output of a command within bounds: its head, its tail, and exact counts of everything.
+//! Memory stays constant however much a command writes and however long its lines are.
+
+use std::collections::VecDeque;
+
+use crate::tool::{CommandOutput, Errors};
+
+/// Keeps the first and the last bytes of a stream.
+#[derive(Debug)]
+pub struct Kept {
+    head_cap: usize,
+    tail_cap: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total_bytes: u64,
+    newlines: u64,
+    last: Option<u8>,
+}
+
+impl Kept {
+    /// Keeps at most `cap` bytes, half of them from the beginning.
+    pub fn new(cap: usize) -> Kept {
+        let head_cap = cap / 2;
+        Kept {
+            head_cap,
+            tail_cap: cap - head_cap,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total_bytes: 0,
+            newlines: 0,
+            last: None,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        let Some(last) = bytes.last() else { return };
+        self.last = Some(*last);
+        self.total_bytes += bytes.len() as u64;
+        self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        let to_head = bytes.len().min(self.head_cap - self.head.len());
+        let (head, mut rest) = bytes.split_at(to_head);
+        self.head.extend_from_slice(head);
+        rest = &rest[rest.len().saturating_sub(self.tail_cap)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_cap);
+        self.tail.drain(..excess);
+        self.tail.extend(rest);
+    }
+
+    /// What was kept until now; what comes from now on is kept anew. A character that is cut off at the
+    /// end goes to what comes, unless nothing will.
+    #[must_use]
+    pub fn take(&mut self, more_may_come: bool) -> Kept {
+        let mut fresh = Kept::new(self.head_cap + self.tail_cap);
+        let mut taken = std::mem::replace(self, Kept::new(0));
+        if more_may_come {
+            let end: Vec<u8> = if taken.tail.is_empty() {
+                taken.head.split_off(whole_characters(&taken.head))
+            } else {
+                let tail = taken.tail.make_contiguous();
+                let whole = whole_characters(tail);
+                taken.tail.split_off(whole).into()
+            };
+            taken.total_bytes -= end.len() as u64;
+            fresh.push(&end);
+        }
+        *self = fresh;
+        taken
+    }
+
+    /// The outcome of a command that wrote this. Where bytes are missing, a line in the output says
+    /// how many.
+    pub fn finish(self, exit_code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {
+        let Kept { head, mut tail, total_bytes, newlines, last, .. } = self;
+        let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
+        let tail = tail.make_contiguous();
+        let output = if omitted == 0 {
+            let mut all = head;
+            all.extend_from_slice(tail);
+            String::from_utf8_lossy(&all).into_owned()
+        } else {
+            // Cutting may split a character: its remains are left out, not shown as replacement.
+            let head = &head[..whole_characters(&head)];
+            let tail = &tail[first_character(tail)..];
+            omitted = total_bytes - (head.len() + tail.len()) as u64;
+            let head = String::from_utf8_lossy(head);
+            let tail = String::from_utf8_lossy(tail);
+            format!("{head}\n[… {omitted} bytes left out …]\n{tail}")
+        };
+        let total_lines = newlines + u64::from(last.is_some_and(|byte| byte != b'\n'));
+        CommandOutput {
+            exit_code,
+            timed_out,
+            duration_ms,
+            output,
+            total_bytes,
+            total_lines,
+            omitted_bytes: omitted,
+            session: None,
+            errors: None,
+        }
+    }
+
+    /// Bytes that are kept.
+    pub fn kept(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// The same within `cap` bytes.
+    #[must_use]
+    pub fn within(mut self, cap: usize) -> Kept {
+        if self.kept() <= cap {
+            return self;
+        }
+        let mut less = Kept::new(cap);
+        less.push(&self.head);
+        less.push(self.tail.make_contiguous());
+        Kept { total_bytes: self.total_bytes, newlines: self.newlines, last: self.last, ..less }
+    }
+
+    /// What this says as standard error that was kept apart.
+    pub fn into_errors(self) -> Errors {
+        let CommandOutput { output, total_bytes, total_lines, omitted_bytes, .. } =
+            self.finish(0, false, 0);
+        Errors { output, total_bytes, total_lines, omitted_bytes }
+    }
+}
+
+/// Length of `bytes` without a character that is cut off at the end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(3);
+    for start in (from..bytes.len()).rev() {
+        let width = match bytes[start] {
+            0xc0..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf7 => 4,
+            0x80..=0xbf => continue,
+            _ => return bytes.len(),
+        };
+        return if start + width > bytes.len() { start } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+/// Where the first whole character begins.
+fn first_character(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|byte| (0x80..=0xbf).contains(*byte)).count()
+}

@@ -1,0 +1,446 @@
+//! Runs commands: process groups, time limits, output caps, and no survivors.
+//!
+//! Called by the shell tools and by [`super::serve`] for commands of the harness. Each command runs
+//! below a launcher ([`super::launch`]); the write end of the launcher's standard input is its
+//! lifeline: closing it kills the command with everything it started. Standard output and error
+//! share one pipe, so they stay in order; standard input is empty unless the caller feeds it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+
+use super::keeper::Keeper;
+use super::launch;
+use super::output::Kept;
+use super::programs::{Patches, Programs};
+use super::protocol::{Exec, MAX_OUTPUT_CAP};
+use super::resident::Resident;
+use super::room::{Inside, Room};
+use super::sessions::Sessions;
+use super::terminal::Terminal;
+use crate::tool::{CommandOutput, ToolError};
+
+/// The exit code of a command that ran out of time, as `timeout(1)` has it.
+pub const TIMED_OUT: i32 = 124;
+
+/// How often a running command looks for cancellation.
+pub(super) const GLANCE: Duration = Duration::from_millis(25);
+
+/// How long the pipe may stay open after the launcher has ended.
+pub(super) const AFTERMATH: Duration = Duration::from_millis(300);
+
+/// How long a launcher may take to kill its command.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
+
+/// Every process that the guest started, and their descendants.
+#[derive(Debug, Default)]
+pub struct Processes {
+    workspace: PathBuf,
+    /// What every command has in its environment.
+    env: RwLock<Arc<BTreeMap<String, String>>>,
+    /// Who runs, and who ends it.
+    pub(super) keeper: Arc<Keeper>,
+    /// The shell that outlives its commands; `None` until it is asked for.
+    pub(super) resident: Mutex<Option<Resident>>,
+    /// Commands that outlive the call that started them.
+    pub(super) sessions: Sessions,
+    /// What commands of tools find besides.
+    programs: Programs,
+}
+
+/// A command to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec<'a> {
+    pub argv: &'a [String],
+    /// Relative to the workspace, or absolute inside the sandbox.
+    pub cwd: Option<&'a Path>,
+    /// Added to the environment that every command has.
+    pub env: &'a BTreeMap<String, String>,
+    pub timeout: Duration,
+    /// Bytes of output to keep, head and tail together.
+    pub output_cap: usize,
+}
+
+impl Processes {
+    /// Commands start in `workspace` with `env`, which is the whole environment.
+    pub fn new(
+        workspace: PathBuf,
+        env: BTreeMap<String, String>,
+        room: Option<Arc<Room>>,
+    ) -> Processes {
+        let env = RwLock::new(Arc::new(env));
+        let keeper = Arc::new(Keeper::new(room));
+        Processes { workspace, env, keeper, programs: Programs::find(), ..Processes::default() }
+    }
+
+    /// The environment of every command, before what a call adds.
+    pub fn env(&self) -> Arc<BTreeMap<String, String>> {
+        Arc::clone(&self.env.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What a command of a tool has in its environment besides.
+    pub fn tool_env(&self, patches: Patches) -> BTreeMap<String, String> {
+        self.programs.env(&self.env(), &self.workspace, patches)
+    }
+
+    /// The folder in which commands start.
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Adds to the environment of every command from now on.
+    pub fn add_env(&self, more: BTreeMap<String, String>) {
+        let mut env = self.env.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut env).extend(more);
+    }
+
+    /// Runs a command of the harness.
+    pub fn exec(&self, exec: &Exec, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        let spec = Spec {
+            argv: &exec.argv,
+            cwd: exec.cwd.as_deref(),
+            env: &exec.env,
+            timeout: Duration::from_millis(exec.timeout_ms),
+            output_cap: exec.output_cap,
+        };
+        self.run(&spec, cancelled)
+    }
+
+    /// Runs a command to its end, its time limit or its cancellation. Nothing that it started is
+    /// alive when this returns.
+    pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        let started = Instant::now();
+        let inside = self.enter()?;
+        let running = self.start(spec, None)?;
+        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let deadline = started + spec.timeout;
+        let (code, timed_out) = self.attend(running, inside, &mut kept, deadline, cancelled)?;
+        Ok(kept.finish(code, timed_out, milliseconds(started)))
+    }
+
+    /// Follows a command to its end; its exit code, and whether its time was up.
+    pub(super) fn attend(
+        &self,
+        mut running: Running,
+        inside: Option<Inside>,
+        kept: &mut Kept,
+        deadline: Instant,
+        cancelled: &AtomicBool,
+    ) -> Result<(i32, bool), ToolError> {
+        let ending = running.follow(kept, deadline, &|_| self.interruption(cancelled));
+        let status = self.end(running, kept);
+        drop(inside);
+        let timed_out = matches!(ending, Ending::TimedOut);
+        let code = match ending {
+            Ending::TimedOut => TIMED_OUT,
+            Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
+            Ending::Full(why) => {
+                return Err(ToolError::tell(format!("the command was ended: {why}")));
+            }
+            Ending::Ended => exit_code(status),
+        };
+        self.leave(code)?;
+        Ok((code, timed_out))
+    }
+
+    /// A command begins; the workspace is watched while the answer lives.
+    pub(super) fn enter(&self) -> Result<Option<Inside>, ToolError> {
+        self.keeper.enter()
+    }
+
+    /// A command has ended; an error when the workspace now holds too much.
+    pub(super) fn leave(&self, code: i32) -> Result<(), ToolError> {
+        self.keeper.leave(code)
+    }
+
+    /// Why a running command has to end before its time.
+    pub(super) fn interruption(&self, cancelled: &AtomicBool) -> Option<Ending> {
+        self.keeper.interruption(cancelled)
+    }
+
+    /// Ends what runs with everything below it, and takes the rest of its output. `None` when the
+    /// launcher had to be killed.
+    pub(super) fn end(&self, running: Running, sink: &mut dyn Sink) -> Option<ExitStatus> {
+        self.keeper.end(running, sink)
+    }
+
+    /// Starts a command. `feed` becomes its standard input, which is empty otherwise.
+    pub(super) fn start(
+        &self,
+        spec: &Spec<'_>,
+        feed: Option<PipeReader>,
+    ) -> Result<Running, ToolError> {
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let (mode, stderr) = match feed {
+            None => {
+                let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
+                (launch::LAUNCH, Stdio::from(stderr))
+            }
+            // The launcher's own standard input is its lifeline.
+            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+        };
+        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
+    }
+
+    /// Starts a command on a terminal.
+    pub(super) fn start_on(
+        &self,
+        spec: &Spec<'_>,
+        terminal: Terminal,
+    ) -> Result<Running, ToolError> {
+        let Terminal { near, far } = terminal;
+        let stdout = far.try_clone().map_err(|err| cannot_start(&err))?;
+        self.start_launcher(spec, launch::LAUNCH_TERMINAL, stdout.into(), far.into(), near)
+    }
+
+    /// Starts a launcher with these streams; `output` is what is followed.
+    pub(super) fn start_launcher(
+        &self,
+        spec: &Spec<'_>,
+        mode: &str,
+        stdout: Stdio,
+        stderr: Stdio,
+        output: impl Into<OwnedFd>,
+    ) -> Result<Running, ToolError> {
+        let cwd = match spec.cwd {
+            Some(cwd) => self.workspace.join(cwd),
+            None => self.workspace.clone(),
+        };
+        if !cwd.is_dir() {
+            return Err(ToolError::tell(format!("there is no folder `{}`", cwd.display())));
+        }
+        let bad = |text: &str| text.contains('\0');
+        if spec.argv.iter().any(|arg| bad(arg))
+            || spec.env.iter().any(|(name, value)| bad(name) || bad(value) || name.contains('='))
+        {
+            return Err(ToolError::tell("a command cannot contain NUL characters"));
+        }
+        let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args([mode, "--"])
+            .args(spec.argv)
+            .env_clear()
+            .envs(self.env().iter())
+            .env("PWD", &cwd)
+            .envs(spec.env)
+            .current_dir(&cwd)
+            .stdin(Stdio::from(lifeline_end))
+            .stdout(stdout)
+            .stderr(stderr);
+        let child = self.keeper.spawn(&mut command).map_err(|err| match err.raw_os_error() {
+            Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
+            Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
+            _ => cannot_start(&err),
+        })?;
+        let pid = Pid::from_child(&child);
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        let (output, lifeline) = (Some(File::from(output.into())), Some(lifeline));
+        Ok(Running { child, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
+    }
+
+    /// Ends every running command; later ones end at once. Called when the host is gone.
+    pub fn stop(&self) {
+        self.keeper.refuse();
+        let until = Instant::now() + PATIENCE;
+        self.sessions.cut_all();
+        self.end_resident(until);
+        self.keeper.wait_for_all(until);
+    }
+}
+
+pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
+    ToolError::Broken(format!("cannot start a command: {err}"))
+}
+
+pub(super) fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The exit code of a command as shells have it.
+pub(super) fn exit_code(status: Option<ExitStatus>) -> i32 {
+    status.map_or(TIMED_OUT, |status| {
+        status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    })
+}
+
+/// Where output goes as it arrives.
+pub(super) trait Sink {
+    fn push(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Kept {
+    fn push(&mut self, bytes: &[u8]) {
+        Kept::push(self, bytes);
+    }
+}
+
+/// Why [`Running::follow`] stopped.
+#[derive(Debug)]
+pub(super) enum Ending {
+    Ended,
+    TimedOut,
+    Cancelled,
+    /// The workspace holds too much.
+    Full(String),
+}
+
+/// A launcher with its command.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) child: Child,
+    /// Readable when the launcher has ended; absent on kernels without it.
+    pub(super) pidfd: Option<OwnedFd>,
+    pub(super) output: Option<File>,
+    lifeline: Option<PipeWriter>,
+    /// What reads go into; made by the first one.
+    buffer: Vec<u8>,
+    /// How often it is looked whether to stop.
+    pace: Duration,
+}
+
+impl Running {
+    /// Reads output until the launcher has ended, the time is up or `stop` says so.
+    pub(super) fn follow<S: Sink>(
+        &mut self,
+        kept: &mut S,
+        deadline: Instant,
+        stop: &dyn Fn(&S) -> Option<Ending>,
+    ) -> Ending {
+        loop {
+            if let Some(ending) = stop(kept) {
+                return ending;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Ending::TimedOut;
+            }
+            match self.step(kept, self.pace.min(deadline - now)) {
+                Step::Ended => return Ending::Ended,
+                Step::Going => {}
+            }
+        }
+    }
+
+    /// Waits a moment for output or the end, and takes what is there.
+    fn step(&mut self, kept: &mut dyn Sink, wait: Duration) -> Step {
+        let ready = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        let mut fds = Vec::with_capacity(2);
+        fds.extend(self.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        fds.extend(self.pidfd.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let mut results = [PollFlags::empty(); 2];
+        if fds.is_empty() {
+            std::thread::sleep(wait.min(Duration::from_millis(2)));
+        } else if rustix::event::poll(&mut fds, Some(&timespec(wait))).is_ok() {
+            for (result, fd) in results.iter_mut().zip(&fds) {
+                *result = fd.revents();
+            }
+        }
+        let output_first = self.output.is_some();
+        let [first, second] = results;
+        let (output_ready, ended) = if output_first { (first, second) } else { (second, first) };
+        if output_first && output_ready.intersects(ready) {
+            self.take(kept);
+        } else if ended.intersects(ready)
+            || (self.pidfd.is_none() && self.child.try_wait().is_ok_and(|status| status.is_some()))
+        {
+            return Step::Ended;
+        }
+        Step::Going
+    }
+
+    /// Reads once; forgets the pipe at its end. A terminal that nobody has open any more has an error
+    /// in place of an end.
+    pub(super) fn take(&mut self, kept: &mut dyn Sink) {
+        use std::io::ErrorKind::{Interrupted, WouldBlock};
+        let Some(output) = &mut self.output else { return };
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER];
+        }
+        match output.read(&mut self.buffer) {
+            Ok(0) => self.output = None,
+            Ok(count) => kept.push(&self.buffer[..count]),
+            Err(err) if matches!(err.kind(), Interrupted | WouldBlock) => {}
+            Err(_) => self.output = None,
+        }
+    }
+
+    /// From now on whoever has the lifeline ends the command, and it is looked every `pace` only
+    /// whether to stop.
+    pub(super) fn hand_over(&mut self, pace: Duration) -> Option<PipeWriter> {
+        self.pace = pace;
+        self.lifeline.take()
+    }
+
+    /// The launcher's process.
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Throws away what has been written and not read yet.
+    pub(super) fn discard(&mut self) {
+        struct Nowhere;
+        impl Sink for Nowhere {
+            fn push(&mut self, _: &[u8]) {}
+        }
+        // A bound: a writer that nobody stopped must not hold up the next command.
+        for _ in 0..256 {
+            let Some(output) = &self.output else { return };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
+                Ok(count) if count > 0 => self.take(&mut Nowhere),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the
+    /// launcher had to be killed.
+    pub(super) fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
+        self.lifeline = None;
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && matches!(self.step(kept, GLANCE), Step::Going) {}
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let until = Instant::now() + AFTERMATH;
+        while self.output.is_some() && Instant::now() < until {
+            let Some(output) = &self.output else { break };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(until - Instant::now()))) {
+                Ok(0) => break,
+                Ok(_) => self.take(kept),
+                Err(_) => {}
+            }
+        }
+        status
+    }
+}
+
+enum Step {
+    Going,
+    Ended,
+}
+
+pub(super) fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}

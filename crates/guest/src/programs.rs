@@ -1,0 +1,135 @@
+//! Programs of ours that commands of the model find: `apply_patch`, which models know from elsewhere and
+//! call in the middle of scripts.
+//!
+//! They are links to this binary in the folder [`FOLDER`] beside it, made by whoever put it there. The
+//! folder is the last one of `PATH`, so that a program of the image or the repository comes first, and
+//! only commands of tools have it: setup, checks and hooks do not. A login shell makes `PATH` anew; a
+//! profile in the sandbox's own home folder adds the folder again.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::environment::DEFAULT_PATH;
+use super::view;
+use crate::tools::apply_patch::program::{self, Place};
+
+/// The names of the program that applies patches.
+pub use crate::tools::apply_patch::NAMES;
+
+/// The folder with the links, beside the binary.
+pub const FOLDER: &str = "bin";
+
+/// Tells the program which folder it must not leave.
+const WORKSPACE: &str = "APPLY_PATCH_WORKSPACE";
+/// Set when the program must not apply anything.
+const CLOSED: &str = "APPLY_PATCH_CLOSED";
+/// The folder of the programs, for login shells.
+const PATH: &str = "APPLY_PATCH_PATH";
+
+/// Files of a home folder that login shells read; the first one that is there.
+const PROFILES: [&str; 3] = [".bash_profile", ".bash_login", ".profile"];
+const PROFILE: &str = "# Login shells find apply_patch too.\n\
+    if [ -n \"${APPLY_PATCH_PATH-}\" ]; then PATH=\"$PATH:$APPLY_PATCH_PATH\"; fi\n";
+
+/// Which patches in the commands of the model are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Patches {
+    /// All.
+    #[default]
+    Anywhere,
+    /// Those that are the whole command, because the host has rules and sees only them.
+    Whole,
+    /// None: the tool is switched off.
+    Nowhere,
+}
+
+/// The programs that are there.
+#[derive(Debug, Default)]
+pub struct Programs {
+    folder: Option<String>,
+    profile: OnceLock<()>,
+}
+
+impl Programs {
+    /// Those beside this binary, if any. In a tree of its own the binary has another place than the one that
+    /// it was started from.
+    pub fn find() -> Programs {
+        let started = fs_err::read_link("/proc/self/exe").ok();
+        let mut places = started.into_iter().chain([PathBuf::from(view::GUEST)]);
+        let is_ours = |folder: &PathBuf| NAMES.iter().all(|name| folder.join(name).is_file());
+        let folder = places.find_map(|place| Some(place.parent()?.join(FOLDER)).filter(is_ours));
+        let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
+        // `PATH` has no way to write a colon.
+        Programs { folder: folder.filter(|folder| !folder.contains(':')), profile: OnceLock::new() }
+    }
+
+    /// What a command gets besides `env`, the environment of all commands.
+    pub fn env(
+        &self,
+        env: &BTreeMap<String, String>,
+        workspace: &Path,
+        patches: Patches,
+    ) -> BTreeMap<String, String> {
+        let folder = self.folder.as_deref().filter(|_| patches != Patches::Nowhere);
+        let (Some(folder), Some(workspace)) = (folder, workspace.to_str()) else {
+            return BTreeMap::new();
+        };
+        self.profile.get_or_init(|| tell_login_shells(env));
+        let path = env.get("PATH").filter(|path| !path.is_empty());
+        let path = path.map_or(DEFAULT_PATH, String::as_str);
+        let mut more = BTreeMap::from([
+            ("PATH".to_owned(), format!("{path}:{folder}")),
+            (PATH.to_owned(), folder.to_owned()),
+            (WORKSPACE.to_owned(), workspace.to_owned()),
+        ]);
+        if patches == Patches::Whole {
+            more.insert(CLOSED.to_owned(), "1".to_owned());
+        }
+        more
+    }
+}
+
+/// Writes the profile, unless the home folder has one of its own. Where there are programs of ours, the
+/// home folder is the sandbox's and nobody else's.
+fn tell_login_shells(env: &BTreeMap<String, String>) {
+    let Some(home) = env.get("HOME").map(Path::new).filter(|home| home.is_absolute()) else {
+        return;
+    };
+    if PROFILES.iter().any(|name| home.join(name).symlink_metadata().is_ok()) {
+        return;
+    }
+    let made = std::fs::File::create_new(home.join(".profile"));
+    // Without it login shells do not find the program, and nothing else is wrong.
+    let _ = made.and_then(|mut file| file.write_all(PROFILE.as_bytes()));
+}
+
+/// Runs the program that this binary was started as; `None` when that is the guest itself.
+pub fn run(args: &[OsString]) -> Option<ExitCode> {
+    let (name, args) = args.split_first()?;
+    let name = Path::new(name).file_name()?;
+    NAMES.iter().any(|known| OsStr::new(known) == name).then(|| apply_patch(args))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program learns from its command where it is")]
+fn apply_patch(args: &[OsString]) -> ExitCode {
+    let (mut stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut stderr = std::io::stderr().lock();
+    let cwd = match std::env::current_dir() {
+        Ok(cwd) => cwd,
+        Err(err) => {
+            let _ = writeln!(stderr, "Error: there is no current folder: {err}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let workspace = std::env::var_os(WORKSPACE).map(PathBuf::from);
+    let is_closed = std::env::var_os(CLOSED).is_some();
+    let place = Place { workspace: workspace.filter(|it| it.is_absolute()), cwd, is_closed };
+    ExitCode::from(program::run(args, &place, &mut stdin, &mut stdout, &mut stderr))
+}

@@ -1,0 +1,221 @@
+//! What is in the workspace besides the files of the uploaded tree: one walk that follows no link, by
+//! git's rules. New files are shown unless `.gitignore` rules ignore them. What commands leave behind in
+//! repositories that do not mention it (installed packages, caches) is no part of a change, unless the
+//! tree has files in that folder: then the repository keeps it on purpose.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use super::folder;
+use super::transfer::{Base, Entry};
+use crate::tool::ToolError;
+
+/// Deepest nesting of folders that is searched.
+const MAX_DEPTH: usize = 200;
+
+/// Most names that one walk looks at.
+const MAX_NAMES: usize = 5_000_000;
+
+/// Largest `.gitignore` that is obeyed, in bytes.
+const MAX_IGNORE_FILE: u64 = 256 << 10;
+
+/// What the walk has met.
+pub enum Found<'f> {
+    /// Anything but a folder.
+    File(File<'f>),
+    /// A folder that is another repository.
+    Repository,
+    /// A folder or file of packages or caches.
+    Artefact,
+    /// What cannot be looked at, and why.
+    Odd(&'static str),
+}
+
+/// A file that the tree does not have.
+pub struct File<'f> {
+    pub parent: BorrowedFd<'f>,
+    pub name: &'f OsStr,
+    pub stat: &'f Stat,
+    /// Length of the path of the outermost folder around it that has no file of the tree; absent when
+    /// its own folder has one.
+    pub folder: Option<usize>,
+}
+
+/// What is shown of ignored files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    Hidden,
+    Shown,
+}
+
+/// Takes what is found, by path. An error ends the walk.
+pub type Take<'a> = dyn FnMut(&[u8], Found<'_>) -> Result<(), ToolError> + 'a;
+
+/// Walks everything below `top`. `stop` is asked often; when it says so, the walk ends with an error.
+pub fn survey(
+    top: BorrowedFd<'_>,
+    base: &Base,
+    ignored: Ignored,
+    stop: &dyn Fn() -> bool,
+    take: &mut Take<'_>,
+) -> Result<(), ToolError> {
+    let mut walk = Walk { base, ignored, stop, take, rules: Vec::new(), names: 0 };
+    walk.folder(top, &mut Vec::new(), &Place { depth: 0, outermost: None })
+}
+
+struct Walk<'a> {
+    base: &'a Base,
+    ignored: Ignored,
+    stop: &'a dyn Fn() -> bool,
+    take: &'a mut Take<'a>,
+    /// The ignore rules of the open folders, outermost first, with the length of the folder's path.
+    rules: Vec<(usize, Gitignore)>,
+    names: usize,
+}
+
+/// Where the walk is.
+struct Place {
+    depth: usize,
+    outermost: Option<usize>,
+}
+
+impl Walk<'_> {
+    /// Walks one folder; `path` is its path with a final `/`, or empty at the top.
+    fn folder(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        path: &mut Vec<u8>,
+        place: &Place,
+    ) -> Result<(), ToolError> {
+        let names = match folder::names(fd) {
+            Ok(names) => names,
+            Err(err) => return self.unreadable(path, err),
+        };
+        let rules = read_rules(fd).filter(|_| self.ignored == Ignored::Hidden);
+        if let Some(rules) = rules {
+            self.rules.push((path.len(), rules));
+        }
+        let own_rules = self.rules.last().is_some_and(|(length, _)| *length == path.len());
+        let length = path.len();
+        for name in &names {
+            if length == 0 && name == ".git" {
+                continue;
+            }
+            path.extend_from_slice(name.as_bytes());
+            self.name(fd, name, path, place)?;
+            path.truncate(length);
+        }
+        if own_rules {
+            self.rules.pop();
+        }
+        Ok(())
+    }
+
+    fn name(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &mut Vec<u8>,
+        place: &Place,
+    ) -> Result<(), ToolError> {
+        self.names += 1;
+        if self.names > MAX_NAMES {
+            return Err(ToolError::tell(format!("the workspace has more than {MAX_NAMES} files")));
+        }
+        if (self.stop)() {
+            return Err(ToolError::tell("the collection was cancelled"));
+        }
+        let stat = match folder::look(parent, name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(err) => return self.unreadable(path, err),
+        };
+        let is_folder = folder::kind(&stat) == FileType::Directory;
+        if !is_folder && self.base.entries.contains_key(path.as_slice()) {
+            return Ok(());
+        }
+        if self.is_ignored(path, is_folder) {
+            return Ok(());
+        }
+        let is_kept = is_folder && has_below(&self.base.entries, path);
+        if is_artefact(name, is_folder) && !is_kept {
+            return (self.take)(path, Found::Artefact);
+        }
+        if !is_folder {
+            let file = File { parent, name, stat: &stat, folder: place.outermost };
+            return (self.take)(path, Found::File(file));
+        }
+        if place.depth >= MAX_DEPTH {
+            return (self.take)(path, Found::Odd("folders nested too deeply"));
+        }
+        let inner = match folder::open_directory(parent, name) {
+            Ok(inner) => inner,
+            Err(err) => return self.unreadable(path, err),
+        };
+        if !is_kept && folder::look(inner.as_fd(), OsStr::new("CACHEDIR.TAG")).is_ok() {
+            return (self.take)(path, Found::Artefact);
+        }
+        if folder::look(inner.as_fd(), OsStr::new(".git")).is_ok() {
+            return (self.take)(path, Found::Repository);
+        }
+        let outermost = place.outermost.or((!is_kept).then_some(path.len()));
+        path.push(b'/');
+        self.folder(inner.as_fd(), path, &Place { depth: place.depth + 1, outermost })
+    }
+
+    fn unreadable(&mut self, path: &[u8], err: Errno) -> Result<(), ToolError> {
+        if path.is_empty() {
+            return Err(ToolError::Broken(format!("cannot read the workspace: {err}")));
+        }
+        (self.take)(path, Found::Odd("it cannot be read"))
+    }
+
+    /// What git's rules say about a path that is not in the base; the innermost rule wins.
+    fn is_ignored(&self, path: &[u8], is_folder: bool) -> bool {
+        for (length, rules) in self.rules.iter().rev() {
+            let below = Path::new(OsStr::from_bytes(&path[*length..]));
+            let found = rules.matched(below, is_folder);
+            if !found.is_none() {
+                return found.is_ignore();
+            }
+        }
+        false
+    }
+}
+
+/// Whether the tree has files in a folder.
+fn has_below(entries: &BTreeMap<Vec<u8>, Entry>, path: &[u8]) -> bool {
+    let start = [path, b"/"].concat();
+    let mut below = entries.range(start.clone()..);
+    below.next().is_some_and(|(path, _)| path.starts_with(&start))
+}
+
+/// What commands leave behind in repositories whose ignore rules do not mention it: caches of
+/// interpreters and test runners, installed packages. Only ever asked about what the tree has no files
+/// in. Folders with a `CACHEDIR.TAG` (<https://bford.info/cachedir/>) are left out as well.
+fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
+    const FOLDERS: &[&str] = &["__pycache__", "node_modules", ".tox", ".nox", ".venv", ".gradle"];
+    let name = name.to_string_lossy();
+    if is_folder {
+        return FOLDERS.contains(&name.as_ref())
+            || (name.starts_with('.') && name.ends_with("_cache"));
+    }
+    name.ends_with(".pyc") || name == ".DS_Store"
+}
+
+/// The ignore rules of a folder; a rule that cannot be parsed is left out, as git does.
+fn read_rules(fd: BorrowedFd<'_>) -> Option<Gitignore> {
+    let content = folder::read_file(fd, OsStr::new(".gitignore"), MAX_IGNORE_FILE).ok()??;
+    let mut builder = GitignoreBuilder::new("");
+    for line in String::from_utf8_lossy(&content).lines() {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok()
+}

@@ -1,0 +1,308 @@
+//! What the lines of a journal say.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use patchwright_provider::Reply;
+use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
+use patchwright_review::finding::Finding;
+use patchwright_sandbox::egress::ledger::HostUse;
+use patchwright_types::evidence::CheckRun;
+use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_types::journalled::Fault;
+use patchwright_types::journalled::NestedAnswer as Answer;
+use patchwright_types::outcome::Outcome;
+use patchwright_types::plan::Plan;
+use patchwright_types::task::{Limits, Task};
+
+/// One line of the journal, without its sequence number and time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "written one at a time, never kept in numbers")]
+pub enum Entry {
+    /// First line.
+    RunStarted {
+        run: String,
+        version: String,
+        task: Task,
+        /// The resolved configuration without secrets, for replay and for comparing on resume.
+        config: Value,
+    },
+    /// The base commit, its branch, and the image were pinned.
+    WorkspaceOpened {
+        base: String,
+        branch: String,
+        image: String,
+        /// Our bare repository that has the base commit.
+        #[serde(default)]
+        repository: String,
+    },
+    /// Instructions and declared tools: what the first request is made of besides items. Once more,
+    /// without items, when a run goes on with another model or other tools.
+    Prompted {
+        instructions: String,
+        tools: Value,
+        items: Vec<Item>,
+        /// The tool profile in which calls are understood from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<String>,
+    },
+    /// A reply arrived completely.
+    Replied {
+        turn: u32,
+        reply: Reply,
+        cost_usd: f64,
+    },
+    /// A request brought no reply, but attempts at it had begun to be answered and may be billed.
+    Lost {
+        usage: Usage,
+        cost_usd: f64,
+    },
+    /// A call is about to run.
+    CallStarted {
+        turn: u32,
+        id: String,
+        name: String,
+        writes: bool,
+        /// What it runs with, when a hook changed what the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
+    },
+    /// A call from inside another one is about to run.
+    NestedStarted {
+        /// The id of the call that makes it.
+        outer: String,
+        /// Counts the calls of that one, from 1.
+        number: u32,
+        name: String,
+        arguments: Value,
+        writes: bool,
+        /// The number of the nested call that makes it, when that is not the outer one itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<u32>,
+    },
+    /// It has run; what it answered went to the call that made it.
+    NestedEnded {
+        outer: String,
+        number: u32,
+        success: bool,
+        duration_ms: u64,
+        /// Bytes that it answered.
+        bytes: u64,
+        /// Of a tool that a replay cannot ask again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
+    },
+    /// A call has run.
+    CallEnded {
+        turn: u32,
+        output: CallOutput,
+        duration_ms: u64,
+        /// Why the call could not even be run; counted, so that a model that cannot form a call is
+        /// stopped.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
+        /// Of a tool that ran a command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// A hook did not let it run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        denied: bool,
+    },
+    /// The conversation was shortened: from here on it is `items`.
+    Compacted {
+        trigger: Trigger,
+        /// Tokens before and after, as estimated.
+        before: u64,
+        after: u64,
+        /// The answers to the requests for notes; `null` where the request was refused as too long.
+        replies: Vec<Option<Reply>>,
+        cost_usd: f64,
+        items: Vec<Item>,
+    },
+    /// Items added by the harness (nudges, check failures).
+    Added {
+        items: Vec<Item>,
+    },
+    PlanUpdated {
+        plan: Plan,
+    },
+    /// The model reported a finding.
+    Found {
+        finding: Finding,
+    },
+    /// The model reported a finding and was asked to report it again, with code that is there.
+    SentBack {
+        finding: Finding,
+    },
+    /// Lines of a changed file's difference were shown to the model; the first one is 0.
+    Shown {
+        path: String,
+        from: usize,
+        /// After the last one.
+        to: usize,
+    },
+    /// A check ran; `when` is `base`, `loop` or `head`.
+    Checked {
+        when: String,
+        run: CheckRun,
+    },
+    /// The agent stopped.
+    Stopped {
+        reason: String,
+        final_message: String,
+    },
+    /// What the run has reached over the network by now, and what was refused, by host.
+    Reached {
+        hosts: Vec<HostUse>,
+    },
+    /// What was collected: the tree id and the path of the stored change.
+    Collected {
+        tree: String,
+        files: usize,
+    },
+    /// A write to the forge is about to happen: `push`, `pull_request`, `comment`, …
+    EffectIntended {
+        effect: String,
+        key: String,
+        detail: Value,
+    },
+    /// It happened; `detail` has ids and links.
+    EffectDone {
+        effect: String,
+        key: String,
+        detail: Value,
+    },
+    /// Last line of a run that came to an end.
+    RunEnded {
+        outcome: Box<Outcome>,
+    },
+    /// An entry of a sub-agent. It is about that agent alone: its conversation, its calls, its plan.
+    Lane {
+        agent: String,
+        entry: Box<Entry>,
+    },
+    /// In a lane, first: a call has started the agent.
+    Spawned {
+        /// Id of the call.
+        call: String,
+        /// As which kind of agent.
+        kind: String,
+        /// What is asked for it, as in the catalogue.
+        model: String,
+        /// Its own limits, inside the run's.
+        limits: Limits,
+        /// What it is to do.
+        message: String,
+        /// The tools that it can call, by their names in the registry.
+        tools: Vec<String>,
+    },
+    /// In a lane: a call has sent a message, which waits until the agent can take it.
+    Sent {
+        call: String,
+        text: String,
+        /// What the agent is doing is given up for it.
+        interrupt: bool,
+    },
+    /// In a lane: the agent has taken messages that were sent to it.
+    Told {
+        messages: usize,
+        items: Vec<Item>,
+    },
+    /// A call was given up before it had ended: its agent was interrupted or closed, or the process was and
+    /// the call must not be made twice. What calls that it had made itself and that had ended did stays.
+    CallDropped {
+        turn: u32,
+        output: CallOutput,
+    },
+    /// In a lane: the agent works no more, until it is opened again.
+    Closed,
+    /// In a lane: it takes messages again.
+    Reopened,
+    /// The workspace was recorded as a git tree, which is on the disk. A result of a call that may have
+    /// changed the workspace comes after the checkpoint that has what it did; when nothing differs from the
+    /// last one, there is no new one.
+    Checkpoint {
+        tree: String,
+        /// The call that had just run, after the sub-agent's id and `/` where one made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        /// What was running in sessions, as number and command.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sessions: Vec<String>,
+        /// There was a shell that outlives its commands.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shell: bool,
+    },
+    /// The workspace could not be recorded. What calls do is not kept until the next checkpoint.
+    Unrecorded {
+        why: String,
+    },
+    /// The run goes on in a fresh sandbox with the workspace of a checkpoint. In a lane too, where results
+    /// of its calls are lost.
+    Restored {
+        /// The line that has the checkpoint.
+        checkpoint: u64,
+        tree: String,
+        /// Calls whose results had been written down, and do not hold any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        lost: Vec<String>,
+        /// What stands in the place of these results.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
+    /// Something worth keeping that nothing depends on.
+    Note {
+        text: String,
+    },
+}
+
+impl Entry {
+    /// The entry, and the sub-agent that it is about; of the run itself none.
+    pub fn of_agent(&self) -> (Option<&str>, &Entry) {
+        match self {
+            Entry::Lane { agent, entry } => (Some(agent), entry),
+            entry => (None, entry),
+        }
+    }
+
+    /// A call was given up; `text` is what its model is told.
+    pub fn dropped(turn: u32, call: &ToolCall, text: &str) -> Entry {
+        let output = CallOutput {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content: vec![Content::text(text)],
+            success: false,
+            ran: false,
+            form: call.output_form(),
+        };
+        Entry::CallDropped { turn, output }
+    }
+
+    /// What the run's own model had answered by this entry, in order; `None` for a request that was
+    /// refused as too long.
+    pub fn replies(&self) -> Vec<Option<&Reply>> {
+        match self {
+            Entry::Replied { reply, .. } => vec![Some(reply)],
+            Entry::Compacted { trigger, replies, .. } => {
+                let refused = (*trigger == Trigger::Overflow).then_some(None);
+                refused.into_iter().chain(replies.iter().map(Option::as_ref)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The entries that must be on the disk, not only with the operating system, before the next
+    /// step: what costs money or is seen by others.
+    pub(super) fn must_be_durable(&self) -> bool {
+        matches!(
+            self,
+            Entry::Replied { .. }
+                | Entry::Compacted { .. }
+                | Entry::Lost { .. }
+                | Entry::EffectIntended { .. }
+                | Entry::EffectDone { .. }
+                | Entry::RunEnded { .. }
+        )
+    }
+}

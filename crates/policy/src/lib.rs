@@ -1,0 +1,317 @@
+//! May this change leave the building? Pure rules over a [`Change`] and the text that goes with it.
+//!
+//! [`check`] is called once, before anything is published. It reads [`Blobs`] and never a file; it
+//! changes nothing. What it finds is either a *violation* (nothing is published),
+//! a file *held back* (handed over as a patch), or a *flag* (shown to the reviewer; some flags make
+//! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
+
+pub mod content;
+pub mod paths;
+pub mod secrets;
+pub mod size;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::{Deserialize, Serialize};
+
+use patchwright_base::redact::Redactor;
+use patchwright_git::Oid;
+use patchwright_git::tree::{Change, FileChange, Mode};
+
+/// What the rules say about a change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Reasons not to publish anything.
+    pub violations: Vec<Violation>,
+    /// Files that are not published but handed over as a patch.
+    pub held_back: Vec<HeldBack>,
+    /// Things that a reviewer should look at: protected files, deleted tests, bidi characters.
+    pub flags: Vec<Violation>,
+}
+
+impl Judgement {
+    /// Our own secrets are in the change or in the words that go with it, or it could not be told
+    /// that they are not. Nothing of such a change may stay anywhere.
+    pub fn leaks(&self) -> bool {
+        self.violations.iter().any(Violation::is_leak)
+    }
+
+    /// Something in it wants a person's eyes before the change can be merged: a file was held back
+    /// or is protected, or the text shows something else than it says.
+    pub fn wants_draft(&self) -> bool {
+        let grave = |flag: &Violation| {
+            DRAFT_RULES.iter().any(|rule| flag.rule.starts_with(rule)) && flag.rule != paths::NOTE
+        };
+        !self.held_back.is_empty() || self.flags.iter().any(grave)
+    }
+
+    /// The files of `change` that may be published: all but those held back.
+    pub fn publishable<'a>(&self, change: &'a Change) -> Vec<&'a FileChange> {
+        let held = |file: &FileChange| self.held_back.iter().any(|h| h.file.path == file.path);
+        change.files.iter().filter(|file| !held(file)).collect()
+    }
+}
+
+/// Beginnings of the ids of flags that make the pull request a draft.
+const DRAFT_RULES: &[&str] = &["path.", "content.bidi", "content.invisible", "content.homoglyph"];
+
+/// A broken rule. Never contains the secret that broke it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Stable id of the rule: `secret.own`, `size.files`, `path.symlink-outside`.
+    pub rule: String,
+    /// File and line, where it has one.
+    pub path: Option<String>,
+    pub message: String,
+}
+
+impl Violation {
+    pub fn new(
+        rule: impl Into<String>,
+        path: Option<String>,
+        message: impl Into<String>,
+    ) -> Violation {
+        Violation { rule: rule.into(), path, message: message.into() }
+    }
+
+    /// Says that something has one of our own secrets in it, or could not be searched for them.
+    pub fn is_leak(&self) -> bool {
+        self.rule == secrets::OWN || self.rule == secrets::UNSEARCHED
+    }
+}
+
+/// A file kept out of the published change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldBack {
+    pub file: FileChange,
+    pub rule: String,
+}
+
+/// Limits and lists for the rules; configured by the operator, tightened by the repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    pub max_files: usize,
+    /// Bytes of added and changed blobs together.
+    pub max_bytes: u64,
+    /// Globs of files that make the pull request a draft with a section about them.
+    pub protected_paths: Vec<String>,
+    /// Globs of files that are never published, only handed over as a patch.
+    pub blocked_paths: Vec<String>,
+    /// Globs of files in which well-known key formats are expected (test fixtures).
+    pub secret_allow_paths: Vec<String>,
+    /// The operator allows changes to `.github/workflows`.
+    pub allow_workflows: bool,
+}
+
+impl Default for Policy {
+    /// 100 files, 4 MiB, the protected files of [`paths::PROTECTED`], nothing allow-listed.
+    fn default() -> Policy {
+        Policy {
+            max_files: 100,
+            max_bytes: 4 << 20,
+            protected_paths: paths::PROTECTED.iter().map(|row| row.glob.to_owned()).collect(),
+            blocked_paths: Vec::new(),
+            secret_allow_paths: Vec::new(),
+            allow_workflows: false,
+        }
+    }
+}
+
+/// The `policy:` section of a file in the repository. There is no field to loosen anything with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct RepositoryPolicy {
+    /// Counts when it is smaller than the operator's.
+    pub max_files: Option<usize>,
+    /// Counts when it is smaller than the operator's.
+    pub max_bytes: Option<u64>,
+    /// Added to the operator's list.
+    pub protected_paths: Vec<String>,
+    /// Added to the operator's list.
+    pub blocked_paths: Vec<String>,
+    /// Only `false` has an effect.
+    pub allow_workflows: Option<bool>,
+}
+
+impl Policy {
+    /// The stricter of the two in every field.
+    #[must_use]
+    pub fn tighten(mut self, repository: &RepositoryPolicy) -> Policy {
+        self.max_files = self.max_files.min(repository.max_files.unwrap_or(usize::MAX));
+        self.max_bytes = self.max_bytes.min(repository.max_bytes.unwrap_or(u64::MAX));
+        self.protected_paths.extend(repository.protected_paths.iter().cloned());
+        self.blocked_paths.extend(repository.blocked_paths.iter().cloned());
+        self.allow_workflows &= repository.allow_workflows.unwrap_or(true);
+        self
+    }
+}
+
+/// Where blobs are read. One that cannot be read counts against the change.
+pub trait Blobs {
+    /// A whole blob; `None` when it is not there, or larger than anybody would review.
+    fn read(&self, oid: Oid) -> Option<Vec<u8>>;
+
+    /// Gives a blob of any size to `take`, piece by piece.
+    ///
+    /// # Errors
+    /// [`Unread`] when it could not be given to its end.
+    fn stream(&self, oid: Oid, take: &mut dyn FnMut(&[u8])) -> Result<(), Unread>;
+}
+
+/// A blob is not there, or broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread;
+
+/// A text that goes out with the change: what it is (`commit message`, `branch`) and its words.
+pub type Outbound<'a> = (&'a str, &'a str);
+
+/// Judges a change and everything that is published with it.
+pub fn check(
+    policy: &Policy,
+    change: &Change,
+    blobs: &dyn Blobs,
+    redactor: &Redactor,
+    outbound: &[Outbound<'_>],
+) -> Judgement {
+    let mut judgement = Judgement::default();
+    let lists = Lists::new(policy);
+    for file in &change.files {
+        paths::check(&lists, file, blobs, &mut judgement);
+    }
+    paths::check_together(&change.files, &mut judgement);
+    for (path, reason) in &change.refused {
+        let message = format!("cannot be part of a change: {reason}");
+        judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
+    }
+    if !change.artefacts.is_empty() {
+        judgement.flags.push(left_out(&change.artefacts));
+    }
+    let publishable = judgement.publishable(change);
+    size::check(policy, &publishable, change.beyond, &mut judgement.violations);
+    // What is too large to be published is handed over as a patch all the same. So our own secrets
+    // are looked for whatever the size; the other rules are about what a reviewer gets to see.
+    let is_small = judgement.violations.iter().all(|found| !found.rule.starts_with("size."));
+    for file in &change.files {
+        let unfit = secrets::check_own(file, blobs, redactor);
+        let is_searched = unfit.as_ref().is_none_or(|found| found.rule != secrets::UNSEARCHED);
+        judgement.violations.extend(unfit);
+        if is_small && is_searched {
+            check_content(&lists, file, blobs, &mut judgement);
+        }
+    }
+    secrets::check_outbound(&change.files, redactor, outbound, &mut judgement.violations);
+    judgement
+}
+
+/// Names packages and caches, which are no part of a change.
+fn left_out(artefacts: &[String]) -> Violation {
+    let named: Vec<String> = artefacts.iter().take(10).map(|path| format!("`{path}`")).collect();
+    let more = match artefacts.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message =
+        format!("left out of the change as packages or caches: {}{more}", named.join(", "));
+    Violation::new("artefacts", None, message)
+}
+
+/// Rules about what is in a file. Files held back are read as well: their patch goes out too.
+fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement: &mut Judgement) {
+    let Some(new) = file.new.filter(|new| new.mode != Mode::Gitlink) else {
+        content::check_deleted(file, &mut judgement.flags);
+        return;
+    };
+    let old = file.old.filter(|old| old.mode != Mode::Gitlink);
+    if old.is_some_and(|old| old.oid == new.oid) {
+        return;
+    }
+    let read = |oid| {
+        blobs.read(oid).ok_or_else(|| {
+            Violation::new("content.unreadable", Some(file.path.clone()), "the blob cannot be read")
+        })
+    };
+    let (old, new) = match (old.map(|old| read(old.oid)).transpose(), read(new.oid)) {
+        (Ok(old), Ok(new)) => (old.unwrap_or_default(), new),
+        (Err(violation), _) | (_, Err(violation)) => {
+            judgement.violations.push(violation);
+            return;
+        }
+    };
+    let added = content::Added::between(&old, &new);
+    let allowed = lists.secret_allow.is_match(paths::folded(&file.path));
+    if !allowed {
+        secrets::check_added(&file.path, &added, &mut judgement.violations);
+    }
+    content::check_binary(file, &old, &new, &mut judgement.flags);
+    if !file.binary && !content::is_binary(&new) {
+        content::check(file, &added, &mut judgement.flags);
+    }
+}
+
+/// The policy's globs, compiled. A glob that is none matches everything where that is strict.
+pub struct Lists {
+    /// Index of a match in `protected_globs`.
+    pub protected: GlobSet,
+    pub protected_globs: Vec<String>,
+    /// Empty when the operator allows workflows.
+    pub workflows: GlobSet,
+    pub blocked: GlobSet,
+    pub secret_allow: GlobSet,
+}
+
+impl Lists {
+    fn new(policy: &Policy) -> Lists {
+        let workflows = if policy.allow_workflows { &[] } else { paths::WORKFLOWS };
+        let workflows: Vec<String> = workflows.iter().map(|glob| (*glob).to_owned()).collect();
+        Lists {
+            protected: glob_set(&policy.protected_paths, "**"),
+            protected_globs: policy.protected_paths.clone(),
+            workflows: glob_set(&workflows, "**"),
+            blocked: glob_set(&policy.blocked_paths, "**"),
+            // The second is no path: a name cannot end in a slash.
+            secret_allow: glob_set(&policy.secret_allow_paths, "?/"),
+        }
+    }
+}
+
+/// Patterns of paths as in `.gitignore`, without regard to case. One that is none matches nothing;
+/// the configuration is checked before.
+#[derive(Clone, Debug)]
+pub struct Globs(GlobSet);
+
+impl Globs {
+    pub fn new(globs: &[String]) -> Globs {
+        Globs(glob_set(globs, "?/"))
+    }
+
+    pub fn matches(&self, path: &str) -> bool {
+        self.0.is_match(paths::folded(path))
+    }
+}
+
+/// Compiles globs for folded paths. `instead` stands in for one that is invalid, and for all of them
+/// when they cannot be compiled together.
+fn glob_set(globs: &[String], instead: &str) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        if let Ok(glob) = glob_of(glob).or_else(|_| glob_of(instead)) {
+            set.add(glob);
+        }
+    }
+    // Patterns that are too much together must not match nothing: that would protect nothing.
+    let fallback = || GlobSetBuilder::new().add(glob_of(instead)?).build();
+    set.build().or_else(|_| fallback()).unwrap_or_default()
+}
+
+/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
+fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
+    let mut pattern = paths::folded(glob);
+    if let Some(rest) = pattern.strip_prefix('/') {
+        pattern = rest.to_owned();
+    } else if !pattern.trim_end_matches('/').contains('/') {
+        pattern = format!("**/{pattern}");
+    }
+    if pattern.ends_with('/') {
+        pattern.push_str("**");
+    }
+    GlobBuilder::new(&pattern).literal_separator(true).build()
+}

@@ -1,0 +1,490 @@
+//! Every word that a model reads besides the task's own data: the files in `prompts/`, embedded.
+//!
+//! Fixed texts come from [`text`], templates from [`render`]; a variable that a template does not get
+//! is an error. A system prompt ([`system`]) is the text of a model's family with the parts that all
+//! families share in it; what it says of tools depends on the tools that are declared, so it names no
+//! other. `docs/prompts.md` has the layers. What goes into a template must be clean already (see `context`); this file only
+//! decides where it stands and between which tags.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+use sha2::{Digest, Sha256};
+
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::{Mode, Personality};
+use patchwright_provider::ToolDeclaration;
+use patchwright_provider::catalogue::Model;
+use patchwright_types::evidence::CheckRun;
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../prompts/", $name)))),*]
+    };
+}
+
+/// Every file in `prompts/`, by its path there.
+pub const FILES: &[(&str, &str)] = embedded![
+    "apply_patch.lark",
+    "context/agent.md",
+    "context/skills.md",
+    "exec.lark",
+    "js_repl.lark",
+    "mode/answer.md",
+    "mode/plan.md",
+    "mode/report.md",
+    "system/agent.md",
+    "system/claude.md",
+    "system/codex.md",
+    "system/edit/search_replace.md",
+    "system/edit/unified_diff.md",
+    "system/edit/whole_file.md",
+    "system/gemini.md",
+    "system/generic.md",
+    "system/gpt.md",
+    "system/part/outside.md",
+    "system/part/personality.md",
+    "system/part/place.md",
+    "system/part/plan.md",
+    "system/part/report.md",
+    "system/part/tools.md",
+    "system/part/verify.md",
+    "system/part/work.md",
+    "system/review.md",
+    "system/text.md",
+    "task/ask.md",
+    "task/asked.md",
+    "task/campaign.md",
+    "task/check_failed.md",
+    "task/compact.md",
+    "task/cut_reply.md",
+    "task/dropped.md",
+    "task/empty_reply.md",
+    "task/exec.md",
+    "task/fix.md",
+    "task/fix_ci.md",
+    "task/handover.md",
+    "task/issue.md",
+    "task/nudge.md",
+    "task/plan.md",
+    "task/review.md",
+    "tools/apply_patch.md",
+    "tools/apply_patch_function.md",
+    "tools/bash.md",
+    "tools/call_tool.md",
+    "tools/close_agent.md",
+    "tools/exec.md",
+    "tools/exec_command.md",
+    "tools/exec_wait.md",
+    "tools/glob.md",
+    "tools/grep_files.md",
+    "tools/js_repl.md",
+    "tools/js_repl_reset.md",
+    "tools/list_dir.md",
+    "tools/list_mcp_resource_templates.md",
+    "tools/list_mcp_resources.md",
+    "tools/pictures.md",
+    "tools/read_diff.md",
+    "tools/read_file.md",
+    "tools/read_lines.md",
+    "tools/read_many_files.md",
+    "tools/read_mcp_resource.md",
+    "tools/replace.md",
+    "tools/report_finding.md",
+    "tools/resume_agent.md",
+    "tools/run_check.md",
+    "tools/search_lines.md",
+    "tools/send_input.md",
+    "tools/shell_command.md",
+    "tools/spawn_agent.md",
+    "tools/text_editor.md",
+    "tools/tool_search.md",
+    "tools/update_plan.md",
+    "tools/view_image.md",
+    "tools/wait.md",
+    "tools/web_fetch.md",
+    "tools/write_file.md",
+    "tools/write_stdin.md",
+];
+
+/// The system prompt of a model family that has none of its own.
+const DEFAULT_SYSTEM: &str = "generic";
+/// The system prompt for models without tool calls.
+const TEXT_SYSTEM: &str = "text";
+/// The system prompt for reviews.
+const REVIEW_SYSTEM: &str = "system/review.md";
+/// The system prompt for sub-agents.
+const AGENT_SYSTEM: &str = "system/agent.md";
+/// Where the parts are that system prompts share.
+const PARTS: &str = "system/part/";
+
+/// What a system prompt depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemPrompt<'a> {
+    pub model: &'a Model,
+    /// What the model can call; nothing means that it works by blocks of text.
+    pub tools: &'a [ToolDeclaration],
+    pub personality: Personality,
+}
+
+/// What the model is told about an issue.
+#[derive(Clone, Copy, Debug)]
+pub struct IssueTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    /// Title, body and comments, sanitised, between tags that the text cannot close: what
+    /// `context::thread` makes.
+    pub thread: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// A check that failed on the change, for the model.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedCheck<'a> {
+    pub run: &'a CheckRun,
+    /// It passed on the base commit.
+    pub before: Before,
+}
+
+/// How a check went on the base commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    Passed,
+    Failed,
+    /// It was not run, or could not be.
+    Unknown,
+}
+
+/// A fixed text or the source of a template.
+pub fn text(name: &str) -> Result<&'static str> {
+    let file = FILES.iter().find(|(file, _)| *file == name);
+    let text = file.map(|(_, text)| text.trim_end_matches('\n'));
+    text.ok_or_else(|| Failure::internal(format!("there is no prompt `{name}`")))
+}
+
+/// The system prompt of a model's family, for the tools that it has.
+pub fn system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, &family_file(wanted.model, wanted.tools.is_empty()))
+}
+
+/// The system prompt of a reviewer, of whatever family.
+pub fn review_system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, REVIEW_SYSTEM)
+}
+
+/// The system prompt of a sub-agent, of whatever family.
+pub fn agent_system(wanted: &SystemPrompt<'_>) -> Result<String> {
+    system_file(wanted, AGENT_SYSTEM)
+}
+
+/// What a kind of agent is told about its work: the text of its file, clean.
+pub fn agent_role(name: &str, text: &str) -> Result<String> {
+    render("context/agent.md", context! { name, text })
+}
+
+fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
+    let SystemPrompt { model, tools, personality } = *wanted;
+    let names: Vec<Value> = tools.iter().map(|tool| Value::from(tool.name.as_str())).collect();
+    let variables = context! { tools => names, personality => personality.word() };
+    let mut part = BTreeMap::new();
+    for (name, _) in FILES {
+        if let Some(short) = name.strip_prefix(PARTS) {
+            part.insert(short.trim_end_matches(".md"), render(name, variables.clone())?);
+        }
+    }
+    let edit = text(edit_format(model))?;
+    render(file, context! { part, edit, ..variables })
+}
+
+/// The file of a model's family.
+fn family_file(model: &Model, is_without_tools: bool) -> String {
+    let file = |family: &str| format!("system/{family}.md");
+    let own = file(&model.prompt);
+    let is_other = own == REVIEW_SYSTEM || own == AGENT_SYSTEM || model.prompt == TEXT_SYSTEM;
+    let is_known = FILES.iter().any(|(name, _)| *name == own) && !is_other;
+    match (is_without_tools, is_known) {
+        (true, _) => file(TEXT_SYSTEM),
+        (false, true) => own,
+        (false, false) => file(DEFAULT_SYSTEM),
+    }
+}
+
+/// How a model without tool calls writes edits.
+fn edit_format(model: &Model) -> &'static str {
+    match model.patch.as_deref() {
+        Some("unified-diff") => "system/edit/unified_diff.md",
+        Some("whole-file") => "system/edit/whole_file.md",
+        _ => "system/edit/search_replace.md",
+    }
+}
+
+/// What is said of the mode; nothing where the work is to be done, which system prompts expect.
+pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
+    match mode {
+        // A reviewer has a system prompt of their own.
+        Mode::Execute | Mode::Review => Ok(None),
+        Mode::Plan => text("mode/plan.md").map(Some),
+    }
+}
+
+/// The task: solve this issue.
+pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
+    let IssueTask { repository, number, thread, checks } = *task;
+    render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+}
+
+/// What the model is told about a comment that asks for something.
+#[derive(Clone, Copy, Debug)]
+pub struct CommentTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    pub is_pull_request: bool,
+    /// Title, body and comments, from `context::thread`.
+    pub conversation: &'a str,
+    /// The threads on the diff in which it was asked; empty when it was asked elsewhere.
+    pub threads: &'a str,
+    /// What was asked, clean; empty when the conversation says it.
+    pub words: &'a str,
+    /// Failing checks with their logs, from `context::log`; empty when it is not about them.
+    pub failures: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
+pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
+    let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
+    let CommentTask { words, failures, checks, .. } = *task;
+    let tag = tag_of(&[words]);
+    let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
+    render(
+        template,
+        context! {
+            repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag
+        },
+    )
+}
+
+/// What was asked for beside what an issue says.
+pub fn asked(words: &str) -> Result<String> {
+    render("task/asked.md", context! { words, tag => tag_of(&[words]) })
+}
+
+/// A skill in the words of the repository, for [`skills`].
+#[derive(Clone, Copy, Debug)]
+pub struct Skill<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+    pub path: &'a str,
+    pub body: &'a str,
+}
+
+/// The repository's skills: `listed` by name, `used` with their text. Both are clean already.
+pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
+    let values = |skills: &[Skill<'_>]| -> Vec<Value> {
+        let value = |skill: &Skill<'_>| {
+            let Skill { name, description, path, body } = *skill;
+            context! { name, description, path, body }
+        };
+        skills.iter().map(value).collect()
+    };
+    render("context/skills.md", context! { listed => values(listed), used => values(used) })
+}
+
+/// The task: follow this prompt.
+pub fn exec_task(prompt: &str, checks: &[String]) -> Result<String> {
+    render("task/exec.md", context! { prompt, checks => list(checks) })
+}
+
+/// What the model is told about a campaign's work in one repository.
+#[derive(Clone, Copy, Debug)]
+pub struct CampaignTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub base_branch: &'a str,
+    /// The operator's words, with their variables filled in.
+    pub prompt: &'a str,
+    /// Commands that are run afterwards.
+    pub checks: &'a [String],
+}
+
+/// The task: do in this repository what is done in many.
+pub fn campaign_task(task: &CampaignTask<'_>) -> Result<String> {
+    let CampaignTask { repository, base_branch, prompt, checks } = *task;
+    render("task/campaign.md", context! { repository, base_branch, prompt, checks => list(checks) })
+}
+
+/// What is said to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the
+/// outputs of the checks.
+pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
+    let checks = failed.iter().map(|FailedCheck { run, before }| {
+        context! {
+            command => run.command.as_str(),
+            tail => run.tail.as_str(),
+            verdict => verdict(run),
+            passed_before => *before == Before::Passed,
+            failed_before => *before == Before::Failed,
+        }
+    });
+    render("task/check_failed.md", context! { checks => checks.collect::<Vec<Value>>(), tag })
+}
+
+/// What the model is told about a pull request. What comes from people and from the repository is
+/// sanitised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReviewTask<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    pub number: u64,
+    /// Commits, shortened.
+    pub base: &'a str,
+    pub head: &'a str,
+    /// The commit that was reviewed before; empty when all is new.
+    pub since: &'a str,
+    pub language: &'a str,
+    /// Globs and what to look at in the files that they match.
+    pub instructions: &'a [(String, String)],
+    /// Between tags of its own, as `context::thread` makes it.
+    pub thread: &'a str,
+    /// Earlier findings with their answers; empty when there are none.
+    pub earlier: &'a str,
+    pub checks: &'a [ReviewCheck<'a>],
+    /// Number of files under review, and of other changed files.
+    pub files: usize,
+    pub left_out: usize,
+    /// The files under review, a line each.
+    pub list: &'a str,
+    /// Files whose difference is in `diff`, and those whose is not.
+    pub shown: usize,
+    pub unread: usize,
+    pub diff: &'a str,
+}
+
+/// A check on both sides of a change, for a reviewer.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewCheck<'a> {
+    pub command: &'a str,
+    pub before: Option<&'a CheckRun>,
+    pub after: Option<&'a CheckRun>,
+}
+
+/// The task: review this pull request. `tag` is from [`tag_of`] or [`fresh_tag`], made for all texts
+/// that stand between tags here.
+pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
+    let went = |run: Option<&CheckRun>| match run {
+        Some(run) if run.passed() => "passed".to_owned(),
+        Some(run) => format!("failed ({})", verdict(run)),
+        None => "not run".to_owned(),
+    };
+    let checks = task.checks.iter().enumerate().map(|(at, check)| {
+        let failed = check.after.filter(|run| !run.passed());
+        context! {
+            number => at + 1,
+            command => check.command,
+            before => went(check.before),
+            after => went(check.after),
+            tail => failed.map_or("", |run| run.tail.as_str()),
+        }
+    });
+    let instructions = task
+        .instructions
+        .iter()
+        .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
+    let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
+    let ReviewTask { files, left_out, list, shown, unread, diff, .. } = *task;
+    let (checks, instructions): (Vec<Value>, Vec<Value>) =
+        (checks.collect(), instructions.collect());
+    render(
+        "task/review.md",
+        context! {
+            repository, number, base, head, since, language, thread, earlier, checks, instructions,
+            files, left_out, list, shown, unread, diff, tag,
+        },
+    )
+}
+
+fn list(texts: &[String]) -> Value {
+    texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<Value>>().into()
+}
+
+/// A word for tags around text from outside: random, and in none of the texts, so that no text can
+/// close its own tag.
+pub fn fresh_tag(texts: &[&str]) -> String {
+    loop {
+        let tag = format!("{:016x}", rand::random::<u64>());
+        if !texts.iter().any(|text| text.contains(&tag)) {
+            return tag;
+        }
+    }
+}
+
+/// Like [`fresh_tag`], but the same for the same texts: a resumed run says the same again. No text can
+/// hold the digest of itself.
+pub fn tag_of(texts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for text in texts {
+        digest.update(text.as_bytes());
+        digest.update([0]);
+    }
+    let digest = digest.finalize();
+    let head = digest.iter().take(8).fold(0, |head, byte| head << 8 | u64::from(*byte));
+    format!("{head:016x}")
+}
+
+/// Fills a template.
+///
+/// # Errors
+/// When there is no such template, or it uses a variable that is not given: a defect either way.
+pub fn render(name: &str, variables: Value) -> Result<String> {
+    let broken = |err| Failure::internal(format!("prompt `{name}` is broken")).caused_by(err);
+    let templates = if name.starts_with("task/") { &TEMPLATES } else { &BLOCKS };
+    let template = templates.get_template(name).map_err(broken)?;
+    template.render(variables).map(|text| text.trim().to_owned()).map_err(broken)
+}
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = strict();
+    add_templates(&mut environment, &["task/"]);
+    environment
+});
+
+/// Templates in which a line with nothing but a `{% … %}` leaves no line behind.
+static BLOCKS: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = strict();
+    // The default delimiters always build.
+    if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
+        environment.set_syntax(syntax);
+    }
+    add_templates(&mut environment, &["system/", "context/"]);
+    environment
+});
+
+fn strict() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment
+}
+
+fn add_templates(environment: &mut Environment<'static>, folders: &[&str]) {
+    for (name, text) in FILES {
+        // A template that does not parse is missing, and using it fails; a test renders each.
+        if folders.iter().any(|folder| name.starts_with(folder)) {
+            environment.add_template(name, text).ok();
+        }
+    }
+}
+
+fn verdict(run: &CheckRun) -> String {
+    match (run.exit_code, run.timed_out, &run.note) {
+        (_, true, _) => format!("timed out after {} seconds", run.duration_ms / 1000),
+        (Some(code), false, _) => format!("exit code {code}"),
+        (None, false, Some(note)) => format!("could not be run ({note})"),
+        (None, false, None) => "could not be run".to_owned(),
+    }
+}

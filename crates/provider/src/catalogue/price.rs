@@ -1,0 +1,109 @@
+//! What tokens cost: the price of a model, its steps for long input, and what is counted where a price
+//! is not known. Asked after each reply, and before a request by the budget.
+
+use serde::{Deserialize, Serialize};
+
+use super::Model;
+use crate::item::Usage;
+use patchwright_base::error::{Failure, Result};
+
+/// Dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: Option<f64>,
+}
+
+/// A request with more input than so many tokens costs more, from its first token on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceStep {
+    /// Input tokens, cached ones included, up to which the price before holds.
+    pub tokens: u64,
+    /// How many times as much input costs, cached or not.
+    pub input: f64,
+    /// How many times as much output costs.
+    pub output: f64,
+}
+
+/// What is charged for a model whose price is unknown: as much as the dearest one known, so that a
+/// dollar budget holds.
+const DEAREST: Price =
+    Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
+/// The same for long input.
+const DEAREST_ABOVE: &[PriceStep] = &[PriceStep { tokens: 272_000, input: 2.0, output: 1.5 }];
+
+impl Price {
+    pub(super) fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
+        if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
+            return Err(Failure::usage(format!("a number of `models.{slug}.price` is negative")));
+        }
+        match *numbers {
+            [input, output, cache_read] => {
+                Ok(Price { input, output, cache_read, cache_write: None })
+            }
+            [input, output, cache_read, write] => {
+                Ok(Price { input, output, cache_read, cache_write: Some(write) })
+            }
+            _ => Err(Failure::usage(format!(
+                "`models.{slug}.price` must be [input, output, cache read] or [input, output, cache read, cache write]"
+            ))),
+        }
+    }
+
+    /// The price of a request that is beyond a step.
+    #[must_use]
+    pub fn at(self, step: &PriceStep) -> Price {
+        Price {
+            input: self.input * step.input,
+            output: self.output * step.output,
+            cache_read: self.cache_read * step.input,
+            cache_write: self.cache_write.map(|write| write * step.input),
+        }
+    }
+
+    fn of(model: &Model, input: u64) -> Price {
+        let steps = match (model.price, model.price_above.as_slice()) {
+            (None, []) => DEAREST_ABOVE,
+            (_, steps) => steps,
+        };
+        let price = model.price.unwrap_or(DEAREST);
+        let reached = steps.iter().filter(|step| input > step.tokens);
+        reached.max_by_key(|step| step.tokens).map_or(price, |step| price.at(step))
+    }
+}
+
+impl PriceStep {
+    /// A step can be told from the price before, and no request is cheaper for being longer.
+    pub(super) fn is_sound(&self) -> bool {
+        let is_factor = |factor: f64| factor.is_finite() && factor >= 1.0;
+        self.tokens > 0 && is_factor(self.input) && is_factor(self.output)
+    }
+}
+
+/// What the tokens of one request cost in dollars, and whether that is an estimate, because a price or
+/// a count is not known. An estimate is on the high side.
+pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
+    let price = Price::of(model, usage.input);
+    let cached = usage.cached_input.min(usage.input);
+    let written = usage.cache_write.min(usage.input - cached);
+    let fresh = usage.input - cached - written;
+    let dollars = tokens(fresh) * price.input
+        + tokens(cached) * price.cache_read
+        + tokens(written) * price.cache_write.unwrap_or(price.input)
+        + tokens(usage.output) * price.output;
+    (dollars / 1e6, usage.estimated || model.price.is_none())
+}
+
+/// What a request with so much input costs at the least, in dollars: all of it read from the cache, and
+/// no word of a reply.
+pub fn least(model: &Model, input: u64) -> f64 {
+    tokens(input) * Price::of(model, input).cache_read / 1e6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+fn tokens(count: u64) -> f64 {
+    count as f64
+}

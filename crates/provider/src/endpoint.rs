@@ -1,0 +1,273 @@
+//! Where a model is asked: the address, how a path is added to it, how the key is sent, and the few
+//! things that a cloud wants different in the body. What is spoken there is one of the four wires.
+//!
+//! [`Endpoint::find`] chooses one from the configuration and the environment. Sources of the formats:
+//! Azure's "v1 API" and "REST API reference", Bedrock's "Responses API" and "Messages API", Google's
+//! `generateContent` reference for Vertex AI, Anthropic's "Claude on Vertex AI".
+
+mod choose;
+mod keys;
+
+use std::fmt::{self, Write as _};
+
+use http::{HeaderName, HeaderValue, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use url::Url;
+
+use super::http::anthropic;
+use super::item::Wire;
+use super::wire;
+use patchwright_base::error::{Failure, Result};
+
+pub use self::choose::{Wanted, open};
+pub use self::keys::Owner;
+
+/// The version of the Messages protocol that Vertex AI wants in the body.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
+
+/// Versions of Google's API as they stand in addresses.
+const VERSIONS: &[&str] = &["v1", "v1beta", "v1beta1", "v1alpha"];
+
+/// A place where a model is asked.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    base: Url,
+    route: Route,
+    key: Option<Key>,
+}
+
+/// A key and how it is sent.
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub value: SecretString,
+    /// The variable that it came from, for messages.
+    pub name: &'static str,
+    pub sent: Sent,
+}
+
+/// The header that a key is sent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// As the wire's maker wants it: `Authorization: Bearer`, `x-api-key`, `x-goog-api-key`.
+    AsWire,
+    /// `Authorization: Bearer`, on every wire.
+    Bearer,
+    /// `api-key` on the OpenAI wires, as Azure wants it; elsewhere as the wire.
+    AzureKey,
+}
+
+/// How the path of a request is made from the base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The wire's own path is added.
+    Wire,
+    /// A host with several protocols: `openai/v1/…` and `anthropic/v1/messages`. The version, where
+    /// there is one, goes into the query (`preview`).
+    ByMaker { version: Option<String> },
+    /// Azure's dated API: the deployment is in the path, the version in the query.
+    Deployments { version: String },
+    /// Vertex AI, below a project and a location: the model is in the path.
+    Publishers,
+}
+
+impl Endpoint {
+    /// A server by its base URL (`https://api.openai.com/v1`; for Anthropic and Google without the
+    /// version). Servers on the own machine may need no key.
+    ///
+    /// # Errors
+    /// When the URL is none that a request can be sent to, or the key cannot be a header.
+    pub fn new(base_url: &str, route: Route, key: Option<Key>) -> Result<Endpoint> {
+        let invalid = |why: &str| {
+            Failure::usage(format!("the base URL of the model is not usable: {why}"))
+                .hint("give it like `https://api.openai.com/v1`, in `--base-url` or the provider's variable")
+        };
+        let base = Url::parse(base_url.trim()).map_err(|err| invalid(&err.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(invalid("it must start with `http://` or `https://`"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(invalid("it contains a user name or password"));
+        }
+        if let Some(key) = &key {
+            bearer(&key.value).map_err(|()| {
+                Failure::usage("the model key contains characters that no key has")
+                    .hint("check the variable for a line break or quotation marks")
+            })?;
+        }
+        Ok(Endpoint { base, route, key })
+    }
+
+    /// The base without credentials, query and final slash, as it may be shown.
+    pub fn shown(&self) -> String {
+        let mut shown = self.base.clone();
+        shown.set_query(None);
+        shown.set_fragment(None);
+        shown.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// The key that is sent.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    /// How paths are made.
+    pub fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// The company whose public service this is; `None` for a server of the user's own.
+    pub fn owner(&self) -> Option<Owner> {
+        Owner::of_host(self.base.host_str()?)
+    }
+
+    /// The address of a request.
+    pub fn url(&self, wire: Wire, model: &str) -> Url {
+        let mut url = self.base.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/{}", self.path(wire, model)));
+        match &self.route {
+            Route::Deployments { version } | Route::ByMaker { version: Some(version) }
+                if matches!(wire, Wire::Responses | Wire::Chat) =>
+            {
+                url.query_pairs_mut().append_pair("api-version", version);
+            }
+            _ => {}
+        }
+        if wire == Wire::Gemini && !url.query_pairs().any(|(name, _)| name == "alt") {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        url
+    }
+
+    fn path(&self, wire: Wire, model: &str) -> String {
+        let own = wire::path(wire, model);
+        let name = segment(model);
+        match (&self.route, wire) {
+            (Route::ByMaker { .. }, Wire::Responses | Wire::Chat) => format!("openai/v1/{own}"),
+            (Route::ByMaker { .. } | Route::Deployments { .. }, Wire::Messages) => {
+                format!("anthropic/{own}")
+            }
+            (Route::Deployments { .. }, Wire::Responses) => format!("openai/{own}"),
+            (Route::Deployments { .. }, Wire::Chat) => format!("openai/deployments/{name}/{own}"),
+            (Route::Publishers, Wire::Gemini) => {
+                format!("publishers/google/models/{name}:streamGenerateContent")
+            }
+            (Route::Publishers, Wire::Messages) => {
+                format!("publishers/anthropic/models/{name}:streamRawPredict")
+            }
+            (Route::Publishers, Wire::Chat) => format!("endpoints/openapi/{own}"),
+            // Some write Google's version into the base URL.
+            (_, Wire::Gemini) if self.has_version() => own.trim_start_matches("v1beta/").to_owned(),
+            _ => own,
+        }
+    }
+
+    fn has_version(&self) -> bool {
+        let mut parts = self.base.path_segments().into_iter().flatten();
+        parts.any(|part| VERSIONS.contains(&part))
+    }
+
+    /// The header with the key, if there is one.
+    pub fn key_header(&self, wire: Wire) -> Option<(HeaderName, HeaderValue)> {
+        let key = self.key.as_ref()?;
+        let is_openai = matches!(wire, Wire::Responses | Wire::Chat);
+        let (name, value) = match (key.sent, wire) {
+            (Sent::AzureKey, _) if is_openai => {
+                (HeaderName::from_static("api-key"), bare(&key.value))
+            }
+            (Sent::Bearer, _) | (_, Wire::Responses | Wire::Chat) => {
+                (header::AUTHORIZATION, bearer(&key.value))
+            }
+            // A key goes in a header of its own, a token as `Authorization`; both are refused.
+            (_, Wire::Messages) if anthropic::is_token(&key.value) => {
+                (header::AUTHORIZATION, bearer(&key.value))
+            }
+            (_, Wire::Messages) => (HeaderName::from_static("x-api-key"), bare(&key.value)),
+            (_, Wire::Gemini) => (HeaderName::from_static("x-goog-api-key"), bare(&key.value)),
+        };
+        Some((name, value.ok()?))
+    }
+
+    /// The body as this endpoint wants it. Fields keep their order and their bytes, so a body that
+    /// begins like the one before still does.
+    pub fn body(&self, wire: Wire, body: Vec<u8>) -> Vec<u8> {
+        match (&self.route, wire) {
+            (Route::Publishers, Wire::Messages) => vertex_messages(&body).unwrap_or(body),
+            _ => body,
+        }
+    }
+}
+
+/// The model is in the path, and the version is a field instead of a header.
+fn vertex_messages(body: &[u8]) -> Option<Vec<u8>> {
+    let Fields(fields) = serde_json::from_slice(body).ok()?;
+    let mut out = format!("{{\"anthropic_version\":\"{VERTEX_VERSION}\"");
+    for (name, value) in fields {
+        if matches!(name.as_str(), "model" | "anthropic_version") {
+            continue;
+        }
+        out.push(',');
+        out.push_str(&serde_json::to_string(&name).ok()?);
+        out.push(':');
+        out.push_str(value.get());
+    }
+    out.push('}');
+    Some(out.into_bytes())
+}
+
+/// The top level of a JSON object, in order, with the values untouched.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'de>, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// A name as one segment of a path, whatever it holds.
+fn segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~@:".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    // A path has no segment that means another one.
+    if matches!(segment.as_str(), "." | "..") { segment.replace('.', "%2E") } else { segment }
+}
+
+fn bearer(key: &SecretString) -> Result<HeaderValue, ()> {
+    sensitive(format!("Bearer {}", key.expose_secret()))
+}
+
+fn bare(key: &SecretString) -> Result<HeaderValue, ()> {
+    sensitive(key.expose_secret().to_owned())
+}
+
+/// A header value that is left out of debug output.
+fn sensitive(text: String) -> Result<HeaderValue, ()> {
+    let mut value = HeaderValue::try_from(text).map_err(|_| ())?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,403 @@
+//! Models over HTTP: the shared client, and [`HttpProvider`], which sends a request until there is
+//! a complete reply or no retry can help.
+//!
+//! The key is a header of one request to one address and is nowhere else: redirects are not
+//! followed, and what a server answers is cleaned of it before it becomes a message. What the bytes
+//! mean is the wires' business ([`super::wire`]); when to try again is [`super::retry`]'s.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use reqwest::{Client, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{sleep, timeout};
+use url::Url;
+
+use super::catalogue::Model;
+use super::endpoint::{Endpoint, Key, Route, Sent};
+use super::explain;
+use super::hosted::{self, Secrets};
+use super::item::{Content, Item, Usage, Wire};
+use super::retry::{self, Policy};
+use super::wire;
+use super::wire::fault::{Fault, FaultKind};
+use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::roots;
+
+mod answer;
+pub(super) mod anthropic;
+mod clean;
+
+/// How long to wait for a connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How OpenAI's own client asks for a lighter form of the protocol. For users whose service wants it.
+const RESPONSES_LITE: &str = "x-openai-internal-codex-responses-lite";
+
+/// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
+/// of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image
+/// without certificates. It follows no redirects, because a redirect would take credentials along.
+pub fn client() -> Result<Client> {
+    roots::build(builder)
+        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("patchwright/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(Duration::from_secs(90))
+        .tcp_keepalive(Duration::from_secs(30))
+}
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Between two pieces of the answer, and before the first.
+    pub idle: Duration,
+    /// For one turn with all its attempts, so that a drip of single bytes cannot go on for ever.
+    pub turn: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines { idle: Duration::from_mins(5), turn: Duration::from_mins(30) }
+    }
+}
+
+/// A model endpoint.
+#[derive(Debug)]
+pub struct HttpProvider {
+    endpoint: Endpoint,
+    /// The base without credentials and query, for messages.
+    shown: String,
+    /// What declarations of hosted tools refer to.
+    secrets: Secrets,
+    /// `anthropic-version`, on the Messages wire.
+    anthropic_version: HeaderValue,
+    client: Client,
+    policy: Policy,
+    deadlines: Deadlines,
+    /// No request before this moment: one run's rate limit is every run's.
+    not_before: std::sync::Mutex<Option<Instant>>,
+}
+
+impl HttpProvider {
+    /// A server by its base URL; see [`Endpoint::new`].
+    ///
+    /// # Errors
+    /// When the URL or the key cannot be used.
+    pub fn new(base_url: &str, key: Option<SecretString>, client: Client) -> Result<HttpProvider> {
+        let key = key.map(|value| Key { value, name: "PATCHWRIGHT_API_KEY", sent: Sent::AsWire });
+        Ok(HttpProvider::at(Endpoint::new(base_url, Route::Wire, key)?, client))
+    }
+
+    /// A model at an endpoint.
+    pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
+        HttpProvider {
+            shown: endpoint.shown(),
+            endpoint,
+            secrets: Secrets::new(),
+            anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
+            client,
+            policy: Policy::default(),
+            deadlines: Deadlines::default(),
+            not_before: std::sync::Mutex::new(None),
+        }
+    }
+
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> HttpProvider {
+        self.policy = policy;
+        self
+    }
+
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines: Deadlines) -> HttpProvider {
+        self.deadlines = deadlines;
+        self
+    }
+
+    /// Secrets that declarations of hosted tools refer to.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> HttpProvider {
+        self.secrets = secrets;
+        self
+    }
+
+    /// The version of Anthropic's API that is asked for, instead of `2023-06-01`.
+    ///
+    /// # Errors
+    /// When it is not a date.
+    pub fn with_anthropic_version(mut self, version: &str) -> Result<HttpProvider> {
+        self.anthropic_version = anthropic::version(version)?;
+        Ok(self)
+    }
+
+    /// The address of the endpoint as it may be shown.
+    pub fn endpoint(&self) -> &str {
+        &self.shown
+    }
+
+    fn headers(&self, model: &Model) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        // A compressed answer can be a bomb, and a stream of small events gains nothing.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if model.wire == Wire::Messages {
+            let key = self.endpoint.key().map(|key| &key.value);
+            anthropic::add(&mut headers, model, &self.anthropic_version, key);
+        }
+        if model.responses_lite && model.wire == Wire::Responses {
+            headers.insert(RESPONSES_LITE, HeaderValue::from_static("true"));
+        }
+        if let Some((name, value)) = self.endpoint.key_header(model.wire) {
+            headers.insert(name, value);
+        }
+        headers
+    }
+
+    /// One request and its answer. `spent` learns what a broken attempt may have cost.
+    async fn attempt(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+        spent: &mut Usage,
+    ) -> Result<Reply, Fault> {
+        let sending = self
+            .client
+            .post(prepared.url.clone())
+            .headers(prepared.headers.clone())
+            .body(prepared.body.clone())
+            .send();
+        let response = match timeout(self.deadlines.idle, sending).await {
+            Ok(answered) => answered.map_err(|err| answer::transport_fault(&err))?,
+            Err(_) => return Err(self.silence()),
+        };
+        if !response.status().is_success() {
+            return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
+        }
+        let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
+        let outcome = incoming.run(progress).await;
+        if outcome.is_err() && incoming.has_started() {
+            spent.input += tokens(prepared.body.len());
+            spent.output += tokens(incoming.received());
+            spent.estimated = true;
+        }
+        outcome
+    }
+
+    fn silence(&self) -> Fault {
+        let seconds = self.deadlines.idle.as_secs_f64();
+        Fault::new(FaultKind::Unavailable, format!("no answer within {seconds} s"))
+    }
+
+    fn too_late(&self) -> Fault {
+        let seconds = self.deadlines.turn.as_secs_f64();
+        let message = format!("the turn was not finished within {seconds} s");
+        Fault::new(FaultKind::Unavailable, message)
+    }
+
+    /// Waits until no rate limit stands in the way.
+    async fn wait_for_gate(&self) {
+        loop {
+            let gate = *self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match gate.map(|at| at.saturating_duration_since(Instant::now())) {
+                Some(left) if !left.is_zero() => sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+
+    fn close_gate(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut gate = self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *gate = Some(gate.map_or(until, |earlier| earlier.max(until)));
+    }
+
+    /// The attempts of one turn. What the broken ones may have cost is counted with the reply, or
+    /// told when there is none.
+    async fn attempts(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, Fault> {
+        let mut spent = Usage::default();
+        match self.retried(wire, prepared, progress, &mut spent).await {
+            Ok(mut reply) => {
+                reply.usage += spent;
+                Ok(reply)
+            }
+            Err(fault) => {
+                if spent != Usage::default() {
+                    progress(Progress::Lost { usage: spent });
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// The retry loop of one turn.
+    async fn retried(
+        &self,
+        wire: Wire,
+        prepared: &Prepared,
+        progress: OnProgress<'_>,
+        spent: &mut Usage,
+    ) -> Result<Reply, Fault> {
+        let deadline = Instant::now() + self.deadlines.turn;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let mut retries = self.policy.begin();
+        loop {
+            // Other runs may close the gate again and again.
+            if timeout(left(), self.wait_for_gate()).await.is_err() {
+                return Err(self.too_late());
+            }
+            let began = Instant::now();
+            let attempt = self.attempt(wire, prepared, progress, spent);
+            let fault = match timeout(left(), attempt).await {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(fault)) => self.clean(&fault),
+                Err(_) => return Err(self.too_late()),
+            };
+            let Some(wait) = retries.next_wait(&fault, began.elapsed()) else { return Err(fault) };
+            let real = self.policy.real(wait);
+            if fault.kind == FaultKind::RateLimited {
+                self.close_gate(real);
+            }
+            let attempt = retries.attempts();
+            tracing::warn!(endpoint = %self.shown, attempt, ?wait, why = %fault.message, "retrying");
+            progress(Progress::Retrying { attempt, wait, why: &fault.message });
+            sleep(real.min(left())).await;
+        }
+    }
+
+    /// One request with its retries.
+    async fn ask(&self, request: &Request<'_>, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+        let wire = request.model.wire;
+        let body = wire::encode(wire, request);
+        let prepared = Prepared {
+            url: self.endpoint.url(wire, &request.model.slug),
+            headers: self.headers(request.model),
+            body: Bytes::from(self.endpoint.body(wire, body)),
+        };
+        let mut reply = self.attempts(wire, &prepared, progress).await?;
+        estimate_missing(&mut reply, prepared.body.len());
+        wire::settle(wire, &mut reply, request.history);
+        Ok(reply)
+    }
+
+    /// The fault with a message that may be shown.
+    fn clean(&self, fault: &Fault) -> Fault {
+        let key = self.endpoint.key().map(|key| &key.value);
+        let keys = key.into_iter().chain(self.secrets.values()).map(ExposeSecret::expose_secret);
+        Fault { message: clean::message(&fault.message, keys), ..fault.clone() }
+    }
+
+    fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
+        let fault = self.clean(fault);
+        let hint = explain::hint(&self.endpoint, model, &fault);
+        let Fault { kind, message, wait, is_final: _ } = fault;
+        let message = match wait.filter(|wait| *wait > self.policy.total).map(retry::spoken) {
+            Some(wait) => format!("{message} (it asks to wait {wait}, which no run does)"),
+            None => message,
+        };
+        let endpoint = self.shown.clone();
+        match kind {
+            FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
+            FaultKind::Unavailable
+            | FaultKind::Unreachable
+            | FaultKind::Cut
+            | FaultKind::Untrusted => ProviderError::Unavailable { endpoint, message, hint },
+            FaultKind::Quota => ProviderError::Quota { endpoint, message },
+            FaultKind::Authentication => ProviderError::Authentication { endpoint, message, hint },
+            FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
+            FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
+            FaultKind::Rejected(status) => {
+                ProviderError::Rejected { endpoint, status, message, hint }
+            }
+            FaultKind::Forgotten => {
+                ProviderError::Rejected { endpoint, status: 400, message, hint }
+            }
+            FaultKind::Malformed => ProviderError::Malformed { endpoint, message, hint },
+        }
+    }
+}
+
+/// What is the same for every attempt.
+struct Prepared {
+    url: Url,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+#[async_trait]
+impl Provider for HttpProvider {
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let filled = if self.secrets.is_empty() {
+            Vec::new()
+        } else {
+            hosted::filled(request.tools, &self.secrets)
+        };
+        let tools = if self.secrets.is_empty() { request.tools } else { &filled };
+        let request = Request { tools, ..request.clone() };
+        let asked = self.ask(&request, progress).await;
+        let answered = match asked {
+            // The stored reply has expired: the whole conversation says the same.
+            Err(fault) if fault.kind == FaultKind::Forgotten && request.previous.is_some() => {
+                tracing::warn!(endpoint = %self.shown, "the last reply is not stored any more");
+                self.ask(&Request { previous: None, ..request }, progress).await
+            }
+            answered => answered,
+        };
+        answered.map_err(|fault| self.error(request.model, &fault))
+    }
+}
+
+/// A server that counts no tokens gets our own count, on the high side.
+fn estimate_missing(reply: &mut Reply, sent: usize) {
+    if !reply.usage.estimated {
+        return;
+    }
+    if reply.usage.input == 0 {
+        reply.usage.input = tokens(sent);
+    }
+    if reply.usage.output == 0 {
+        reply.usage.output = tokens(reply.items.iter().map(length).sum());
+    }
+}
+
+fn length(item: &Item) -> usize {
+    match item {
+        Item::Message(message) => message
+            .content
+            .iter()
+            .map(|part| match part {
+                Content::Text { text } | Content::Refusal { text } => text.len(),
+                Content::Image { data, .. } => data.len(),
+            })
+            .sum(),
+        Item::Reasoning(thought) => thought.summary.iter().map(String::len).sum(),
+        Item::Call(call) => call.payload.as_str().len(),
+        Item::Output(_) | Item::Opaque(_) => 0,
+    }
+}
+
+/// An upper estimate of the tokens in so many bytes of JSON: English and code have about four
+/// bytes a token.
+fn tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(3)
+}

@@ -1,0 +1,266 @@
+//! What a campaign comes to: counts, cost, and when it is going to end.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use patchwright_base::text;
+use patchwright_types::campaign::{
+    CampaignState, CampaignView, ErrorClass, Millis, Target, TargetState,
+};
+
+/// Things that GitHub lets one identity create in an hour, with some left for people.
+const CREATIONS_PER_HOUR: i64 = 480;
+
+/// Milliseconds between two of them.
+const CREATION_GAP: Millis = 1_000;
+
+const HOUR: Millis = 3_600_000;
+
+/// How a campaign stands, in numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    pub total: usize,
+    pub by_state: BTreeMap<TargetState, usize>,
+    /// Failed targets by class; `None`: without one.
+    pub by_class: BTreeMap<Option<ErrorClass>, usize>,
+    /// Nothing more happens by itself.
+    pub settled: usize,
+    pub failed: usize,
+    /// Dollars and tokens of all runs that have ended.
+    pub cost_usd: f64,
+    pub tokens: i64,
+    pub budget_usd: Option<f64>,
+    /// Mean length of a run.
+    pub run_ms: Option<Millis>,
+    /// While it runs and there is something to go by.
+    pub eta: Option<Eta>,
+}
+
+/// How long it is going to take, were everything to go on as so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eta {
+    /// Until the last agent run has ended.
+    pub agents_ms: Millis,
+    /// What publishing takes at the pace that GitHub allows.
+    pub publishing_ms: Millis,
+}
+
+impl Eta {
+    /// Both go on at the same time.
+    pub fn ms(self) -> Millis {
+        self.agents_ms.max(self.publishing_ms)
+    }
+
+    /// Publishing is what takes longest.
+    pub fn is_by_rate_limit(self) -> bool {
+        self.publishing_ms > self.agents_ms
+    }
+}
+
+impl Figures {
+    pub fn of(view: &CampaignView) -> Figures {
+        let targets = &view.targets;
+        let mut by_state = BTreeMap::new();
+        let mut by_class = BTreeMap::new();
+        for target in targets {
+            *by_state.entry(target.state).or_insert(0) += 1;
+            if target.state == TargetState::Failed {
+                *by_class.entry(target.class).or_insert(0) += 1;
+            }
+        }
+        let count =
+            |test: fn(TargetState) -> bool| targets.iter().filter(|t| test(t.state)).count();
+        let sum: f64 = targets.iter().map(|target| sane(target.cost_usd)).sum();
+        let mut figures = Figures {
+            total: targets.len(),
+            by_state,
+            by_class,
+            settled: count(TargetState::is_settled),
+            failed: count(|state| state == TargetState::Failed),
+            // Superseded targets have cost something, too.
+            cost_usd: sane(view.campaign.spent_usd).max(sum),
+            tokens: targets
+                .iter()
+                .fold(0, |sum: i64, target| sum.saturating_add(target.tokens.max(0))),
+            budget_usd: view.campaign.budget_usd,
+            run_ms: mean(targets.iter().filter_map(run_ms)),
+            eta: None,
+        };
+        figures.eta = figures.estimate(view);
+        figures
+    }
+
+    pub fn count(&self, state: TargetState) -> usize {
+        self.by_state.get(&state).copied().unwrap_or(0)
+    }
+
+    /// Agent runs that are still to come or going on.
+    pub fn to_run(&self) -> usize {
+        [TargetState::Waiting, TargetState::Queued, TargetState::Running]
+            .map(|state| self.count(state))
+            .iter()
+            .sum()
+    }
+
+    /// Stored changes that are going to be published.
+    pub fn to_publish(&self) -> usize {
+        self.count(TargetState::Ready) + self.count(TargetState::Publishing)
+    }
+
+    fn estimate(&self, view: &CampaignView) -> Option<Eta> {
+        let (to_run, to_publish) = (self.to_run(), self.to_publish());
+        if view.campaign.state != CampaignState::Running || to_run + to_publish == 0 {
+            return None;
+        }
+        let running = self.count(TargetState::Running);
+        let at_once = view.campaign.concurrency.and_then(|most| usize::try_from(most).ok());
+        let at_once = at_once.unwrap_or(running).max(running).max(1);
+        let agents_ms = match (to_run, self.run_ms) {
+            (0, _) => 0,
+            (_, None) => return None,
+            (_, Some(each)) => each.saturating_mul(wide(to_run.div_ceil(at_once))),
+        };
+        let plan = Spec::of(view);
+        let changes = wide(to_publish).saturating_add(plan.expected_changes(to_run, &view.targets));
+        let publishing_ms = pace(changes.saturating_mul(plan.creations), plan.creations_per_hour);
+        Some(Eta { agents_ms, publishing_ms })
+    }
+}
+
+/// What the campaign file says that matters here.
+pub(super) struct Spec {
+    value: Value,
+    pub(super) mode: String,
+    /// Things created on GitHub for one target.
+    creations: i64,
+    creations_per_hour: i64,
+}
+
+impl Spec {
+    pub(super) fn of(view: &CampaignView) -> Spec {
+        // Pages show what the store has, also of a campaign whose file cannot be read any more; whoever
+        // goes on with that campaign is told.
+        let value: Value = serde_json::from_str(&view.campaign.spec).unwrap_or_default();
+        let mode = value["mode"].as_str().unwrap_or("pr").to_owned();
+        let given =
+            |name: &str| value["publish"][name].as_array().is_some_and(|list| !list.is_empty());
+        let beside = i64::from(given("labels")) + i64::from(given("reviewers"));
+        let own = value["limits"]["creations-per-hour"].as_i64().unwrap_or(CREATIONS_PER_HOUR);
+        Spec {
+            creations: if mode == "pr" { 1 + beside } else { 1 },
+            creations_per_hour: own.clamp(1, CREATIONS_PER_HOUR),
+            mode,
+            value,
+        }
+    }
+
+    pub(super) fn description(&self) -> Option<&str> {
+        self.value["description"].as_str().map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// The waves of the file; empty: everything at once.
+    pub(super) fn waves(&self) -> &[Value] {
+        self.value["waves"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// How many of the runs to come are going to leave something to publish, by those that ended.
+    fn expected_changes(&self, to_run: usize, targets: &[Target]) -> i64 {
+        if self.mode == "report" {
+            return 0;
+        }
+        let ran: Vec<&Target> = targets
+            .iter()
+            .filter(|t| t.ended_at.is_some() && t.state != TargetState::Running)
+            .collect();
+        let none = |state| matches!(state, TargetState::Unchanged | TargetState::Failed);
+        let left = ran.iter().filter(|target| !none(target.state)).count();
+        let share = if ran.is_empty() { 1.0 } else { ratio(left, ran.len()) };
+        #[expect(clippy::cast_possible_truncation, reason = "at most the number of targets")]
+        let expected = (ratio(to_run, 1) * share).ceil() as i64;
+        expected
+    }
+}
+
+/// How long it takes to create so many things.
+fn pace(creations: i64, per_hour: i64) -> Millis {
+    let Some(gaps) = creations.checked_sub(1).filter(|gaps| *gaps >= 0) else { return 0 };
+    let (hours, rest) = (gaps / per_hour, gaps % per_hour);
+    hours.saturating_mul(HOUR).saturating_add((rest + 1).saturating_mul(CREATION_GAP))
+}
+
+/// How long the last run of a target took.
+pub(super) fn run_ms(target: &Target) -> Option<Millis> {
+    Some(target.ended_at?.checked_sub(target.started_at?)?).filter(|length| *length >= 0)
+}
+
+fn mean(lengths: impl Iterator<Item = Millis>) -> Option<Millis> {
+    let (sum, count) = lengths
+        .fold((0_i64, 0_i64), |(sum, count), length| (sum.saturating_add(length), count + 1));
+    (count > 0).then(|| sum / count)
+}
+
+fn sane(dollars: f64) -> f64 {
+    if dollars.is_finite() && dollars > 0.0 { dollars } else { 0.0 }
+}
+
+fn wide(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of repositories")]
+pub(super) fn ratio(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// `45s`, `3m 10s`, `2h 5m`, `3d 4h`.
+pub fn duration(ms: Millis) -> String {
+    let seconds = ms.max(0) / 1_000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{minutes}m {}s", seconds % 60),
+        3_600..86_400 => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// `$1.20`; four digits below a cent.
+pub fn dollars(amount: f64) -> String {
+    let amount = sane(amount);
+    if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
+}
+
+/// `2026-11-20 02:00 UTC`.
+pub fn moment(at: Millis) -> String {
+    time(at, "%Y-%m-%d %H:%M UTC")
+}
+
+/// A time in a form of our own; empty for one that no calendar has.
+pub(super) fn time(at: Millis, form: &str) -> String {
+    chrono::DateTime::from_timestamp_millis(at)
+        .map(|at| at.format(form).to_string())
+        .unwrap_or_default()
+}
+
+/// How long a target has been, or was, worked on.
+pub(super) fn lasted(target: &Target, now: Millis) -> Option<Millis> {
+    match (target.state, target.started_at) {
+        (TargetState::Running, Some(started)) => Some(now.saturating_sub(started).max(0)),
+        _ => run_ms(target),
+    }
+}
+
+/// `acme/web`, or `acme/web#7` where a pull request is reviewed.
+pub(super) fn subject(target: &Target) -> String {
+    let repository = text::line(&target.repository);
+    target.number.map_or_else(|| repository.clone(), |number| format!("{repository}#{number}"))
+}
+
+/// The address of the pull request or review, when it is one that a browser may be sent to.
+pub(super) fn link(target: &Target) -> Option<&str> {
+    let url = target.url.as_deref()?.trim();
+    let web = url.starts_with("https://") || url.starts_with("http://");
+    let plain = |c: char| c.is_ascii_graphic() && !"<>\"'()[]{}|\\^`".contains(c);
+    (web && url.len() <= 2_000 && url.chars().all(plain)).then_some(url)
+}

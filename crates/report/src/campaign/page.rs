@@ -1,0 +1,347 @@
+//! The page of a campaign: one HTML file that loads nothing. Filters and sorting are a small script of
+//! ours; without it everything is there, too. Everything untrusted is escaped by the template engine, and
+//! a content security policy allows this one script and these styles and nothing from elsewhere.
+
+mod burndown;
+mod rows;
+
+use base64::Engine as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use super::figures::{self, Figures, Spec, dollars, duration, moment};
+use patchwright_base::text;
+use patchwright_types::campaign::{
+    CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
+};
+
+const CSS: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// Events that are listed.
+const MAX_EVENTS: usize = 60;
+
+/// The page of a campaign: self-contained HTML, with filters and a burn-down. The fragment filters it
+/// (`#state=failed&class=model&text=web`) and sorts it (`sort=cost`).
+pub fn page(view: &CampaignView, events: &[Event]) -> String {
+    let hash = |text: &str| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(CSS),
+        hash(SCRIPT)
+    );
+    let figures = Figures::of(view);
+    let spec = Spec::of(view);
+    let name = text::line(&view.campaign.name);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="referrer" content="no-referrer";
+                meta name="robots" content="noindex";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (name) " · " (figures.settled) "/" (figures.total) " · Patchwright" }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                a class="skip" href="#repositories" { "To the repositories" }
+                (head(view, &spec))
+                main {
+                    (progress(&figures))
+                    (cards(view, &figures, &spec))
+                    div class="columns" {
+                        (burndown::chart(view, events))
+                        div { (waves(view, &spec)) (classes(&figures)) }
+                    }
+                    (rows::section(view, events, &figures, &spec))
+                    (last_events(events))
+                }
+                footer {
+                    p {
+                        "Made by Patchwright " (patchwright_base::VERSION) " from the campaign's database, as of "
+                        (time(view.now)) ". Programs get the same from "
+                        code { "patchwright batch status " (name) " --json" } "."
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn head(view: &CampaignView, spec: &Spec) -> Markup {
+    let campaign = &view.campaign;
+    let class = match campaign.state {
+        CampaignState::Running => "active",
+        CampaignState::Paused => "bad",
+        CampaignState::Done => "good",
+        CampaignState::Closed => "idle",
+    };
+    html! {
+        header {
+            h1 {
+                bdi { (text::line(&campaign.name)) } " "
+                span class={ "badge " (class) } { (campaign.state.word()) }
+            }
+            @if let Some(description) = spec.description() {
+                p class="lead" { (text::cut(&text::visible(&text::without_ansi(description)), 2_000)) }
+            }
+            @if let Some(reason) = campaign.reason.as_deref().filter(|reason| !reason.trim().is_empty()) {
+                p class={ "notice " (class) } { strong { (capital(campaign.state.word())) ": " } (text::line(reason)) }
+            }
+            p class="meta" {
+                "Started " (time(campaign.created_at)) ", as of " (time(view.now)) ". "
+                @if let Some(issue) = &campaign.tracking_issue { "Tracking issue " (text::line(issue)) ". " }
+                "Id " code { (text::line(&campaign.id)) } "."
+            }
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// A time that programs can read, too.
+fn time(at: Millis) -> Markup {
+    html! { time datetime=(figures::time(at, "%Y-%m-%dT%H:%M:%SZ")) { (moment(at)) } }
+}
+
+/// What a state means to the eye.
+fn tone(state: TargetState) -> &'static str {
+    match state {
+        TargetState::Failed => "bad",
+        TargetState::Running | TargetState::Publishing => "active",
+        TargetState::Waiting | TargetState::Queued => "queued",
+        TargetState::Ready | TargetState::Held => "ready",
+        TargetState::Draft
+        | TargetState::Open
+        | TargetState::Merged
+        | TargetState::Unchanged
+        | TargetState::Reported => "good",
+        TargetState::Closed | TargetState::Skipped | TargetState::Superseded => "idle",
+    }
+}
+
+/// Groups of states, from what is finished to what is to come.
+const GROUPS: [(&str, &str); 6] = [
+    ("good", "finished"),
+    ("idle", "skipped or closed"),
+    ("bad", "failed"),
+    ("ready", "changes stored"),
+    ("active", "in work"),
+    ("queued", "waiting"),
+];
+
+/// One bar for all targets, and what its parts are.
+fn progress(figures: &Figures) -> Markup {
+    let mut parts = Vec::new();
+    let mut left = 0;
+    for (class, label) in GROUPS {
+        let states = figures.by_state.iter().filter(|(state, _)| tone(**state) == class);
+        let count: usize = states.map(|(_, count)| count).sum();
+        if count > 0 {
+            parts.push((class, label, left, count));
+            left += count;
+        }
+    }
+    let words: Vec<String> =
+        parts.iter().map(|(_, label, _, count)| format!("{count} {label}")).collect();
+    let percent = |count: usize| format!("{:.3}%", figures::ratio(count, figures.total) * 100.0);
+    html! {
+        section class="progress" aria-label="Progress" {
+            @if figures.total == 0 { p { "No repository was selected." } } @else {
+                svg class="bar" role="img" aria-label={ "Of " (figures.total) ": " (words.join(", ")) } {
+                    @for (class, _, from, count) in &parts {
+                        rect class={ "fill-" (class) } x=(percent(*from)) width=(percent(*count)) y="0" height="100%" {}
+                    }
+                }
+                ul class="legend" {
+                    @for (class, label, _, count) in &parts {
+                        li { span class={ "dot fill-" (class) } {} (count) " " (label) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cards(view: &CampaignView, figures: &Figures, spec: &Spec) -> Markup {
+    let open = figures.count(TargetState::Open) + figures.count(TargetState::Draft);
+    let merged = figures.count(TargetState::Merged);
+    let waves = spec.waves().len();
+    let card = |name: &str, value: Markup, note: Markup| {
+        html! { div { dt { (name) } dd { span class="value" { (value) } span class="note" { (note) } } } }
+    };
+    let share = figures::ratio(figures.settled, figures.total) * 100.0;
+    html! {
+        dl class="cards" {
+            (card("Done", html! { (figures.settled) span class="of" { " / " (figures.total) } }, html! { (format!("{share:.0} %")) }))
+            (card("Failed", html! { (figures.failed) }, html! {
+                @if figures.failed > 0 { a href="#state=failed" { "show them" } }
+            }))
+            @if spec.mode == "pr" {
+                (card("Pull requests", html! { (open + merged) }, html! { (open) " open, " (merged) " merged" }))
+            }
+            (card("Cost", html! { (dollars(figures.cost_usd)) }, html! {
+                @if let Some(budget) = figures.budget_usd { "of " (dollars(budget)) ", " }
+                (tokens(figures.tokens)) " tokens"
+            }))
+            @if let Some(each) = figures.run_ms {
+                (card("One run", html! { (duration(each)) }, html! { "on average" }))
+            }
+            @if let Some(eta) = figures.eta {
+                (card("Left", html! { (duration(eta.ms())) }, html! {
+                    @if eta.is_by_rate_limit() { "publishing at GitHub's pace" }
+                    @else { "by the runs; publishing takes " (duration(eta.publishing_ms)) }
+                }))
+            }
+            @if waves > 0 {
+                (card("Wave", html! { (view.campaign.wave.saturating_add(1)) span class="of" { " / " (waves) } }, html! { "is open" }))
+            }
+        }
+    }
+}
+
+/// `950`, `12k`, `3.4M`.
+fn tokens(count: i64) -> String {
+    match count {
+        ..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{}k", count / 1_000),
+        _ => format!("{}.{}M", count / 1_000_000, count / 100_000 % 10),
+    }
+}
+
+/// Each wave, how it went, and what has to be true before the next one opens.
+fn waves(view: &CampaignView, spec: &Spec) -> Markup {
+    let waves = spec.waves();
+    if waves.is_empty() {
+        return html! {};
+    }
+    let rows = waves.iter().zip(0_i64..).map(|(wave, at)| {
+        let members: Vec<&Target> = view.targets.iter().filter(|target| target.wave == at).collect();
+        let settled = members.iter().filter(|target| target.state.is_settled()).count();
+        let failed = members.iter().filter(|target| target.state == TargetState::Failed).count();
+        let ran = members
+            .iter()
+            .filter(|target| target.state.is_settled() && target.state != TargetState::Skipped)
+            .count();
+        let (status, tone) = match () {
+            () if at > view.campaign.wave => ("not open", "idle"),
+            () if settled == members.len() => ("ended", "good"),
+            () => ("open", "active"),
+        };
+        let mut gate = Vec::new();
+        let min = wave["min-success"].as_f64().unwrap_or(0.8);
+        let share = 1.0 - figures::ratio(failed, ran);
+        if at + 1 < i64::try_from(waves.len()).unwrap_or(i64::MAX) {
+            gate.push(format!("{:.0} % must succeed", min * 100.0));
+            gate.extend(wave["max-open-pull-requests"].as_u64().map(|most| format!("at most {most} open pull requests")));
+            gate.extend(wave["soak"].as_str().map(|soak| format!("then wait {}", text::line(soak))));
+        }
+        html! {
+            tr {
+                th scope="row" { (at + 1) }
+                td { span class={ "badge " (tone) } { (status) } }
+                td class="number" { (settled) " / " (members.len()) }
+                td class="number" { @if ran > 0 { (format!("{:.0} %", share * 100.0)) } @else { "–" } }
+                td { (gate.join(", ")) }
+            }
+        }
+    });
+    html! {
+        section aria-labelledby="waves" {
+            h2 id="waves" { "Waves" }
+            div class="scroll" tabindex="0" role="region" aria-labelledby="waves" {
+                table class="small" {
+                    thead { tr {
+                        th scope="col" { "Wave" } th scope="col" { "State" } th scope="col" class="number" { "Done" }
+                        th scope="col" class="number" { "Succeeded" } th scope="col" { "Before the next opens" }
+                    } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+    }
+}
+
+/// Why targets failed, and how to have them tried again.
+fn classes(figures: &Figures) -> Markup {
+    if figures.by_class.is_empty() {
+        return html! {};
+    }
+    let mut classes: Vec<_> = figures.by_class.iter().collect();
+    classes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    html! {
+        section aria-labelledby="errors" {
+            h2 id="errors" { "Failures" }
+            table class="small" {
+                thead { tr { th scope="col" { "Error class" } th scope="col" class="number" { "Count" } th scope="col" { "Means" } } }
+                tbody {
+                    @for (class, count) in classes {
+                        @let word = class.map_or("none", ErrorClass::word);
+                        tr {
+                            th scope="row" { a href={ "#state=failed&class=" (word) } { (word) } }
+                            td class="number" { (count) }
+                            td { (class.map_or("No class was recorded.", meaning)) }
+                        }
+                    }
+                }
+            }
+            p class="meta" {
+                "Try again: " code { "patchwright batch retry FILE" } ", or only one class with "
+                code { "--class NAME" } "."
+            }
+        }
+    }
+}
+
+/// An error class in a sentence.
+pub(super) fn meaning(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Access => "The repository is gone, or the token may not see or write it.",
+        ErrorClass::Clone => "Fetching the repository failed.",
+        ErrorClass::Sandbox => "Sandbox, image or setup.",
+        ErrorClass::Model => "The model's provider.",
+        ErrorClass::Budget => "A budget or the deadline of the run.",
+        ErrorClass::Policy => "Policy refused the change.",
+        ErrorClass::Checks => "The repository's checks fail on the change.",
+        ErrorClass::Agent => "The agent gave up or asked a question.",
+        ErrorClass::Publish => "Push or pull request.",
+        ErrorClass::Forge => "GitHub was unavailable, or limited us for too long.",
+        ErrorClass::Conflict => "The branch has commits of other people.",
+        ErrorClass::Configuration => "Wrong configuration, the same everywhere.",
+        ErrorClass::Machine => "The worker's machine: disk, memory, state folder.",
+        ErrorClass::Lost => "Its worker died or hung again and again.",
+        ErrorClass::Internal => "A defect in Patchwright.",
+    }
+}
+
+fn last_events(events: &[Event]) -> Markup {
+    let mut last: Vec<&Event> = events.iter().collect();
+    last.sort_by_key(|event| std::cmp::Reverse(event.id));
+    last.truncate(MAX_EVENTS);
+    html! {
+        section aria-labelledby="events" {
+            h2 id="events" { "Last events" }
+            @if last.is_empty() { p { "Nothing has happened yet." } } @else {
+                ol class="events" {
+                    @for event in last {
+                        li {
+                            (time(event.at)) " "
+                            @if let Some(repository) = &event.repository { bdi class="name" { (text::line(repository)) } " " }
+                            @let tone = TargetState::of(&event.kind).map_or("idle", tone);
+                            span class={ "badge " (tone) } { (text::cut(&text::line(&event.kind), 40)) }
+                            @if let Some(text) = &event.text { " " bdi { (text::line(text.lines().next().unwrap_or_default())) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `batch status --json`: a campaign as one JSON object. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::figures::{self, Eta, Figures};
+use patchwright_types::campaign::{CampaignView, Target, TargetState};
+
+/// A campaign for programs. Times are RFC 3339 in UTC, amounts are dollars.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// Always `campaign`.
+    pub is: &'static str,
+    pub id: String,
+    pub name: String,
+    /// `running`, `paused`, `done` or `closed`.
+    pub state: &'static str,
+    /// Why it is paused.
+    pub reason: Option<String>,
+    /// The wave that is open; the first is 1.
+    pub wave: i64,
+    /// `OWNER/REPO#N`.
+    pub tracking_issue: Option<String>,
+    pub created_at: String,
+    /// When this was true.
+    pub at: String,
+    pub targets: usize,
+    /// Targets with which nothing more happens by itself.
+    pub settled: usize,
+    pub failed: usize,
+    /// How many targets are in each state; states without a target are left out.
+    pub states: BTreeMap<&'static str, usize>,
+    /// Failed targets by error class.
+    pub classes: BTreeMap<&'static str, usize>,
+    pub cost_usd: f64,
+    pub budget_usd: Option<f64>,
+    pub tokens: i64,
+    /// Seconds that it is expected to take; `null` when nobody can know.
+    pub eta: Option<EtaStatus>,
+    pub repositories: Vec<TargetStatus>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EtaStatus {
+    /// The greater of the two, as they go on at the same time.
+    pub seconds: i64,
+    /// Until the last agent run has ended.
+    pub agents_seconds: i64,
+    /// What publishing takes at the pace that GitHub allows.
+    pub publishing_seconds: i64,
+}
+
+/// One repository, or pull request, of a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TargetStatus {
+    /// Names it in the database.
+    pub id: i64,
+    /// `OWNER/REPO`.
+    pub repository: String,
+    /// Number of the pull request that is reviewed, in mode `review`.
+    pub number: Option<i64>,
+    pub state: &'static str,
+    /// Error class, when it failed.
+    pub class: Option<&'static str>,
+    pub reason: Option<String>,
+    /// The wave that it belongs to; the first is 1.
+    pub wave: i64,
+    pub base_branch: String,
+    pub base_sha: String,
+    /// Number of the pull request that was opened, and its page.
+    pub pull_request: Option<i64>,
+    pub url: Option<String>,
+    /// Name of the folder below `runs` in the state folder.
+    pub run: Option<String>,
+    pub attempts: i64,
+    pub cost_usd: f64,
+    pub tokens: i64,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    /// Length of its last run, or of the one that is going on.
+    pub seconds: Option<i64>,
+}
+
+/// A campaign as programs read it.
+pub fn status(view: &CampaignView) -> Status {
+    let Figures {
+        total,
+        by_state,
+        by_class,
+        settled,
+        failed,
+        cost_usd,
+        tokens,
+        budget_usd,
+        eta,
+        ..
+    } = Figures::of(view);
+    let campaign = &view.campaign;
+    let no_class = "none";
+    let mut classes = BTreeMap::new();
+    for (class, count) in by_class {
+        *classes
+            .entry(class.map_or(no_class, patchwright_types::campaign::ErrorClass::word))
+            .or_insert(0) += count;
+    }
+    Status {
+        is: "campaign",
+        id: campaign.id.clone(),
+        name: campaign.name.clone(),
+        state: campaign.state.word(),
+        reason: campaign.reason.clone(),
+        wave: campaign.wave.saturating_add(1),
+        tracking_issue: campaign.tracking_issue.clone(),
+        created_at: rfc3339(campaign.created_at),
+        at: rfc3339(view.now),
+        targets: total,
+        settled,
+        failed,
+        states: by_state
+            .into_iter()
+            .map(|(state, count)| (TargetState::word(state), count))
+            .collect(),
+        classes,
+        cost_usd,
+        budget_usd,
+        tokens,
+        eta: eta.map(seconds),
+        repositories: view.targets.iter().map(|target| target_status(target, view)).collect(),
+    }
+}
+
+fn seconds(eta: Eta) -> EtaStatus {
+    EtaStatus {
+        seconds: eta.ms() / 1_000,
+        agents_seconds: eta.agents_ms / 1_000,
+        publishing_seconds: eta.publishing_ms / 1_000,
+    }
+}
+
+fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
+    TargetStatus {
+        id: target.id,
+        repository: target.repository.clone(),
+        number: target.number,
+        state: target.state.word(),
+        class: target.class.map(patchwright_types::campaign::ErrorClass::word),
+        reason: target.reason.clone(),
+        wave: target.wave.saturating_add(1),
+        base_branch: target.base_branch.clone(),
+        base_sha: target.base_sha.clone(),
+        pull_request: target.pull_request,
+        url: target.url.clone(),
+        run: target.run.clone(),
+        attempts: target.attempts,
+        cost_usd: target.cost_usd,
+        tokens: target.tokens,
+        started_at: target.started_at.map(rfc3339),
+        ended_at: target.ended_at.map(rfc3339),
+        seconds: figures::lasted(target, view.now).map(|ms| ms / 1_000),
+    }
+}
+
+fn rfc3339(at: i64) -> String {
+    figures::time(at, "%Y-%m-%dT%H:%M:%SZ")
+}

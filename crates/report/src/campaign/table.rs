@@ -1,0 +1,92 @@
+//! `batch status` for a terminal: what needs eyes last, where they are.
+
+use std::fmt::Write as _;
+
+use super::figures::{self, Figures, dollars, duration, moment};
+use super::live::{columns, fit, summary};
+use patchwright_base::text;
+use patchwright_types::campaign::{CampaignRow, CampaignView, Target, TargetState};
+
+/// Columns of the widest cells.
+const MAX_NAME: usize = 48;
+const MAX_WHERE: usize = 100;
+
+/// Each repository with state, pull request, cost, duration and reason; failed ones last, then the sums.
+pub fn table(view: &CampaignView) -> String {
+    let figures = Figures::of(view);
+    let mut targets: Vec<&Target> = view.targets.iter().collect();
+    targets.sort_by_key(|target| target.state == TargetState::Failed);
+    let mut rows =
+        vec![["REPOSITORY", "STATE", "PR", "COST", "TIME", "WHERE OR WHY"].map(str::to_owned)];
+    rows.extend(targets.into_iter().map(|target| row(target, view)));
+    let mut out = aligned(&rows);
+    out.push('\n');
+    let _ = writeln!(out, "{}", summary(view, &figures));
+    for (class, count) in &figures.by_class {
+        let word = class.map_or("no class", patchwright_types::campaign::ErrorClass::word);
+        let _ = writeln!(out, "failed, {word}: {count}");
+    }
+    if let Some(issue) = &view.campaign.tracking_issue {
+        let _ = writeln!(out, "tracking issue: {}", text::line(issue));
+    }
+    out
+}
+
+/// All campaigns, one in a line.
+pub fn list(campaigns: &[CampaignRow]) -> String {
+    let mut rows = vec![["NAME", "STATE", "COST", "STARTED", "ID"].map(str::to_owned)];
+    rows.extend(campaigns.iter().map(|row| {
+        let state = row.state.word().to_owned();
+        [
+            text::line(&row.name),
+            state,
+            dollars(row.spent_usd),
+            moment(row.created_at),
+            text::line(&row.id),
+        ]
+    }));
+    aligned(&rows)
+}
+
+fn row(target: &Target, view: &CampaignView) -> [String; 6] {
+    let state = match target.class.filter(|_| target.state == TargetState::Failed) {
+        Some(class) => format!("failed: {}", class.word()),
+        None => target.state.word().to_owned(),
+    };
+    let reason = target.reason.as_deref().map(text::line).filter(|reason| !reason.is_empty());
+    let place = figures::link(target).map(str::to_owned);
+    let place = match target.state {
+        TargetState::Failed | TargetState::Skipped => reason.or(place),
+        _ => place.or(reason),
+    };
+    [
+        figures::subject(target),
+        state,
+        target.pull_request.map(|number| format!("#{number}")).unwrap_or_default(),
+        if target.cost_usd > 0.0 { dollars(target.cost_usd) } else { String::new() },
+        figures::lasted(target, view.now).map(duration).unwrap_or_default(),
+        fit(&place.unwrap_or_default(), MAX_WHERE),
+    ]
+}
+
+/// Columns under each other, without spaces at the ends of lines.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(columns(cell).min(MAX_NAME));
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let cell = if at + 1 < N { fit(cell, MAX_NAME) } else { cell.clone() };
+            line.push_str(&cell);
+            line.push_str(&" ".repeat(width.saturating_sub(columns(&cell)) + 2));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

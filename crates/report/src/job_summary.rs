@@ -1,0 +1,89 @@
+//! What stands on the page of the workflow run (`$GITHUB_STEP_SUMMARY`), and the short form of it
+//! for a terminal.
+
+use std::fmt::Write as _;
+
+use super::pr_body::is_plain_url;
+use super::review::body::{self, Body, Listed};
+use super::review::{self, sticky};
+use super::{markdown, sections};
+use patchwright_base::text;
+use patchwright_types::outcome::Outcome;
+use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::reviewed::Reviewed;
+
+/// GitHub refuses summaries over 1 MiB; people stop long before.
+const MAX_SUMMARY: usize = 256 << 10;
+
+/// The summary of one run. `subject` is what the run was about (`acme/web#7`).
+pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&str>) -> String {
+    let mut out = format!(
+        "## Patchwright: {} — {}\n\n",
+        text::inline(subject),
+        sections::state(outcome.conclusion)
+    );
+    if let Some(url) = pull_request_url.filter(|url| is_plain_url(url)) {
+        let _ = writeln!(out, "Pull request: {url}\n");
+    }
+    if let Some(reason) = &outcome.reason {
+        let _ = writeln!(out, "{}\n", markdown::line(reason, 2000));
+    }
+    let violations: String =
+        outcome.judgement.violations.iter().take(50).fold(String::new(), |out, violation| {
+            out + "- " + &sections::violation(violation) + "\n"
+        });
+    let files = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
+    let words = markdown::passage(&outcome.final_message, 20_000);
+    let parts = [
+        ("Refused because", violations),
+        ("Evidence", sections::evidence(&outcome.evidence)),
+        ("What changed", files.unwrap_or_default()),
+        ("Plan", sections::plan(&outcome.plan)),
+        ("Please look at", sections::flags(&outcome.judgement.flags)),
+        ("Held back", sections::held_back(&outcome.judgement, None, 0)),
+        ("The model says", words),
+        ("Network", sections::reached(&outcome.provenance.reached)),
+        ("Cost", sections::cost(&outcome.spending)),
+        ("Tools", sections::tools(&outcome.spending)),
+        ("Where this comes from", sections::provenance(&outcome.run, &outcome.provenance)),
+    ];
+    for (heading, part) in parts {
+        if !part.trim().is_empty() {
+            let _ = write!(out, "### {heading}\n\n{}\n\n", part.trim_end());
+        }
+    }
+    text::head(&out, MAX_SUMMARY)
+}
+
+/// The summary of a review. All findings stand here, whatever became of the review on the forge.
+pub fn of_review(reviewed: &Reviewed, published: Option<&Published>) -> String {
+    let known = published.map(|published| published.known.as_slice()).unwrap_or_default();
+    let subject = format!("{}#{}", reviewed.repository, reviewed.number);
+    let mut out = format!(
+        "## Patchwright: review of {} — {}\n\n",
+        text::inline(&subject),
+        sections::state(reviewed.conclusion)
+    );
+    let url = published.and_then(|published| published.url.as_deref());
+    if let Some(url) = url.filter(|url| is_plain_url(url)) {
+        let _ = writeln!(out, "Review: {url}\n");
+    }
+    if published.is_some_and(|published| published.handed_over) {
+        out.push_str(
+            "The token of this run may not write to the pull request, so the findings are annotations \
+             here, and `review.json` among the run's files is for a workflow that may.\n\n",
+        );
+    }
+    let table = sticky::table(reviewed, known, &|_| None);
+    if !table.is_empty() {
+        let _ = writeln!(out, "{table}");
+    }
+    let listed: Vec<Listed> = reviewed
+        .findings
+        .iter()
+        .map(|anchored| Listed { anchored: anchored.clone(), why: body::Why::NoLine })
+        .collect();
+    let whole = Body { reviewed, known, inline: 0, listed: &listed, remarks: &[] };
+    out.push_str(&body::for_summary(&whole));
+    review::cut(&out, MAX_SUMMARY)
+}

@@ -1,0 +1,112 @@
+//! A passage that somebody else wrote in Markdown, fit to stand in a report of ours: its lists,
+//! emphasis, tables, code and links stay; what would act on people, issues or browsers does not.
+//!
+//! The passage is parsed as GitHub parses it, and written again from the tree ([`write`] has the
+//! blocks, [`inline`] what stands in them, [`escape`] their characters). So GitHub reads what we
+//! read. What comes out is parsed once more: when anything in it acts after all, the whole passage
+//! becomes a code block.
+//!
+//! HTML becomes text, pictures become links, mentions and references notify nobody, headings are
+//! bold lines (a passage cannot imitate our sections), diagrams and formulas are code, footnotes
+//! are text, and what our own markers look like is broken, also in code.
+
+mod escape;
+mod inline;
+mod write;
+
+use std::cell::Cell;
+
+use comrak::nodes::{Node, NodeValue};
+use comrak::{Arena, Options};
+
+use patchwright_base::gfm;
+use patchwright_base::text;
+
+/// How often the parser may ask whether to go on. It asks every 256 steps, and an ordinary passage of
+/// 64 KB takes some hundred questions.
+const MAX_STEPS: usize = 20_000;
+
+/// The passage, safe in a report, at most `most` bytes (when `most` is at least 200). Its last line ends.
+pub fn passage(markdown: &str, most: usize) -> String {
+    gfm::apart_if_long(markdown, || bounded(markdown, most))
+}
+
+fn bounded(markdown: &str, most: usize) -> String {
+    let markdown = &escape::without_inert(markdown);
+    let mut room = most;
+    // Escaping makes text longer, so more has to be cut than is too much.
+    for _ in 0..6 {
+        let words = text::visible(&text::without_ansi(&text::head(markdown, room)));
+        let out = written(&words).unwrap_or_else(|| as_code(&words));
+        if out.len() <= most {
+            return out;
+        }
+        room = (room / 2).min(room.saturating_mul(most) / out.len());
+    }
+    as_code(&text::visible(&text::without_ansi(&text::head(markdown, most / 16))))
+}
+
+/// A passage that has to stay on one line, such as an item of a list.
+pub fn line(markdown: &str, most: usize) -> String {
+    let passage = passage(&text::line(markdown), most);
+    match passage.trim() {
+        one if one.contains('\n') => text::inline(markdown),
+        one => one.to_owned(),
+    }
+}
+
+/// `None` when it would act, or takes too long to parse.
+fn written(markdown: &str) -> Option<String> {
+    let arena = Arena::new();
+    let root = parse(&arena, markdown)?;
+    let out = write::document(root);
+    let arena = Arena::new();
+    let again = parse(&arena, &out)?;
+    (!acts(again) && escape::inert(&out) == out).then_some(out)
+}
+
+fn as_code(words: &str) -> String {
+    escape::inert(&text::fence(words, ""))
+}
+
+fn parse<'a>(arena: &'a Arena<'a>, markdown: &str) -> Option<Node<'a>> {
+    let questions = Cell::new(0);
+    let is_too_much = || {
+        questions.set(questions.get() + 1);
+        questions.get() > MAX_STEPS
+    };
+    comrak::try_parse_document(arena, markdown, &options(), &is_too_much).ok()
+}
+
+/// What GitHub understands besides `CommonMark`.
+fn options() -> Options<'static> {
+    let mut options = Options::default();
+    options.extension.strikethrough = true;
+    options.extension.table = true;
+    options.extension.autolink = true;
+    options.extension.tasklist = true;
+    options.extension.footnotes = true;
+    options.extension.alerts = true;
+    options.extension.math_dollars = true;
+    options.extension.math_code = true;
+    options.parse.leave_footnote_definitions = true;
+    options
+}
+
+/// Something in a passage of ours would do what [`write`] is there to prevent.
+fn acts(root: Node<'_>) -> bool {
+    root.descendants().any(|node| match &node.data().value {
+        NodeValue::Image(_)
+        | NodeValue::HtmlBlock(_)
+        | NodeValue::HtmlInline(_)
+        | NodeValue::Heading(_)
+        | NodeValue::FootnoteDefinition(_)
+        | NodeValue::FootnoteReference(_)
+        | NodeValue::Alert(_)
+        | NodeValue::Math(_) => true,
+        NodeValue::Link(link) => !escape::is_harmless(&link.url) || !link.title.is_empty(),
+        NodeValue::CodeBlock(block) => write::label(&block.info) != block.info,
+        NodeValue::Text(words) => escape::notifies(words),
+        _ => false,
+    })
+}

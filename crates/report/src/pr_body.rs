@@ -1,0 +1,219 @@
+//! Title and body of the pull request. The facts in it (files, checks, cost) come from the run's
+//! records; what the model says is labelled as such and can neither notify nor close anything.
+
+use std::fmt::Write as _;
+
+use super::template::{self, Section, Topic};
+use super::{MAX_BODY, commit_message, markdown, sections};
+use patchwright_base::text;
+use patchwright_types::outcome::{Conclusion, Outcome};
+
+/// What the body is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct PullRequest<'a> {
+    pub outcome: &'a Outcome,
+    /// Number and title of the issue that it is about.
+    pub issue: Option<(u64, &'a str)>,
+    /// The text of the repository's template.
+    pub template: Option<&'a str>,
+    /// The patch of the files that were held back.
+    pub held_back_patch: Option<&'a str>,
+    /// The line by which the body is found again: [`super::marker`].
+    pub marker: &'a str,
+}
+
+/// Room for the parts that can grow, in bytes; the rest is bounded by its own lists.
+const SUMMARY: usize = 12_000;
+const PATCH: usize = 20_000;
+
+/// The title: the first line of the model's last message when it reads like one, else the issue's.
+pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
+    let first = final_message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first = text::line(first);
+    let line = first.trim_start_matches('#').replace("**", "").replace('`', "");
+    let line = line.trim();
+    let reads_like_one = (8..=72).contains(&line.chars().count())
+        && !line.ends_with(['.', ':', '!', '?', ','])
+        && !line.starts_with(['-', '>', '|', '[', '<', '{'])
+        && !line.to_lowercase().starts_with("i ")
+        && line.contains(' ')
+        && !line.eq_ignore_ascii_case("summary of changes");
+    let chosen = issue_title.filter(|_| !reads_like_one).unwrap_or(line);
+    commit_message::subject(chosen)
+}
+
+/// The body, at most [`MAX_BODY`] characters. What is cut goes in this order: the held-back patch,
+/// the model's words, the list of files; the checks, the marker and `Fixes #N` always stay.
+pub fn body(pull_request: &PullRequest<'_>) -> String {
+    let budgets = [(PATCH, SUMMARY), (0, SUMMARY), (0, 3000), (0, 500)];
+    let mut out = String::new();
+    for (patch, summary) in budgets {
+        out = assemble(pull_request, patch, summary);
+        if out.len() <= MAX_BODY - 500 {
+            return out;
+        }
+    }
+    let tail = footer(pull_request, "");
+    let room = MAX_BODY - tail.len() - 500;
+    // The cut may have opened a block; the closing tags and fences are harmless where it has not.
+    format!("{}\n\n{tail}", closed(&text::head(&out, room)))
+}
+
+fn assemble(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> String {
+    let mut sections = sections(pull_request, patch, summary);
+    let mut out = String::new();
+    if let Some(warning) = warning(pull_request.outcome) {
+        let _ = writeln!(out, "> [!WARNING]\n> {warning}\n");
+    }
+    if let Some(template) = pull_request.template.filter(|template| !template.trim().is_empty()) {
+        out.push_str(template::fill(template, &mut sections).trim_start());
+    }
+    for section in sections.iter().filter(|section| section.topic != Topic::Issue) {
+        let _ = write!(out, "## {}\n\n{}\n\n", section.heading, section.text.trim_end());
+    }
+    let tail = footer(pull_request, &out);
+    out.push_str(&tail);
+    out
+}
+
+/// Our sections in order; empty ones are left out.
+fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec<Section> {
+    let outcome = pull_request.outcome;
+    let section = |topic, heading, text| Section { topic, heading, text };
+    let changes = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
+    let plan = sections::plan(&outcome.plan);
+    let notes = outcome.plan.explanation.as_deref().map(text::inline).unwrap_or_default();
+    let assumptions = sections::assumptions(&outcome.final_message);
+    let assumptions =
+        assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
+    let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
+    let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
+    let details = format!(
+        "{}\n{}",
+        sections::cost(&outcome.spending),
+        sections::provenance(&outcome.run, &outcome.provenance)
+    );
+    let details = format!(
+        "<details><summary>Cost, model and where this comes from</summary>\n\n{details}\n</details>"
+    );
+    let all = vec![
+        section(Topic::Summary, "Summary", says(&summary_of(pull_request), summary)),
+        section(Topic::Issue, "Issue", issue.unwrap_or_default()),
+        section(Topic::Changes, "What changed", changes.unwrap_or_default()),
+        section(Topic::Other, "Plan", join(&plan, &notes)),
+        section(Topic::Evidence, "Evidence", sections::evidence(&outcome.evidence)),
+        section(Topic::Other, "Assumptions", assumptions),
+        section(Topic::Other, "Please look at", sections::flags(&outcome.judgement.flags)),
+        section(Topic::Other, "Held back", held),
+        section(Topic::Other, "Details", details),
+    ];
+    all.into_iter().filter(|section| !section.text.trim().is_empty()).collect()
+}
+
+fn join(first: &str, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (_, true) => first.to_owned(),
+        (true, false) => second.to_owned(),
+        (false, false) => format!("{first}\n{second}"),
+    }
+}
+
+/// The model's last message without the line that became the title and the list that has a section
+/// of its own.
+fn summary_of(pull_request: &PullRequest<'_>) -> String {
+    let message = &pull_request.outcome.final_message;
+    let issue_title = pull_request.issue.map(|(_, title)| title);
+    let title = title(message, issue_title);
+    let rest = match message.trim_start().split_once('\n') {
+        Some((first, rest)) if commit_message::subject(&first.replace('`', "")) == title => rest,
+        _ => message,
+    };
+    sections::without_assumptions(rest)
+}
+
+/// The model's words, marked as such.
+fn says(final_message: &str, most: usize) -> String {
+    let passage = markdown::passage(final_message, most);
+    match passage.trim() {
+        "" => String::new(),
+        words => format!("*The model says:*\n\n{words}\n"),
+    }
+}
+
+fn warning(outcome: &Outcome) -> Option<String> {
+    let mut parts = Vec::new();
+    if outcome.conclusion != Conclusion::Done {
+        parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
+    }
+    if let Some(reason) = &outcome.reason {
+        parts.push(markdown::line(reason, 2000));
+    }
+    let held = outcome.judgement.held_back.len();
+    if held > 0 {
+        parts.push(format!("{held} file(s) were held back; see below."));
+    }
+    let evidence = &outcome.evidence;
+    if evidence.any_failed() {
+        parts.push("Not all checks pass; see the evidence.".to_owned());
+    } else if evidence.rows.is_empty() {
+        parts.push("No checks ran, so nothing shows that this works.".to_owned());
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Merging closes the issue; work that a limit or a fault cut short only refers to it.
+fn reference(outcome: &Outcome, number: u64) -> String {
+    match outcome.conclusion {
+        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
+            format!("Refs #{number}")
+        }
+        Conclusion::Done
+        | Conclusion::NothingToDo
+        | Conclusion::NeedsInput
+        | Conclusion::Partial
+        | Conclusion::Refused => format!("Fixes #{number}"),
+    }
+}
+
+/// The end of the body. `before` is what comes before it: the issue is closed once.
+fn footer(pull_request: &PullRequest<'_>, before: &str) -> String {
+    let mut out = String::new();
+    if let Some((number, _)) = pull_request.issue {
+        let line = reference(pull_request.outcome, number);
+        if !before.lines().any(|other| other == line) {
+            let _ = writeln!(out, "{line}\n");
+        }
+    }
+    let run = pull_request.outcome.provenance.run_url.as_deref().filter(|url| is_plain_url(url));
+    let run = run.map(|url| format!(" · [run]({url})")).unwrap_or_default();
+    let _ =
+        writeln!(out, "---\n*Generated by Patchwright. Review it like any other change.*{run}\n");
+    let _ = writeln!(out, "{}", pull_request.marker);
+    out
+}
+
+pub(super) fn is_plain_url(url: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#=&%".contains(c);
+    (url.starts_with("https://") || url.starts_with("http://")) && url.chars().all(allowed)
+}
+
+/// Closes code blocks and `<details>` that a cut left open.
+pub(super) fn closed(text: &str) -> String {
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        let run = line.len() - line.trim_start_matches('`').len();
+        match &open {
+            Some(fence) if line.trim() == fence => open = None,
+            None if run >= 3 => open = Some("`".repeat(run)),
+            _ => {}
+        }
+    }
+    let mut out = text.to_owned();
+    if let Some(fence) = open {
+        let _ = write!(out, "\n{fence}\n");
+    }
+    let left =
+        text.matches("\n<details>").count().saturating_sub(text.matches("\n</details>").count());
+    out.push_str(&"\n</details>\n".repeat(left));
+    out
+}

@@ -1,0 +1,121 @@
+//! The one comment on the issue, edited in place: what is going on, then how it ended.
+
+use std::fmt::Write as _;
+
+use super::pr_body::is_plain_url;
+use super::{markdown, sections};
+use patchwright_base::error::Failure;
+use patchwright_base::text;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::plan::Plan;
+
+/// A run on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// `cloning`, `installing`, `working`, `running the checks`, …
+    pub state: &'a str,
+    pub plan: &'a Plan,
+    /// The workflow run, where there is one.
+    pub run_url: Option<&'a str>,
+    /// The line by which the comment is found again: [`super::marker`].
+    pub marker: &'a str,
+}
+
+/// The comment while the run goes on.
+pub fn running(run: &Running<'_>) -> String {
+    let link = link(run.run_url);
+    let mut out =
+        format!("**Patchwright is working on this**: {}{link}\n", text::inline(run.state));
+    let plan = sections::plan(run.plan);
+    if !plan.is_empty() {
+        let _ = write!(out, "\n{plan}");
+    }
+    let _ = write!(out, "\n{}\n", run.marker);
+    out
+}
+
+/// Whether a pull request can be merged as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    Draft,
+}
+
+/// A run that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'a> {
+    pub outcome: &'a Outcome,
+    /// Number and URL of the pull request, when there is one.
+    pub pull_request: Option<(u64, &'a str)>,
+    /// Whether it is a draft.
+    pub readiness: Readiness,
+    /// The page to open the pull request by hand, when we were not allowed to.
+    pub compare_url: Option<&'a str>,
+    pub marker: &'a str,
+}
+
+/// The comment after the run.
+pub fn finished(finished: &Finished<'_>) -> String {
+    let outcome = finished.outcome;
+    let link = link(outcome.provenance.run_url.as_deref());
+    let state = sections::state(outcome.conclusion);
+    let mut out = format!("**Patchwright: {state}**{link}\n");
+    match (finished.pull_request, finished.compare_url) {
+        (Some((number, _)), _) => {
+            let checks = sections::checks(&outcome.evidence);
+            let draft = match finished.readiness {
+                Readiness::Ready => "",
+                Readiness::Draft => "draft: ",
+            };
+            let _ = write!(out, "\nPull request: #{number} ({draft}{checks})\n");
+        }
+        (None, Some(url)) if is_plain_url(url) => {
+            let _ = write!(out, "\nThe branch is pushed; [open the pull request]({url}).\n");
+        }
+        (None, _) => {}
+    }
+    let violations = &outcome.judgement.violations;
+    // Where the policy refused, its violations are the reason, the first of them too.
+    match &outcome.reason {
+        Some(_) if outcome.conclusion == Conclusion::Refused && !violations.is_empty() => {
+            out.push('\n');
+            for violation in violations.iter().take(20) {
+                let _ = writeln!(out, "- {}", sections::violation(violation));
+            }
+        }
+        Some(reason) => {
+            let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
+        }
+        None => {}
+    }
+    let plan = sections::plan(&outcome.plan);
+    if !plan.is_empty() {
+        let _ = write!(out, "\n{plan}");
+    }
+    // Where there is a pull request, the model's words stand there.
+    if finished.pull_request.is_none() && !outcome.final_message.trim().is_empty() {
+        let words = markdown::passage(&outcome.final_message, 6000);
+        let label = match outcome.conclusion {
+            Conclusion::NeedsInput => "The model asks",
+            _ => "The model says",
+        };
+        let _ = write!(out, "\n*{label}:*\n\n{}\n", words.trim());
+    }
+    let _ = write!(out, "\n{}\n\n{}\n", sections::cost(&outcome.spending), finished.marker);
+    out
+}
+
+/// The comment when the run could not start or broke: what of the failure everybody may read.
+pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String {
+    let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
+    out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
+    for hint in failure.public_hints().take(5) {
+        let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
+    }
+    let _ = write!(out, "\n\n{marker}\n");
+    out
+}
+
+fn link(url: Option<&str>) -> String {
+    url.filter(|url| is_plain_url(url)).map(|url| format!(" · [run]({url})")).unwrap_or_default()
+}

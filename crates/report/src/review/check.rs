@@ -1,0 +1,183 @@
+//! The verdict: the check run on the reviewed commit.
+
+use std::fmt::Write as _;
+
+use super::{
+    counts, details, is_anything, is_whole, open, plural, read, shortfall, skipped, sticky,
+};
+use crate::sections;
+use patchwright_base::text;
+use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, Side};
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::Priority;
+use patchwright_review::incremental::Known;
+use patchwright_types::reviewed::Reviewed;
+
+/// What people see in the list of checks.
+pub const NAME: &str = "Patchwright review";
+/// Characters of a check's summary, and bytes of an annotation's message, that GitHub takes.
+const SUMMARY: usize = 60_000;
+const MESSAGE: usize = 16_000;
+/// Annotations of one check.
+const ANNOTATIONS: usize = 200;
+
+/// What the check is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    pub reviewed: &'a Reviewed,
+    pub known: &'a [Known],
+    /// Findings at least this important fail it; `None`: none does.
+    pub fail_on: Option<Priority>,
+    /// What was found was handed over by a job that we do not trust: it can fail, never succeed.
+    pub handed_over: bool,
+    /// Findings that hold one of our own secrets: they count, and nothing else is said of them.
+    pub withheld: &'a [Priority],
+}
+
+impl Check<'_> {
+    /// Findings that fail the check.
+    pub fn failing(&self) -> usize {
+        let Some(least) = self.fail_on else { return 0 };
+        let open = open(self.known).map(|known| known.priority);
+        open.chain(self.withheld.iter().copied()).filter(|priority| *priority <= least).count()
+    }
+
+    /// Success only when everything was read and nothing fails.
+    pub fn conclusion(&self) -> CheckConclusion {
+        if self.failing() > 0 {
+            CheckConclusion::Failure
+        } else if self.handed_over
+            || !self.withheld.is_empty()
+            || !is_whole(self.reviewed)
+            || !is_anything(self.reviewed)
+        {
+            CheckConclusion::Neutral
+        } else {
+            CheckConclusion::Success
+        }
+    }
+}
+
+/// The word for outputs.
+pub fn word(conclusion: CheckConclusion) -> &'static str {
+    match conclusion {
+        CheckConclusion::Success => "success",
+        CheckConclusion::Neutral => "neutral",
+        CheckConclusion::Failure => "failure",
+    }
+}
+
+/// The check run.
+pub fn check(check: &Check<'_>) -> CheckDraft {
+    let reviewed = check.reviewed;
+    let found = open(check.known).count();
+    let title = match (check.failing(), found) {
+        (0, 0) if !check.withheld.is_empty() => {
+            format!("{} withheld", plural(check.withheld.len(), "finding"))
+        }
+        _ if !is_anything(reviewed) && found == 0 => "Nothing was read".to_owned(),
+        (0, 0) if is_whole(reviewed) => "No findings".to_owned(),
+        (0, 0) => "No findings in what was read".to_owned(),
+        (0, found) => plural(found, "finding"),
+        (failing, _) => match check.fail_on {
+            Some(least) => format!("{} at {least} or above", plural(failing, "finding")),
+            None => plural(failing, "finding"),
+        },
+    };
+    CheckDraft {
+        name: NAME.to_owned(),
+        head_sha: reviewed.head.clone(),
+        conclusion: check.conclusion(),
+        title,
+        summary: summary(check),
+        annotations: annotations(check),
+        details_url: reviewed
+            .provenance
+            .run_url
+            .clone()
+            .filter(|url| crate::pr_body::is_plain_url(url)),
+    }
+}
+
+/// The check run of a review that came to no result: `why`, as it was said elsewhere.
+pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
+    CheckDraft {
+        name: NAME.to_owned(),
+        head_sha: head.to_owned(),
+        conclusion: CheckConclusion::Neutral,
+        title: "Not reviewed".to_owned(),
+        summary: format!(
+            "The review came to no result, so this says nothing about the change.\n\n{}",
+            text::fence(&text::head(why, 4000), "")
+        ),
+        annotations: Vec::new(),
+        details_url: run_url.filter(|url| crate::pr_body::is_plain_url(url)).map(str::to_owned),
+    }
+}
+
+fn summary(check: &Check<'_>) -> String {
+    let reviewed = check.reviewed;
+    let mut out = format!("{}.\n\n", read(&reviewed.coverage));
+    if let Some(shortfall) = shortfall(reviewed) {
+        let _ = writeln!(out, "This review is not complete. {shortfall}\n");
+    }
+    if check.handed_over {
+        out.push_str(
+            "The findings were handed over by a workflow run that the pull request could change, so \
+             this check never succeeds.\n\n",
+        );
+    }
+    if !check.withheld.is_empty() {
+        let _ = writeln!(
+            out,
+            "{} with one of Patchwright's own secrets in the text: withheld ({}).\n",
+            plural(check.withheld.len(), "finding"),
+            counts(check.withheld.iter().copied())
+        );
+    }
+    let open = counts(open(check.known).map(|known| known.priority));
+    if !open.is_empty() {
+        let _ = writeln!(out, "Open findings: {open}.\n");
+    }
+    out.push_str(&sticky::table(reviewed, check.known, &|_| None));
+    out.push('\n');
+    out.push_str(&details("Checks", &sections::evidence(&reviewed.evidence)));
+    out.push_str(&details("What was not read", &skipped(&reviewed.coverage)));
+    super::cut(&out, SUMMARY)
+}
+
+/// Findings of this review on lines of the new version, as annotations.
+fn annotations(check: &Check<'_>) -> Vec<CheckAnnotation> {
+    let is_open =
+        |found: &&Anchored| open(check.known).any(|known| known.fingerprint == found.fingerprint);
+    let found = check.reviewed.findings.iter().filter(is_open);
+    let annotation = |found: &Anchored| {
+        let (path, start_line, end_line) = lines(found)?;
+        let finding = &found.finding;
+        Some(CheckAnnotation {
+            path: path.to_owned(),
+            start_line,
+            end_line,
+            is_failure: check.fail_on.is_some_and(|least| finding.priority <= least),
+            title: text::cut(&format!("{}: {}", finding.priority, text::line(&finding.title)), 250),
+            message: message(&finding.body),
+        })
+    };
+    found.filter_map(annotation).take(ANNOTATIONS).collect()
+}
+
+/// Path, first and last line of a finding on the new version.
+pub fn lines(anchored: &Anchored) -> Option<(&str, u32, u32)> {
+    match &anchored.anchor {
+        Anchor::Lines { path, side: Side::Right, line, start_line } => {
+            Some((path, start_line.unwrap_or(*line), *line))
+        }
+        Anchor::Lines { .. } | Anchor::File { .. } | Anchor::Nowhere { .. } => None,
+    }
+}
+
+/// Plain text: annotations are not Markdown.
+fn message(body: &str) -> String {
+    let plain = text::visible(&text::without_ansi(&text::head(body, MESSAGE)));
+    if plain.trim().is_empty() { "See the title.".to_owned() } else { plain }
+}

@@ -1,0 +1,254 @@
+//! Every word of a review: comments on lines, the body, the sticky comment, the check.
+//!
+//! Pure functions from [`Reviewed`] and what became of its findings to Markdown. What the model wrote
+//! goes through [`words`]: it notifies nobody, closes nothing, loads nothing, and no line of it is a
+//! command to another bot.
+
+pub mod body;
+pub mod check;
+pub mod claim;
+pub mod inline;
+pub mod limit;
+pub mod state;
+pub mod sticky;
+
+use std::fmt::Write as _;
+
+use super::{MAX_BODY, markdown, sections};
+use patchwright_base::text;
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::{MOST_FINDINGS, Priority};
+use patchwright_review::incremental::{Fate, Known};
+use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
+
+/// Characters that our texts stay below, so that a marker always fits.
+pub(super) const ROOM: usize = MAX_BODY - 1000;
+
+/// What finds our review and our sticky comment: [`super::marker`] with this purpose.
+pub const PURPOSE: &str = "review";
+
+/// Which review a body belongs to, in a form that survives where HTML comments do not.
+pub fn reference_marker(run: &str) -> String {
+    format!("[//]: # (patchwright:{PURPOSE} run={} v=1)", super::plain(run))
+}
+
+/// A review's body belongs to this run.
+pub fn is_of_run(body: &str, run: &str) -> bool {
+    let markers = [super::marker(PURPOSE, run), reference_marker(run)];
+    let ends = patchwright_forge::marker::ending(body);
+    ends.iter().any(|line| markers.iter().any(|marker| line.trim() == marker))
+}
+
+/// The first seven characters of a commit id.
+pub fn short(sha: &str) -> &str {
+    sha.get(..7).unwrap_or(sha)
+}
+
+/// The model's Markdown, safe in a comment, at most `most` bytes of it.
+pub fn words(untrusted: &str, most: usize) -> String {
+    let passage = markdown::passage(untrusted, most);
+    let mut out = String::with_capacity(passage.len());
+    let mut fence: Option<&str> = None;
+    for line in passage.lines() {
+        let run = &line[..line.len() - line.trim_start_matches('`').len()];
+        let is_code = fence.is_some();
+        match fence {
+            Some(open) if line.trim_end() == open => fence = None,
+            None if run.len() >= 3 => fence = Some(run),
+            _ => {}
+        }
+        let start = line.trim_start_matches([' ', '\t', '>', '*', '-']);
+        if is_command(start) {
+            // Bots read `/approve` at the start of a line, some of them in code too.
+            out.push_str(&line[..line.len() - start.len()]);
+            out.push_str(if is_code { " " } else { "\\" });
+            out.push_str(start);
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// `/word` alone or before a blank: a path goes on with another `/` or a dot.
+fn is_command(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix('/') else { return false };
+    let word = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+    word.len() < rest.len() && (word.is_empty() || word.starts_with(char::is_whitespace))
+}
+
+/// Part of a line in which nothing acts, at most `most` characters.
+pub(super) fn title(untrusted: &str, most: usize) -> String {
+    let line = text::escape(&text::cut(&text::line(untrusted), most));
+    if is_command(&line) { format!("\\{line}") } else { line }
+}
+
+/// `**P1 · bug** Title`.
+pub(super) fn heading(anchored: &Anchored) -> String {
+    let finding = &anchored.finding;
+    let title = title(&finding.title, 200);
+    format!("**{} · {}** {title}", finding.priority, finding.category.word())
+}
+
+/// Where a finding is, as a code span.
+pub(super) fn place(anchored: &Anchored) -> String {
+    match &anchored.anchor {
+        Anchor::Lines { path, line, start_line: Some(start), .. } => {
+            text::code(&format!("{path}:{start}-{line}"))
+        }
+        Anchor::Lines { path, line, .. } => text::code(&format!("{path}:{line}")),
+        Anchor::File { path, .. } => text::code(path),
+        Anchor::Nowhere { .. } => text::code(&anchored.finding.path),
+    }
+}
+
+/// `1 × P0, 2 × P2`; empty without findings.
+pub fn counts(priorities: impl IntoIterator<Item = Priority>) -> String {
+    let mut numbers = [0usize; 4];
+    for priority in priorities {
+        if let Some(number) = numbers.get_mut(usize::from(priority.number())) {
+            *number += 1;
+        }
+    }
+    let parts: Vec<String> = numbers
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(priority, count)| format!("{count} × P{priority}"))
+        .collect();
+    parts.join(", ")
+}
+
+/// Which findings a review has too many of.
+pub(super) fn beyond() -> String {
+    format!("beyond the {MOST_FINDINGS} of one review, the least important,")
+}
+
+/// `1 finding`, `2 findings`.
+pub(super) fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What is neither fixed nor dismissed.
+pub fn open(known: &[Known]) -> impl Iterator<Item = &Known> {
+    known.iter().filter(|known| matches!(known.fate, Fate::New | Fate::Still))
+}
+
+/// Whether the review looked at everything that it was to look at.
+pub fn is_whole(reviewed: &Reviewed) -> bool {
+    use patchwright_types::outcome::Conclusion::{Done, NothingToDo};
+    matches!(reviewed.conclusion, Done | NothingToDo) && reviewed.coverage.is_complete()
+}
+
+/// Whether anything was looked at, now or at an earlier commit.
+pub fn is_anything(reviewed: &Reviewed) -> bool {
+    let earlier = |file: &Skipped| file.why == SkippedBecause::Earlier;
+    reviewed.coverage.read_files > 0 || reviewed.coverage.skipped.iter().any(earlier)
+}
+
+/// `12 of 14 changed files, 830 of 912 changed lines`.
+pub fn read(coverage: &Coverage) -> String {
+    format!(
+        "{} of {}, {} of {} changed lines",
+        coverage.read_files,
+        plural(coverage.files, "changed file"),
+        coverage.read_lines,
+        coverage.lines
+    )
+}
+
+/// What was read, at which commit, since which.
+pub(super) fn scope(reviewed: &Reviewed) -> String {
+    let mut out = format!("Read at `{}`", plain_sha(&reviewed.head));
+    if let Some(since) = &reviewed.since {
+        let _ = write!(out, ", changes since `{}` only", plain_sha(since));
+    }
+    let _ = write!(out, ": {}.", read(&reviewed.coverage));
+    out
+}
+
+pub(super) fn plain_sha(sha: &str) -> String {
+    short(sha).chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// Why the review is not a whole one; `None` when it is.
+pub(super) fn shortfall(reviewed: &Reviewed) -> Option<String> {
+    use patchwright_types::outcome::Conclusion::{Done, Partial};
+    let unread = unread(&reviewed.coverage);
+    let unread = (unread > 0).then(|| format!("{} not read.", was(unread, "changed file")));
+    let why = match (&reviewed.reason, reviewed.conclusion) {
+        (_, Done) => return unread,
+        // It says how much was not read.
+        (Some(reason), Partial) => return Some(sentence(reason)),
+        (Some(reason), _) => sentence(reason),
+        (None, conclusion) => format!("It ended early: {}.", sections::state(conclusion)),
+    };
+    Some(unread.map_or(why.clone(), |unread| format!("{why} {unread}")))
+}
+
+fn sentence(reason: &str) -> String {
+    let mut chars = reason.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{}.", text::inline(&format!("{first}{}", chars.as_str())).trim_end_matches('.'))
+}
+
+fn was(count: usize, noun: &str) -> String {
+    format!("{} {}", plural(count, noun), if count == 1 { "was" } else { "were" })
+}
+
+pub(super) fn unread(coverage: &Coverage) -> usize {
+    coverage.skipped.iter().filter(|file| file.why.is_shortfall()).count()
+}
+
+/// What was not read and why: counts, and the first names of each reason.
+pub(super) fn skipped(coverage: &Coverage) -> String {
+    const NAMES: usize = 20;
+    let reasons = [
+        (SkippedBecause::NotRead, "not looked at"),
+        (SkippedBecause::TooLarge, "too large to be shown"),
+        (SkippedBecause::NotText, "without text to read (binary or submodule)"),
+        (SkippedBecause::Filtered, "left out by `review.paths` or `review.ignore-paths`"),
+        (SkippedBecause::Earlier, "unchanged since an earlier review"),
+    ];
+    let mut out = String::new();
+    for (why, words) in reasons {
+        let files: Vec<&Skipped> = coverage.skipped.iter().filter(|f| f.why == why).collect();
+        if files.is_empty() {
+            continue;
+        }
+        let names: Vec<String> =
+            files.iter().take(NAMES).map(|f| text::code(&text::cut(&f.path, 150))).collect();
+        let more = files.len().saturating_sub(NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let count = plural(files.len(), "file");
+        let _ = writeln!(out, "- {count} {words}: {}{more}", names.join(", "));
+    }
+    out
+}
+
+/// A section that opens when people want it; empty without text.
+pub(super) fn details(summary: &str, content: &str) -> String {
+    if content.trim().is_empty() {
+        return String::new();
+    }
+    format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>\n\n", content.trim_end())
+}
+
+/// Cost and provenance of a review.
+pub(super) fn origin(reviewed: &Reviewed) -> String {
+    let mut out = format!("{}\n\n", sections::cost(&reviewed.spending));
+    out.push_str(&sections::provenance(&reviewed.run, &reviewed.provenance));
+    for note in reviewed.notes.iter().take(40) {
+        let _ = writeln!(out, "- Note: {}", text::inline(note));
+    }
+    out
+}
+
+/// A text of ours, cut to at most `most` bytes, with what the cut left open closed.
+pub(super) fn cut(out: &str, most: usize) -> String {
+    if out.len() <= most {
+        return out.to_owned();
+    }
+    super::pr_body::closed(&text::head(out, most.saturating_sub(1000)))
+}

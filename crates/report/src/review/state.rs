@@ -1,0 +1,142 @@
+//! What the sticky comment remembers, in a line that people do not see:
+//! `<!-- patchwright:review-state v=1 … -->`, where `…` is JSON in base64 (which has no `-`, so
+//! nothing in it can end the comment). It counts in a comment that is ours, whose seal covers it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use patchwright_base::text;
+use patchwright_forge::marker;
+use patchwright_review::finding::Priority;
+use patchwright_review::incremental::{Code, Fate, Known, Memory};
+
+const OPENING: &str = "<!-- patchwright:review-state v=1 ";
+/// Bytes of the line.
+const MAX_LINE: usize = 36 << 10;
+/// Findings that are remembered.
+const MAX_FINDINGS: usize = 400;
+
+/// The short form of [`Memory`].
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    h: String,
+    b: String,
+    #[serde(default)]
+    p: bool,
+    /// Commits that findings point to.
+    s: Vec<String>,
+    f: Vec<Row>,
+    /// Rows whose code is looked for elsewhere than in the head's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    c: Vec<(usize, Code)>,
+    /// Rows about a later one of several places with the same code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    n: Vec<(usize, usize)>,
+    /// The commit that was looked at last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    l: String,
+}
+
+/// Fingerprint, path, title, priority, fate, which commit, sketch.
+type Row = (String, String, String, Priority, Fate, usize, String);
+
+/// The line. What does not fit is dropped: fixed findings first, then dismissed ones, then the least
+/// important.
+pub fn line(memory: &Memory) -> String {
+    let mut findings: Vec<&Known> = memory.findings.iter().collect();
+    let worth = |known: &Known| match known.fate {
+        Fate::New | Fate::Still => (0, known.priority),
+        Fate::Dismissed => (1, known.priority),
+        Fate::Fixed => (2, known.priority),
+    };
+    findings.sort_by_key(|known| worth(known));
+    findings.truncate(MAX_FINDINGS);
+    loop {
+        let line = encoded(memory, &findings);
+        if line.len() <= MAX_LINE || findings.is_empty() {
+            return line;
+        }
+        findings.truncate(findings.len() * 3 / 4);
+    }
+}
+
+fn encoded(memory: &Memory, findings: &[&Known]) -> String {
+    let mut commits: Vec<String> = Vec::new();
+    let mut rows = Vec::new();
+    let rest: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
+    for known in findings {
+        let since = commits.iter().position(|other| *other == known.since).unwrap_or_else(|| {
+            commits.push(known.since.clone());
+            commits.len() - 1
+        });
+        let title = text::cut(&known.title, 100);
+        let (path, sketch) = (known.path.clone(), known.sketch.clone());
+        let fingerprint = known.fingerprint.clone();
+        rows.push((fingerprint, path, title, known.priority, known.fate, since, sketch));
+    }
+    let stored = Stored {
+        h: memory.head.clone(),
+        b: memory.base.clone(),
+        p: memory.paused,
+        s: commits,
+        f: rows,
+        c: rest
+            .iter()
+            .map(|(at, (code, _))| (*at, *code))
+            .filter(|it| it.1 != Code::InHead)
+            .collect(),
+        n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
+        l: memory.looked_at.clone(),
+    };
+    let json = serde_json::to_vec(&stored).unwrap_or_default();
+    format!("{OPENING}{} -->", STANDARD.encode(json))
+}
+
+/// What a comment's body remembers.
+///
+/// # Errors
+/// When there is such a line and it cannot be understood: why.
+pub fn read(body: &str) -> Result<Option<Memory>, String> {
+    let ends = marker::ending(body);
+    let Some(line) = ends.iter().map(|line| line.trim()).rfind(|line| line.starts_with(OPENING))
+    else {
+        let other = ends.iter().any(|line| marker::purpose(line) == Some("review-state"));
+        return if other { Err("it is of another version".to_owned()) } else { Ok(None) };
+    };
+    if line.len() > 2 * MAX_LINE {
+        return Err("it is too long".to_owned());
+    }
+    let inside = line.strip_prefix(OPENING).and_then(|rest| rest.strip_suffix("-->"));
+    let inside = inside.ok_or("its end is missing")?.trim();
+    let json = STANDARD.decode(inside).map_err(|_| "it is damaged".to_owned())?;
+    let stored: Stored = serde_json::from_slice(&json).map_err(|_| "it is damaged".to_owned())?;
+    let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
+    let commits = [&stored.h, &stored.b, &stored.l];
+    if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
+        return Err("it is damaged".to_owned());
+    }
+    let commits = stored.s;
+    let (codes, places) = (stored.c, stored.n);
+    let known = |(at, row): (usize, Row)| {
+        let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
+        let nth = places.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
+        let (fingerprint, path, title, priority, fate, since, sketch) = row;
+        let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
+        let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
+        let known = Known { fingerprint, path, title, priority, fate, since, sketch, code, nth };
+        is_plain.then_some(known)
+    };
+    Ok(Some(Memory {
+        head: stored.h,
+        base: stored.b,
+        findings: stored.f.into_iter().enumerate().filter_map(known).collect(),
+        paused: stored.p,
+        looked_at: stored.l,
+    }))
+}
+
+/// Hexadecimal, of this length.
+pub fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

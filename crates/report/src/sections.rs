@@ -1,0 +1,372 @@
+//! Pieces that several reports share: plan, evidence, files, cost, provenance. Each is a Markdown
+//! string without a heading; empty when there is nothing to say.
+
+use std::fmt::Write as _;
+
+use super::markdown;
+use patchwright_base::text::{self, code, code_cell, inline};
+use patchwright_git::tree::{Change, FileChange, Mode};
+use patchwright_policy::{Judgement, Violation};
+use patchwright_sandbox::egress::ledger::HostUse;
+use patchwright_types::evidence::{CheckRun, Evidence, Verdict, newly_failing};
+use patchwright_types::outcome::{Conclusion, Provenance, Spending};
+use patchwright_types::plan::{Plan, StepStatus};
+
+/// Rows of a list that people still read.
+const MAX_ROWS: usize = 60;
+
+/// The outcome as a heading would say it.
+pub fn state(conclusion: Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Done => "done",
+        Conclusion::NothingToDo => "nothing to change",
+        Conclusion::NeedsInput => "needs an answer",
+        Conclusion::Partial => "partly done",
+        Conclusion::Refused => "refused by policy",
+        Conclusion::Budget => "stopped by a limit; the work so far is kept",
+        Conclusion::Provider => "stopped: the model did not answer",
+        Conclusion::Sandbox => "stopped: the sandbox failed",
+    }
+}
+
+/// What the checks say about the change, in a few words.
+pub fn checks(evidence: &Evidence) -> String {
+    match evidence.verdict() {
+        Verdict::Passed(1) => "1 check passes".to_owned(),
+        Verdict::Passed(count) => format!("{count} checks pass"),
+        Verdict::Failed(1) => "1 check fails".to_owned(),
+        Verdict::Failed(count) => format!("{count} checks fail"),
+        Verdict::None => "no checks ran".to_owned(),
+    }
+}
+
+/// A task list, as far as the plan was worked off.
+pub fn plan(plan: &Plan) -> String {
+    let mut out = String::new();
+    for step in plan.steps.iter().take(MAX_ROWS) {
+        let (mark, note) = match step.status {
+            StepStatus::Pending => (' ', ""),
+            StepStatus::InProgress => (' ', " *(in progress)*"),
+            StepStatus::Completed => ('x', ""),
+        };
+        let _ = writeln!(out, "- [{mark}] {}{note}", inline(&step.step));
+    }
+    left_out(&mut out, plan.steps.len(), "steps");
+    out
+}
+
+/// The table of checks: what the harness ran, with the exit codes that it recorded.
+pub fn evidence(evidence: &Evidence) -> String {
+    if evidence.rows.is_empty() {
+        return "No checks ran: none are configured and none were found.\n".to_owned();
+    }
+    let mut out = String::from("| Command | Before | After | Duration |\n|---|---|---|---|\n");
+    for row in evidence.rows.iter().take(MAX_ROWS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            code_cell(&row.command),
+            verdict(row.base.as_ref()),
+            verdict(row.head.as_ref()),
+            row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
+        );
+    }
+    let broken = newly_failing(evidence);
+    if !broken.is_empty() {
+        let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
+    }
+    for row in broken.iter().take(3) {
+        if let Some(run) = row.head.as_ref().filter(|run| !run.tail.is_empty()) {
+            let tail = text::fence(&last_bytes(&run.tail, 3000), "");
+            let command = html(&row.command);
+            let _ = write!(
+                out,
+                "\n<details><summary>Output of <code>{command}</code></summary>\n\n{tail}\n</details>\n"
+            );
+        }
+    }
+    if !evidence.source.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nRun by Patchwright in the sandbox, not by the model. Commands from: {}.",
+            inline(&evidence.source)
+        );
+    }
+    out
+}
+
+fn verdict(run: Option<&CheckRun>) -> String {
+    let Some(run) = run else { return "not run".to_owned() };
+    let word = match run.exit_code {
+        _ if run.timed_out => "timed out".to_owned(),
+        None => "not run".to_owned(),
+        Some(0) => "✅ passed".to_owned(),
+        Some(code) => format!("❌ failed ({code})"),
+    };
+    match &run.note {
+        Some(note) => format!("{word}: {}", inline(note)),
+        None => word,
+    }
+}
+
+fn last_bytes(text: &str, most: usize) -> String {
+    let mut from = text.len().saturating_sub(most);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].to_owned()
+}
+
+/// Milliseconds for people.
+pub fn seconds(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+    }
+}
+
+/// What changed, file by file.
+pub fn files(change: &Change, judgement: &Judgement) -> String {
+    let files = judgement.publishable(change);
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("| File | Change | Lines |\n|---|---|---|\n");
+    for file in files.iter().take(MAX_ROWS) {
+        let lines = if file.binary {
+            "binary".to_owned()
+        } else {
+            format!("+{} −{}", file.added_lines, file.removed_lines)
+        };
+        let _ = writeln!(out, "| {} | {} | {lines} |", code_cell(&file.path), what(file));
+    }
+    left_out(&mut out, files.len(), "files");
+    out
+}
+
+/// One word for what happened to a file.
+pub fn what(file: &FileChange) -> &'static str {
+    match (file.old, file.new) {
+        (None, _) => "added",
+        (_, None) => "deleted",
+        (Some(old), Some(new)) if new.mode == Mode::Symlink && old.mode != new.mode => "now a link",
+        (Some(old), Some(new)) if old.mode != new.mode && old.oid == new.oid => "mode",
+        _ => "changed",
+    }
+}
+
+/// Flags as a list, the grave ones first.
+pub fn flags(flags: &[Violation]) -> String {
+    let mut sorted: Vec<&Violation> = flags.iter().collect();
+    sorted.sort_by_key(|flag| flag.rule == "path.note");
+    let mut out = String::new();
+    for flag in sorted.iter().take(MAX_ROWS) {
+        let _ = writeln!(out, "- {}", violation(flag));
+    }
+    left_out(&mut out, flags.len(), "remarks");
+    out
+}
+
+/// A violation or flag as part of a line.
+pub fn violation(violation: &Violation) -> String {
+    let rule = code(&violation.rule);
+    match &violation.path {
+        Some(path) => {
+            format!("{}: {} ({rule})", code(path), markdown::line(&violation.message, 2000))
+        }
+        None => format!("{} ({rule})", markdown::line(&violation.message, 2000)),
+    }
+}
+
+/// The files that were held back, with the patch and how to apply it.
+pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> String {
+    if judgement.held_back.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("These files are **not** part of this pull request:\n\n");
+    for held in judgement.held_back.iter().take(MAX_ROWS) {
+        let reason = match held.rule.as_str() {
+            "path.workflow" => "runs in CI with the repository's secrets",
+            _ => "listed under `blocked-paths`",
+        };
+        let _ = writeln!(out, "- {} — {reason} ({})", code(&held.file.path), code(&held.rule));
+    }
+    left_out(&mut out, judgement.held_back.len(), "files");
+    let Some(patch) = patch else { return out };
+    out.push_str("\nIf you want them, read this patch, save it as `held-back.patch` and run\n");
+    out.push_str("`git apply held-back.patch`.\n");
+    if patch.len() > most {
+        out.push_str("\nThe patch is too long for this page; it is among the run's files.\n");
+        return out;
+    }
+    let block = text::fence(patch, "diff");
+    let _ = write!(out, "\n<details><summary>Patch</summary>\n\n{block}\n</details>\n");
+    out
+}
+
+/// Tools of one table.
+const MAX_TOOLS: usize = 40;
+
+/// Tokens, money, time, in one line.
+pub fn cost(spending: &Spending) -> String {
+    let bound = if spending.cost_is_estimate { "at most " } else { "" };
+    format!(
+        "{bound}${:.4} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
+        spending.cost_usd,
+        spending.turns,
+        spending.usage.input,
+        spending.usage.cached_input,
+        spending.usage.output,
+        spending.wall_seconds,
+    )
+}
+
+/// What the tools did, as a table.
+pub fn tools(spending: &Spending) -> String {
+    if spending.tools.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "| Tool | Calls | Failed | Refused | Time | Median | Longest | Output |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for tool in spending.tools.iter().take(MAX_TOOLS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            code_cell(&tool.name),
+            tool.calls,
+            tool.failures,
+            tool.refusals,
+            seconds(tool.total_ms),
+            seconds(tool.median_ms),
+            seconds(tool.max_ms),
+            bytes(tool.bytes),
+        );
+    }
+    let more = spending.tools.len().saturating_sub(MAX_TOOLS);
+    if more > 0 {
+        let _ = writeln!(out, "\n{more} more tools are in `result.json`.");
+    }
+    out
+}
+
+/// Bytes for people.
+pub fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let of = |unit: u64| count as f64 / unit as f64;
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..1_048_576 => format!("{:.1} KB", of(1 << 10)),
+        _ => format!("{:.1} MB", of(1 << 20)),
+    }
+}
+
+/// Where the change comes from, as a list.
+pub fn provenance(run: &str, from: &Provenance) -> String {
+    let mut out = String::new();
+    let mut row = |name: &str, value: String| {
+        if !value.is_empty() {
+            let _ = writeln!(out, "- {name}: {value}");
+        }
+    };
+    row("Model", code(&from.model));
+    row("Base", base(from));
+    row("Sandbox", sandbox(from));
+    row("Enforced", from.enforced.iter().map(|e| code(e)).collect::<Vec<_>>().join(", "));
+    let files: Vec<String> = from.instruction_files.iter().map(|file| code(file)).collect();
+    row("Instructions read", files.join(", "));
+    row("Run", code(run));
+    row("Tool", code(&from.tool));
+    for note in from.input_notes.iter().take(MAX_ROWS) {
+        let _ = writeln!(out, "- Input: {}", markdown::line(note, 2000));
+    }
+    out
+}
+
+/// What was reached over the network, host by host.
+pub fn reached(hosts: &[HostUse]) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "| Host | Connections | Received | Sent | Refused |\n|---|---:|---:|---:|---|\n",
+    );
+    for host in hosts.iter().take(MAX_ROWS) {
+        let HostUse { host, connections, bytes_in, bytes_out, refused, reason } = host;
+        let refused = match (refused, reason) {
+            (0, _) => String::new(),
+            (count, Some(reason)) => format!("{count}: {}", inline(&reason.replace('|', " "))),
+            (count, None) => count.to_string(),
+        };
+        let (bytes_in, bytes_out) = (bytes(*bytes_in), bytes(*bytes_out));
+        let host = code_cell(host);
+        let _ = writeln!(out, "| {host} | {connections} | {bytes_in} | {bytes_out} | {refused} |");
+    }
+    left_out(&mut out, hosts.len(), "hosts");
+    out
+}
+
+fn base(from: &Provenance) -> String {
+    if from.base_sha.is_empty() {
+        return String::new();
+    }
+    format!("{} at {}", code(&from.base_branch), code(&from.base_sha))
+}
+
+fn sandbox(from: &Provenance) -> String {
+    let parts = [code(&from.sandbox), code(&from.image)];
+    parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", image ")
+}
+
+/// The items of a list headed `Assumptions` in the model's last message.
+pub fn assumptions(final_message: &str) -> Vec<String> {
+    let after = final_message.lines().skip_while(|line| !heads_assumptions(line)).skip(1);
+    let items = after.skip_while(|line| line.trim().is_empty()).map_while(list_item);
+    items.take(MAX_ROWS).collect()
+}
+
+/// The message without that heading and list.
+pub(super) fn without_assumptions(final_message: &str) -> String {
+    let count = assumptions(final_message).len();
+    let Some(head) = final_message.lines().position(heads_assumptions).filter(|_| count > 0) else {
+        return final_message.to_owned();
+    };
+    let is_blank = |line: &&str| line.trim().is_empty();
+    let blanks = final_message.lines().skip(head + 1).take_while(is_blank).count();
+    let dropped = head..=head + blanks + count;
+    let kept = final_message.lines().enumerate().filter(|(at, _)| !dropped.contains(at));
+    kept.map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+fn heads_assumptions(line: &str) -> bool {
+    line.trim().trim_matches(['#', '*', ':', ' ', '_']).eq_ignore_ascii_case("assumptions")
+}
+
+fn list_item(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let text = ["- ", "* ", "• "].iter().find_map(|mark| line.strip_prefix(mark));
+    text.map(|text| text.trim().to_owned())
+}
+
+fn left_out(out: &mut String, count: usize, of: &str) {
+    if count > MAX_ROWS {
+        let _ = writeln!(out, "\n… and {} more {of}.", count - MAX_ROWS);
+    }
+}
+
+/// For the few HTML elements that we write ourselves; Markdown in it has no effect either.
+pub(super) fn html(value: &str) -> String {
+    let mut out = String::new();
+    for c in text::line(value).chars() {
+        match c {
+            c if c.is_alphanumeric() || " .,;:/-+=_()".contains(c) => out.push(c),
+            '@' => out.push_str("@&#8203;"),
+            c => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,457 @@
+//! What became of earlier findings: new, still there, fixed, dismissed by a person.
+//!
+//! The same finding is the one with the same fingerprint, or one about the same code of the same file
+//! with a similar title, because models word and categorise the same thing differently.
+//!
+//! A finding is fixed when its code is gone, and for no other reason: that a reviewer, who was told not
+//! to repeat himself, does not report it again says nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::anchor::{Anchor, Anchored};
+use super::distinct::distinct;
+use super::finding::Priority;
+use super::fingerprint;
+use patchwright_forge::Side;
+
+/// Findings that are remembered; of more the oldest fixed ones are forgotten first.
+const MAX_KNOWN: usize = 500;
+/// Characters of a title that are remembered.
+const MAX_TITLE: usize = 160;
+/// Characters of a word that count, so that forms of a word are the same.
+const STEM: usize = 5;
+/// The share of the smaller title's words that must be in the other one.
+const SIMILAR_TITLE: f64 = 0.5;
+/// The share of the smaller code's lines that must be in the other one.
+const SIMILAR_CODE: f64 = 0.6;
+/// Words that say nothing about what is wrong.
+const FILLERS: &[&str] = &[
+    "the", "and", "for", "with", "not", "can", "may", "when", "from", "that", "this", "into",
+    "should", "are", "was", "will", "does", "but", "has", "have", "its", "all", "any", "could",
+    "would", "must",
+];
+
+/// What became of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    New,
+    Still,
+    Fixed,
+    /// A person resolved its thread or said no to it; it is not brought up again.
+    Dismissed,
+}
+
+/// Where the code of a finding is looked for to see whether it still stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// In its file, as the head has it.
+    #[default]
+    InHead,
+    /// Among the lines that the pull request deletes from its file.
+    Deleted,
+    /// It was in neither when it was reported, so nothing can be read from its absence; only its file
+    /// can go.
+    Nowhere,
+    /// There was no such file either.
+    NoFile,
+}
+
+/// A finding of this or an earlier review, as the sticky comment remembers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    pub fingerprint: String,
+    pub path: String,
+    pub title: String,
+    pub priority: Priority,
+    pub fate: Fate,
+    /// The commit at which it was reported first.
+    pub since: String,
+    /// A short form of its code (at most 48 hexadecimal digits), to see how much of it another finding
+    /// is about.
+    #[serde(default)]
+    pub sketch: String,
+    #[serde(default)]
+    pub code: Code,
+    /// Which one it is of the places of its file that have this code, from 0 on.
+    #[serde(default)]
+    pub nth: usize,
+}
+
+/// What an earlier review left behind, kept in the sticky comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The commit that was reviewed completely.
+    pub head: String,
+    /// The merge base that it was compared with.
+    pub base: String,
+    pub findings: Vec<Known>,
+    /// A person said `stop`.
+    #[serde(default)]
+    pub paused: bool,
+    /// The commit that was looked at last, completely or not.
+    #[serde(default)]
+    pub looked_at: String,
+}
+
+/// What is already on the pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Fingerprints in our own inline comments; these are never posted again. Leave out those of
+    /// threads that were resolved as fixed, when the finding is to be posted once more if it returns.
+    pub posted: Vec<String>,
+    /// Those of threads that a person resolved or rejected.
+    pub dismissed: Vec<String>,
+}
+
+/// What is known about the pull request as it is now.
+pub struct Now<'a> {
+    /// The commit.
+    pub head: &'a str,
+    /// This review looked at the file again.
+    pub reread: &'a dyn Fn(&str) -> bool,
+    /// How often the code of a finding stands where its [`Code`] says; `None` when nobody can tell.
+    pub times: &'a dyn Fn(&Known) -> Option<usize>,
+    /// Files that have been renamed since the last review: their path now, by the one of that time.
+    pub renamed: &'a BTreeMap<String, String>,
+}
+
+/// The next memory, and which of the new findings are to be posted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// New first, then still there, fixed, dismissed; at most 500.
+    pub findings: Vec<Known>,
+    /// In the order in which they were found; of those with the same fingerprint the most important.
+    pub to_post: Vec<Anchored>,
+}
+
+/// Compares. What this review did not look at stays as it was. A fixed finding that is found again is
+/// new; a dismissed one stays dismissed.
+pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>) -> Settled {
+    let found = distinct(found, &memory.findings);
+    let mut settling = Settling {
+        earlier: Earlier::new(memory, now),
+        posted: seen.posted.iter().map(String::as_str).collect(),
+        dismissed: seen.dismissed.iter().map(String::as_str).collect(),
+        found: Vec::new(),
+        post: Vec::new(),
+        now,
+    };
+    let known = settling.earlier.all_of(&found);
+    for (one, known) in found.into_iter().zip(known) {
+        match known {
+            Some(at) => settling.again(at, one),
+            None => settling.first(one),
+        }
+    }
+    settling.finish()
+}
+
+/// The state of a comparison.
+struct Settling<'a> {
+    earlier: Earlier,
+    posted: HashSet<&'a str>,
+    dismissed: HashSet<&'a str>,
+    /// What nobody knew of before.
+    found: Vec<Known>,
+    post: Vec<Anchored>,
+    now: &'a Now<'a>,
+}
+
+impl Settling<'_> {
+    /// A finding that was known.
+    fn again(&mut self, at: usize, one: Anchored) {
+        let known = &self.earlier.known[at];
+        let is_dismissed = known.fate == Fate::Dismissed
+            || self.dismissed.contains(one.fingerprint.as_str())
+            || self.dismissed.contains(known.fingerprint.as_str());
+        let was_posted = self.posted.contains(one.fingerprint.as_str())
+            || self.posted.contains(known.fingerprint.as_str());
+        let is_back = known.fate == Fate::Fixed;
+        let new = known_from(&one, self.now);
+        let known = &mut self.earlier.known[at];
+        if is_back && !is_dismissed {
+            *known = new;
+            if !was_posted {
+                self.post.push(one);
+            }
+            return;
+        }
+        // It is looked for by the code that it was reported for last, if that is really there.
+        if (self.now.times)(&new).is_some_and(|times| times > 0) {
+            known.path = new.path;
+            (known.sketch, known.code, known.nth) = (new.sketch, new.code, new.nth);
+        }
+        // Nothing becomes less important by being said again.
+        if new.priority < known.priority {
+            (known.priority, known.title) = (new.priority, new.title);
+        }
+        if is_dismissed {
+            known.fate = Fate::Dismissed;
+        } else if known.fate != Fate::New || known.since != self.now.head {
+            known.fate = Fate::Still;
+        }
+    }
+
+    /// One that was not.
+    fn first(&mut self, one: Anchored) {
+        let print = one.fingerprint.as_str();
+        let fate = match (self.dismissed.contains(print), self.posted.contains(print)) {
+            (true, _) => Fate::Dismissed,
+            (false, true) => Fate::Still,
+            (false, false) => Fate::New,
+        };
+        self.found.push(Known { fate, ..known_from(&one, self.now) });
+        if fate == Fate::New {
+            self.post.push(one);
+        }
+    }
+
+    fn finish(self) -> Settled {
+        let Settling { earlier, dismissed, found: mut findings, post, now, .. } = self;
+        let Earlier { mut known, found, .. } = earlier;
+        for (at, one) in known.iter_mut().enumerate() {
+            let is_open = matches!(one.fate, Fate::New | Fate::Still);
+            if is_open && !found.contains(&at) {
+                let is_dismissed = dismissed.contains(one.fingerprint.as_str());
+                one.fate = if is_dismissed { Fate::Dismissed } else { Fate::Still };
+            }
+        }
+        let mut places = Places::of(&known, &found, now);
+        let mut fixed_now = Vec::new();
+        for (at, mut one) in known.into_iter().enumerate() {
+            let is_silent = !found.contains(&at);
+            match one.fate {
+                Fate::Still if is_silent && !places.stands(&one) => {
+                    one.fate = Fate::Fixed;
+                    fixed_now.push(one);
+                    continue;
+                }
+                // Its code has come back without anybody saying so.
+                Fate::Fixed if is_silent && places.is_back(&one) => one.fate = Fate::Still,
+                Fate::New | Fate::Still | Fate::Fixed | Fate::Dismissed => {}
+            }
+            findings.push(one);
+        }
+        // What was fixed last comes first, so that the oldest is at the end.
+        let at = findings.iter().position(|one| one.fate == Fate::Fixed).unwrap_or(findings.len());
+        findings.splice(at..at, fixed_now);
+        findings.sort_by_key(|one| order(one.fate));
+        Settled { findings: bounded(findings), to_post: post }
+    }
+}
+
+/// The places where the code of findings stands, shared among the findings about that code: two places
+/// of which one was repaired leave one finding.
+struct Places<'a> {
+    now: &'a Now<'a>,
+    /// What of each code is open: which place, and whether that finding stands.
+    taken: HashMap<(String, String, Code), BTreeMap<usize, bool>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(known: &[Known], found: &HashSet<usize>, now: &'a Now<'a>) -> Places<'a> {
+        let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
+        for (at, one) in known.iter().enumerate() {
+            if matches!(one.fate, Fate::New | Fate::Still) {
+                let stands = open.entry(code_of(one)).or_default().entry(one.nth).or_default();
+                *stands |= found.contains(&at);
+            }
+        }
+        let mut places = Places { now, taken: open };
+        for one in known.iter().filter(|one| one.fate == Fate::Still) {
+            places.share(one);
+        }
+        places
+    }
+
+    /// Gives the places that there are to those who were found again, then to the first of the others.
+    fn share(&mut self, one: &Known) {
+        let times = (self.now.times)(one).unwrap_or(usize::MAX);
+        let Some(open) = self.taken.get_mut(&code_of(one)) else { return };
+        let mut left = times.saturating_sub(open.values().filter(|stands| **stands).count());
+        for stands in open.values_mut().filter(|stands| !**stands) {
+            if left == 0 {
+                return;
+            }
+            (*stands, left) = (true, left - 1);
+        }
+    }
+
+    /// The code of an open finding that was not reported again is still there, as far as is known.
+    fn stands(&self, one: &Known) -> bool {
+        let is_out_of_sight = match one.code {
+            Code::InHead | Code::Deleted => false,
+            Code::Nowhere => (self.now.times)(one) != Some(0),
+            Code::NoFile => true,
+        };
+        if is_out_of_sight {
+            return true;
+        }
+        let place = self.taken.get(&code_of(one)).and_then(|open| open.get(&one.nth));
+        place.is_none_or(|stands| *stands) || !(self.now.reread)(&one.path)
+    }
+
+    /// The code of a fixed finding stands somewhere where no open one claims it.
+    fn is_back(&mut self, one: &Known) -> bool {
+        if matches!(one.code, Code::Nowhere | Code::NoFile) {
+            return false;
+        }
+        let open = self.taken.entry(code_of(one)).or_default();
+        let is_back = (self.now.times)(one).is_some_and(|times| times > open.len());
+        if is_back {
+            let nth = open.keys().next_back().map_or(0, |last| last.saturating_add(1));
+            open.insert(nth, true);
+        }
+        is_back
+    }
+}
+
+fn code_of(one: &Known) -> (String, String, Code) {
+    (one.path.clone(), one.sketch.clone(), one.code)
+}
+
+fn order(fate: Fate) -> u8 {
+    match fate {
+        Fate::New => 0,
+        Fate::Still => 1,
+        Fate::Fixed => 2,
+        Fate::Dismissed => 3,
+    }
+}
+
+/// The oldest fixed ones go first, then the least important of what is open, and what was dismissed
+/// last: a new finding never pushes out a graver one.
+fn bounded(mut findings: Vec<Known>) -> Vec<Known> {
+    while findings.len() > MAX_KNOWN {
+        let last_of = |fate: Fate| findings.iter().rposition(|one| one.fate == fate);
+        let open = findings.iter().enumerate().filter(|(_, one)| {
+            matches!(one.fate, Fate::New | Fate::Still) && one.priority > Priority::P0
+        });
+        let least = open.max_by_key(|(_, one)| (one.priority, one.fate == Fate::New));
+        let victim = last_of(Fate::Fixed)
+            .or(least.map(|(at, _)| at))
+            .or_else(|| last_of(Fate::Dismissed))
+            .unwrap_or(findings.len() - 1);
+        findings.remove(victim);
+    }
+    findings
+}
+
+/// What is remembered, and what of it has been found again.
+struct Earlier {
+    known: Vec<Known>,
+    by_print: HashMap<String, usize>,
+    by_path: HashMap<String, Vec<usize>>,
+    words: Vec<BTreeSet<String>>,
+    /// Those whose file has another path now.
+    renamed: HashSet<usize>,
+    found: HashSet<usize>,
+}
+
+impl Earlier {
+    fn new(memory: &Memory, now: &Now<'_>) -> Earlier {
+        let mut earlier = Earlier {
+            known: memory.findings.iter().take(2 * MAX_KNOWN).cloned().collect(),
+            by_print: HashMap::new(),
+            by_path: HashMap::new(),
+            words: Vec::new(),
+            renamed: HashSet::new(),
+            found: HashSet::new(),
+        };
+        for (at, one) in earlier.known.iter_mut().enumerate() {
+            if let Some(path) = now.renamed.get(&one.path) {
+                one.path.clone_from(path);
+                earlier.renamed.insert(at);
+            }
+            earlier.words.push(words(&one.title));
+            earlier.by_print.entry(one.fingerprint.clone()).or_insert(at);
+            earlier.by_path.entry(one.path.clone()).or_default().push(at);
+        }
+        earlier
+    }
+
+    /// Which ones the findings were before: the exact ones first, so that none of them is taken for
+    /// another that is merely alike.
+    fn all_of(&mut self, found: &[Anchored]) -> Vec<Option<usize>> {
+        let mut all: Vec<Option<usize>> =
+            found.iter().map(|one| self.by_print.get(&one.fingerprint).copied()).collect();
+        self.found.extend(all.iter().flatten());
+        for (one, known) in found.iter().zip(&mut all) {
+            if known.is_none() {
+                *known = self.alike(one);
+                self.found.extend(*known);
+            }
+        }
+        all
+    }
+
+    /// The finding that this one was before, by its words and its code; of a file that was renamed, by
+    /// its code alone.
+    fn alike(&self, one: &Anchored) -> Option<usize> {
+        let title = words(&one.finding.title);
+        let free = self.by_path.get(one.path())?.iter().copied().filter(|at| {
+            !self.found.contains(at) && !one.twins.contains(&self.known[*at].fingerprint)
+        });
+        let similar = |at: &usize| {
+            is_similar(&self.words[*at], &title)
+                && fingerprint::overlap(&self.known[*at].sketch, &one.sketch) >= SIMILAR_CODE
+        };
+        let same_code = |at: &usize| {
+            self.renamed.contains(at)
+                && !one.sketch.is_empty()
+                && self.known[*at].sketch == one.sketch
+        };
+        free.clone().find(similar).or_else(|| free.clone().find(same_code))
+    }
+}
+
+/// Titles that say the same.
+pub fn is_same_title(one: &str, other: &str) -> bool {
+    is_similar(&words(one), &words(other))
+}
+
+fn is_similar(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    let shared = one.intersection(other).count();
+    fingerprint::share(shared, one.len().min(other.len())) >= SIMILAR_TITLE
+}
+
+fn words(title: &str) -> BTreeSet<String> {
+    title
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().count() > 2 && !FILLERS.contains(word))
+        .map(|word| word.chars().take(STEM).collect())
+        .collect()
+}
+
+fn known_from(one: &Anchored, now: &Now<'_>) -> Known {
+    let mut known = Known {
+        fingerprint: one.fingerprint.clone(),
+        path: one.path().to_owned(),
+        title: one.finding.title.chars().take(MAX_TITLE).collect(),
+        priority: one.finding.priority,
+        fate: Fate::New,
+        since: now.head.to_owned(),
+        sketch: one.sketch.clone(),
+        code: Code::InHead,
+        nth: one.nth,
+    };
+    match &one.anchor {
+        Anchor::Lines { side: Side::Right, .. } => {}
+        Anchor::Lines { side: Side::Left, .. } => known.code = Code::Deleted,
+        // Perhaps it stands in a part of the file that has not changed.
+        Anchor::File { .. } | Anchor::Nowhere { .. } => {
+            if (now.times)(&known).is_none_or(|times| times == 0) {
+                known.code = Code::Nowhere;
+                if (now.times)(&known) == Some(0) {
+                    known.code = Code::NoFile;
+                }
+            }
+        }
+    }
+    known
+}

@@ -1,0 +1,194 @@
+//! Replacements that a person can accept with a click: from what the model wrote to lines that may
+//! stand in the place of the quoted ones, and the block around them.
+
+use super::code::{Fit, Shift, indentation};
+use super::quote::{Reading, is_blank};
+
+/// Longer replacements are not offered, bytes.
+const MAX_BYTES: usize = 16 << 10;
+
+/// The block that GitHub turns into a button; its fence is longer than any run of backticks inside, so
+/// that nothing in it can end it. Ends with a newline.
+pub fn block(replacement: &str) -> String {
+    let fence = "`".repeat(longest_run(replacement).max(2) + 1);
+    let end = if replacement.is_empty() || replacement.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}suggestion\n{replacement}{end}{fence}\n")
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// Whether changes of this file may be offered: never of workflows, which run with the repository's
+/// own permissions.
+pub fn is_allowed(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    !path.starts_with(".github/workflows/")
+}
+
+/// Lines that a replacement is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code<'c> {
+    pub(super) path: &'c str,
+    pub(super) lines: &'c [&'c str],
+}
+
+/// Endings of files in which fences and signs at the beginning of a line are content.
+const TEXTS: &[&str] =
+    &["md", "markdown", "mdx", "qmd", "rmd", "rst", "txt", "text", "adoc", "asciidoc", "org"];
+
+impl Code<'_> {
+    fn is_text(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        ending.is_some_and(|ending| TEXTS.contains(&ending.as_str()))
+    }
+}
+
+/// The lines that may take the place of `code`, indented like it; `None` when they would change
+/// nothing, delete everything, or are no text.
+pub(super) fn fitted(
+    replacement: &str,
+    reading: &Reading<'_>,
+    fit: &Fit,
+    code: Code<'_>,
+) -> Option<String> {
+    if replacement.len() > MAX_BYTES || replacement.contains('\0') || !fit.is_whole_lines() {
+        return None;
+    }
+    let replaced = if code.is_text() {
+        as_it_is(replacement, reading)?
+    } else {
+        plain(replacement, reading, code)?
+    };
+    let code = code.lines;
+    let shifted: Vec<String> = shift(&replaced.lines, fit);
+    if shifted == code {
+        return None;
+    }
+    Some(shifted.join("\n"))
+}
+
+/// A replacement in code, without what models put around it.
+fn plain<'r>(replacement: &'r str, reading: &Reading<'_>, code: Code<'_>) -> Option<Reading<'r>> {
+    let replaced = Reading::new(replacement);
+    let unwrapped = replaced
+        .peeled()
+        .filter(|inner| (reading.is_fenced || !is_fence(code.lines)) && inner.is_fenced);
+    let replaced = unwrapped.unwrap_or(replaced);
+    let is_added = replaced.lines.iter().all(|line| line.starts_with('+') || is_blank(line));
+    let unsigned =
+        replaced.peeled().filter(|inner| reading.is_signed && is_added && inner.is_signed);
+    let replaced = unsigned.unwrap_or(replaced);
+    (!replaced.is_empty() && !replaced.is_cut).then_some(replaced)
+}
+
+/// A replacement in a text. A fence around it may be what the model means: it stays, and where the quote
+/// had one as well nobody can tell, so nothing is offered.
+fn as_it_is<'r>(replacement: &'r str, reading: &Reading<'_>) -> Option<Reading<'r>> {
+    let replaced = Reading::new(replacement);
+    let is_wrapped = replaced.peeled().is_some_and(|inner| {
+        (reading.is_fenced && inner.is_fenced) || (reading.is_signed && inner.is_signed)
+    });
+    (!replaced.is_empty() && !is_wrapped).then_some(replaced)
+}
+
+fn is_fence(code: &[&str]) -> bool {
+    code.iter()
+        .any(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"))
+}
+
+fn shift(lines: &[&str], fit: &Fit) -> Vec<String> {
+    let filled =
+        |line: &str, shifted: String| if is_blank(line) { line.to_owned() } else { shifted };
+    let Fit::Shifted(shift) = fit else {
+        return lines.iter().map(|line| (*line).to_owned()).collect();
+    };
+    lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| match shift {
+            Shift::Add(more) => filled(line, format!("{more}{line}")),
+            Shift::Remove(less) => line.strip_prefix(less.as_str()).unwrap_or(line).to_owned(),
+            // The model left out the indentation of the first line; it may have written it here.
+            Shift::AddToFirst(more) if at == 0 && indentation(line).is_empty() => {
+                format!("{more}{line}")
+            }
+            Shift::AddToFirst(_) => (*line).to_owned(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suggestion::*;
+
+    fn check(code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
+        check_in("src/a.rs", code, quote, replacement, expected);
+    }
+
+    fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
+        let reading = Reading::new(quote);
+        let reading = reading.peeled().unwrap_or(reading);
+        let fit = Fit::of(code, &reading.lines);
+        let fitted = fitted(replacement, &reading, &fit, Code { path, lines: code });
+        assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
+    }
+
+    #[test]
+    fn replacements_are_indented_like_the_code() {
+        let code = ["    a();", "    b();"];
+        check(&code, "    a();\n    b();", "    c();", Some("    c();"));
+        check(
+            &code,
+            "a();\nb();",
+            "if x {\n    c();\n\n}",
+            Some("    if x {\n        c();\n\n    }"),
+        );
+        check(&code, "      a();\n      b();", "      c();", Some("    c();"));
+        check(&code, "a();\n    b();", "c();\n    d();", Some("    c();\n    d();"));
+        check(&code, "a();\n    b();", "    c();", Some("    c();"));
+        check(&code, "+    a();\n+    b();", "+    c();", Some("    c();"));
+        check(&code, "    a();\n    b();", "```rust\n    c();\n```\n", Some("    c();"));
+    }
+
+    #[test]
+    fn in_texts_a_replacement_is_offered_as_it_is_or_not_at_all() {
+        let code = ["Run it:"];
+        let block = "```console\n$ run\n```";
+        for path in ["README.md", "docs/a.RST", "notes.txt"] {
+            check_in(path, &code, "Run it:", block, Some(block));
+            check_in(path, &code, "Run it:", "Run this:", Some("Run this:"));
+            check_in(path, &code, "```\nRun it:\n```", block, None);
+            check_in(path, &code, "Run it:", "```\n", Some("```"));
+        }
+        check(&code, "Run it:", block, Some("$ run"));
+    }
+
+    #[test]
+    fn nothing_is_offered_that_changes_nothing_or_is_not_whole_lines() {
+        let code = ["    a();"];
+        check(&code, "a();", "a();", None);
+        check(&code, "    a();", "", None);
+        check(&code, "    a();", "\n", None);
+        check(&code, "    a();", "x\0", None);
+        check(&code, "    a( );", "b();", None);
+        check(&code, "    a();", &"x".repeat(MAX_BYTES + 1), None);
+    }
+
+    #[test]
+    fn nothing_inside_ends_the_block() {
+        assert_eq!(block("a"), "```suggestion\na\n```\n");
+        assert_eq!(block("```\ncode\n```\n"), "````suggestion\n```\ncode\n```\n````\n");
+        assert_eq!(block("a ````` b\n~~~"), "``````suggestion\na ````` b\n~~~\n``````\n");
+        assert_eq!(block(""), "```suggestion\n```\n");
+    }
+
+    #[test]
+    fn workflows_are_left_alone() {
+        assert!(!is_allowed(".github/workflows/ci.yml"));
+        assert!(!is_allowed(".GitHub/Workflows/ci.yml"));
+        assert!(is_allowed(".github/dependabot.yml"));
+        assert!(is_allowed("src/main.rs"));
+    }
+}

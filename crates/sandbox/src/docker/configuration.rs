@@ -1,0 +1,303 @@
+//! The shape of our containers: what Docker is asked for. `docs/sandbox.md` lists it for people;
+//! [`super::looser`] checks that Docker did as asked. Pure; no call to Docker here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ImageConfig, Mount,
+    MountTmpfsOptions, MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+
+use super::owner::{self, Owner};
+use super::pull::Image;
+use super::{GUEST, HOME, Seccomp, USER, VOLUME};
+use crate::egress::Egress;
+use crate::{ContainerLimits, SandboxError};
+
+/// Inodes of /tmp and of the home folder, each.
+const TMP_INODES: u32 = 200_000;
+/// Largest single file that a process may write, in bytes.
+const FILE_BYTES: i64 = 2 << 30;
+/// Open files per process.
+const OPEN_FILES: i64 = 4_096;
+/// Bytes of /dev/shm.
+const SHM_BYTES: i64 = 64 << 20;
+/// Volumes that an image may declare.
+const MAX_IMAGE_VOLUMES: usize = 16;
+/// What a package manager needs as root, and nothing else.
+const SETUP_CAPABILITIES: &[&str] =
+    &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
+
+/// What the container is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Agent and checks: locked, read-only root, no network.
+    Work,
+    /// Setup commands: root with few capabilities, writable root, no volumes.
+    Setup(Network),
+}
+
+/// What a setup container may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    None,
+    /// Docker's default bridge.
+    Bridge,
+}
+
+/// Everything that decides the shape.
+pub(super) struct Shape<'a> {
+    pub image: &'a Image,
+    pub run: &'a str,
+    pub purpose: &'a str,
+    pub env: &'a BTreeMap<String, String>,
+    pub limits: &'a ContainerLimits,
+    pub task: Task,
+    pub egress: Option<&'a Arc<Egress>>,
+    pub owner: &'a Owner,
+}
+
+/// What to ask Docker for.
+pub(super) fn body(shape: &Shape<'_>) -> Result<ContainerCreateBody, SandboxError> {
+    let (user, home) = match shape.task {
+        Task::Work => (format!("{USER}:{USER}"), HOME),
+        Task::Setup(_) => ("0:0".to_owned(), "/root"),
+    };
+    Ok(ContainerCreateBody {
+        hostname: Some("sandbox".to_owned()),
+        domainname: Some(String::new()),
+        user: Some(user),
+        attach_stdin: Some(false),
+        attach_stdout: Some(false),
+        attach_stderr: Some(false),
+        tty: Some(false),
+        open_stdin: Some(false),
+        env: Some(environment(&shape.image.config, shape.env, home)),
+        entrypoint: Some(vec![GUEST.to_owned()]),
+        cmd: Some(vec!["idle".to_owned()]),
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        image: Some(shape.image.id.clone()),
+        working_dir: Some("/".to_owned()),
+        labels: Some(owner::labels(shape.run, shape.purpose, shape.owner)),
+        stop_signal: Some("SIGKILL".to_owned()),
+        host_config: Some(host_config(shape)?),
+        ..ContainerCreateBody::default()
+    })
+}
+
+fn host_config(shape: &Shape<'_>) -> Result<HostConfig, SandboxError> {
+    let memory = as_i64(shape.limits.memory_bytes);
+    #[expect(clippy::cast_possible_truncation, reason = "a number of processors")]
+    let nano_cpus = (shape.limits.cpus * 1e9) as i64;
+    let (network, cap_add) = match shape.task {
+        Task::Setup(Network::Bridge) => ("bridge", SETUP_CAPABILITIES),
+        Task::Setup(Network::None) => ("none", SETUP_CAPABILITIES),
+        Task::Work => ("none", &[][..]),
+    };
+    Ok(HostConfig {
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        cap_add: Some(cap_add.iter().map(|&name| name.to_owned()).collect()),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        privileged: Some(false),
+        network_mode: Some(network.to_owned()),
+        ipc_mode: Some("private".to_owned()),
+        memory: Some(memory),
+        memory_swap: Some(memory),
+        nano_cpus: Some(nano_cpus),
+        pids_limit: Some(i64::from(shape.limits.pids)),
+        readonly_rootfs: Some(shape.task == Task::Work),
+        tmpfs: Some(tmpfs(shape)),
+        mounts: Some(mounts(shape)?),
+        ulimits: Some(vec![
+            ulimit("core", 0),
+            ulimit("nofile", OPEN_FILES),
+            ulimit("fsize", FILE_BYTES),
+        ]),
+        shm_size: Some(SHM_BYTES),
+        init: Some(true),
+        auto_remove: Some(false),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        ..HostConfig::default()
+    })
+}
+
+/// /tmp is a tmpfs in both shapes (so that setup does not commit it). The home folder is one only at
+/// work.
+fn tmpfs(shape: &Shape<'_>) -> HashMap<String, String> {
+    let bound = format!("size={},nr_inodes={TMP_INODES}", shape.limits.tmp_bytes);
+    let mut tmpfs =
+        HashMap::from([("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,mode=1777,{bound}"))]);
+    if shape.task == Task::Work {
+        let options = format!("rw,exec,nosuid,nodev,mode=0700,uid={USER},gid={USER},{bound}");
+        tmpfs.insert(HOME.to_owned(), options);
+    }
+    tmpfs
+}
+
+/// Our volume, and a bounded tmpfs over every volume that the image declares: otherwise each of them
+/// would be an unbounded writable folder.
+fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
+    let declared = shape.image.config.volumes.clone().unwrap_or_default();
+    if declared.len() > MAX_IMAGE_VOLUMES {
+        let message = format!(
+            "the image declares {} volumes; at most {MAX_IMAGE_VOLUMES} are allowed",
+            declared.len()
+        );
+        return Err(SandboxError::Looser(message));
+    }
+    let mut mounts: Vec<Mount> = declared
+        .iter()
+        .map(|path| path.trim_end_matches('/'))
+        .filter(|path| !path.is_empty() && ![VOLUME, HOME, "/tmp"].contains(path))
+        .map(|path| Mount {
+            target: Some(path.to_owned()),
+            typ: Some(MountType::TMPFS),
+            tmpfs_options: Some(MountTmpfsOptions {
+                size_bytes: Some(as_i64(shape.limits.tmp_bytes)),
+                mode: Some(0o1777),
+                options: None,
+            }),
+            ..Mount::default()
+        })
+        .collect();
+    if shape.task == Task::Work {
+        mounts.push(Mount {
+            target: Some(VOLUME.to_owned()),
+            typ: Some(MountType::VOLUME),
+            volume_options: Some(MountVolumeOptions {
+                // Only what our own setup left may be copied from the image into the volume.
+                no_copy: Some(!shape.image.is_setup_result()),
+                labels: Some(owner::labels(shape.run, shape.purpose, shape.owner)),
+                ..MountVolumeOptions::default()
+            }),
+            ..Mount::default()
+        });
+    }
+    Ok(mounts)
+}
+
+fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
+}
+
+fn as_i64(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Variables of an image that its toolchain needs. Everything else that an image sets is taken out.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "GOTOOLCHAIN",
+    "BUNDLE_APP_CONFIG",
+    "BUNDLE_SILENCE_ROOT_WARNING",
+    "MAVEN_CONFIG",
+];
+const INHERITED_PREFIXES: &[&str] = &["LC_"];
+const INHERITED_SUFFIXES: &[&str] = &["_HOME", "_VERSION", "_PATH", "PATH", "_ROOT", "_DIR"];
+/// Never inherited, whatever else the name says.
+const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "KEY"];
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment: the image's toolchain variables, ours, then those of the task. A name without
+/// `=` takes a variable of the image out.
+fn environment(image: &ImageConfig, task: &BTreeMap<String, String>, home: &str) -> Vec<String> {
+    let mut set: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for variable in image.env.iter().flatten() {
+        let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
+        set.insert(name.to_owned(), is_inherited(name).then(|| value.to_owned()));
+    }
+    set.entry("PATH".to_owned()).or_insert_with(|| Some(DEFAULT_PATH.to_owned()));
+    set.insert("HOME".to_owned(), Some(home.to_owned()));
+    set.insert("USER".to_owned(), Some(if home == HOME { "agent" } else { "root" }.to_owned()));
+    for (name, value) in task {
+        set.insert(name.clone(), Some(value.clone()));
+    }
+    set.into_iter()
+        .map(|(name, value)| match value {
+            Some(value) => format!("{name}={value}"),
+            None => name,
+        })
+        .collect()
+}
+
+fn is_inherited(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let is_secret = SECRET_WORDS.iter().any(|word| upper.contains(word));
+    let is_known = INHERITED.contains(&name)
+        || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || INHERITED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    is_known && !is_secret
+}
+
+/// What a working container enforces, for the report.
+pub(super) fn enforced(limits: &ContainerLimits, seccomp: &Seccomp) -> Vec<String> {
+    vec![
+        "network: none".to_owned(),
+        format!(
+            "user: {USER}:{USER}, all capabilities dropped, no new privileges, {}",
+            seccomp.report()
+        ),
+        "root: read-only".to_owned(),
+        format!("memory: {} MiB without swap", limits.memory_bytes >> 20),
+        format!("cpus: {}", limits.cpus),
+        format!("processes: {}", limits.pids),
+        format!("/tmp and home: {} MiB each", limits.tmp_bytes >> 20),
+        limits.workspace_report(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::docker::configuration::*;
+
+    #[test]
+    fn inherits_toolchain_variables_and_no_secret() {
+        let image = ImageConfig {
+            env: Some(
+                [
+                    "PATH=/x/bin",
+                    "CARGO_HOME=/c",
+                    "NPM_TOKEN=t",
+                    "GPG_KEY=k",
+                    "SECRET_PATH=/s",
+                    "TOKEN_HOME=h",
+                    "PIP_INDEX_URL=u",
+                    "HOME=/root",
+                    "bad",
+                ]
+                .map(str::to_owned)
+                .to_vec(),
+            ),
+            ..ImageConfig::default()
+        };
+        let task = BTreeMap::from([("CI".to_owned(), "true".to_owned())]);
+        assert_eq!(
+            environment(&image, &task, HOME),
+            [
+                "CARGO_HOME=/c",
+                "CI=true",
+                "GPG_KEY",
+                "HOME=/home/agent",
+                "NPM_TOKEN",
+                "PATH=/x/bin",
+                "PIP_INDEX_URL",
+                "SECRET_PATH",
+                "TOKEN_HOME",
+                "USER=agent",
+                "bad"
+            ]
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Ends containers, and tells afterwards what they died of.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use bollard::models::ContainerState;
+use bollard::query_parameters::{InspectContainerOptions, RemoveContainerOptionsBuilder};
+
+use super::api::bounded;
+use super::attach::Session;
+use crate::{SandboxError, Stop};
+
+/// Bound of one attempt to remove.
+const REMOVE: Duration = Duration::from_mins(1);
+/// Waits between attempts to remove.
+const RETRIES: &[Duration] =
+    &[Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+/// Bound of the question what happened.
+const ASK: Duration = Duration::from_secs(10);
+
+/// A container of ours that exists. Dropped before [`Container::keep`], it is removed in the
+/// background: no way out of starting one leaves it behind.
+pub(super) struct Container {
+    docker: Docker,
+    pub(super) id: String,
+    /// The exec in which the guest runs, once it does.
+    pub(super) session: Option<Session>,
+    memory_bytes: u64,
+    is_kept: bool,
+}
+
+impl Container {
+    pub(super) fn new(docker: &Docker, id: String, memory_bytes: u64) -> Container {
+        Container { docker: docker.clone(), id, session: None, memory_bytes, is_kept: false }
+    }
+
+    /// From now on only [`Stop::stop`] or the sweep removes it.
+    pub(super) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Removes it with its volumes.
+    pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
+        self.keep();
+        remove_container(&self.docker, &self.id).await
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_kept {
+            return;
+        }
+        let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));
+        runtime.spawn(async move {
+            if let Err(err) = remove_container(&docker, &id).await {
+                tracing::warn!(container = id, %err, "cannot remove an unfinished container");
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl Stop for Container {
+    async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
+        self.remove().await
+    }
+
+    async fn autopsy(&self) -> Option<String> {
+        let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
+        match bounded("inspect", ASK, inspection).await {
+            Ok(made) => {
+                if let Some(reason) = self.cause_of_death(&made.state.unwrap_or_default()) {
+                    return Some(reason);
+                }
+            }
+            Err(err) if err.is_missing() => return Some("the container was removed".to_owned()),
+            Err(err) => return Some(format!("Docker does not answer: {}", err.cause())),
+        }
+        let session = self.session.as_ref()?;
+        let exec = bounded("inspect exec", ASK, self.docker.inspect_exec(&session.exec)).await;
+        let exec = exec.ok().filter(|exec| exec.running == Some(false))?;
+        Some(match exec.exit_code {
+            Some(137) => {
+                "the guest was killed (137): a command killed everything, or memory ran out"
+                    .to_owned()
+            }
+            Some(code) => format!("the guest ended with exit code {code}{}", session.last_words()),
+            None => "the guest ended, and nobody knows how".to_owned(),
+        })
+    }
+}
+
+impl Container {
+    /// What the container's state says; `None` when it runs.
+    fn cause_of_death(&self, state: &ContainerState) -> Option<String> {
+        if state.oom_killed == Some(true) {
+            return Some(format!("out of memory (limit {} MiB)", self.memory_bytes >> 20));
+        }
+        if state.paused == Some(true) {
+            return Some("the container is paused".to_owned());
+        }
+        if state.running == Some(true) {
+            return None;
+        }
+        let words = self.session.as_ref().map(Session::last_words).unwrap_or_default();
+        Some(match state.exit_code {
+            Some(137) => "the container was killed (137)".to_owned(),
+            Some(code) => format!("the container ended with exit code {code}{words}"),
+            None => "the container ended".to_owned(),
+        })
+    }
+}
+
+/// Kills and removes a container and its anonymous volumes. One that is already gone is a success.
+///
+/// # Errors
+/// When it is still there after all attempts.
+pub(super) async fn remove_container(docker: &Docker, id: &str) -> Result<(), SandboxError> {
+    let options = || RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    let mut waits = RETRIES.iter();
+    loop {
+        let err =
+            match bounded("remove", REMOVE, docker.remove_container(id, Some(options()))).await {
+                Ok(()) => return Ok(()),
+                Err(err) if err.is_missing() => return Ok(()),
+                Err(err) => err,
+            };
+        match waits.next() {
+            Some(wait) => tokio::time::sleep(*wait).await,
+            None => return Err(err.into()),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Errors of the sandbox as people read them: the exit code, and the next step.
+
+use super::SandboxError;
+use patchwright_base::error::{Failure, FailureKind, Hint};
+
+impl From<SandboxError> for Failure {
+    fn from(err: SandboxError) -> Failure {
+        // What the public reads has no path in it.
+        if let SandboxError::Folder { verb, path, cause } = err {
+            let failure = Failure::sandbox(format!("cannot {verb} a folder of the sandbox"))
+                .hint(Hint::on_this_machine(format!("it is `{path}`")));
+            let is_full = cause.kind() == std::io::ErrorKind::StorageFull;
+            let failure = failure.caused_by(cause);
+            return if is_full { failure.hint("free some space on that disk") } else { failure };
+        }
+        let hint = match &err {
+            SandboxError::NoDocker { .. } => Some(
+                "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; \
+                 `patchwright doctor` checks it"
+                    .to_owned(),
+            ),
+            SandboxError::NoImage { image, .. } => Some(format!(
+                "`docker pull {image}`, or name an image that is there with `--image`"
+            )),
+            SandboxError::Setup { output, .. } if !output.is_empty() => {
+                Some(format!("its output ended with:\n{output}"))
+            }
+            SandboxError::SetupTime { output, .. } => {
+                let more = "give it more with `limits.setup-timeout`, and the run with `--timeout`";
+                Some(if output.is_empty() {
+                    more.to_owned()
+                } else {
+                    format!("{more}; its output ended with:\n{output}")
+                })
+            }
+            SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
+            SandboxError::Looser(_) => Some(
+                "the Docker daemon changes what containers are started with; see `docs/sandbox.md`"
+                    .to_owned(),
+            ),
+            SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
+            SandboxError::Setup { .. } | SandboxError::Folder { .. } | SandboxError::Other(_) => {
+                None
+            }
+        };
+        let failure = match &err {
+            SandboxError::SetupTime { .. } => Failure::new(FailureKind::Budget, err.to_string()),
+            _ => Failure::sandbox(err.to_string()),
+        };
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Where commands run.
+//!
+//! [`Sandbox`] is a seam with two shipping implementations: Docker ([`docker`]) and the local one
+//! ([`local`]: the same guest, confined by Landlock and seccomp). Both end in a [`Running`] sandbox
+//! whose [`Client`] speaks to the guest in it.
+
+pub mod client;
+pub mod collected;
+mod connection;
+pub mod docker;
+pub mod egress;
+mod failure;
+pub mod image;
+pub mod local;
+pub mod packed;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::client::Client;
+use crate::egress::Egress;
+use crate::packed::Packed;
+use patchwright_guest::tool::CommandOutput;
+
+/// The static program that runs inside of the sandbox, as `build.rs` built it.
+pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
+
+/// Starts places to work in.
+#[async_trait]
+pub trait Sandbox: Send + Sync {
+    /// `docker` or `local`.
+    fn name(&self) -> &'static str;
+
+    /// Makes the image ready that `spec` asks for: pulls it when absent, runs setup commands once
+    /// per (repository, image, setup, lock files) and caches the result. Returns what `start` takes
+    /// as image.
+    async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError>;
+
+    /// Starts a fresh, empty sandbox with a serving guest in it.
+    async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError>;
+
+    /// Removes what killed runs left: everything with our labels and this run id, or, without a run
+    /// id, everything of ours whose owner process is gone.
+    async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError>;
+}
+
+/// What to make ready before a run.
+#[derive(Clone, Debug)]
+pub struct ImageSpec<'a> {
+    /// What tells the repository from every other one (part of the cache key: its tree decides what
+    /// setup leaves, so no repository may get what was set up in another one's).
+    pub repository: String,
+    /// From the configuration; otherwise chosen by what the repository is.
+    pub image: Option<&'a str>,
+    /// Who says so.
+    pub named_by: image::NamedBy,
+    /// Shell commands, run as root in a container of their own, without any secret.
+    pub setup: &'a [String],
+    /// Hosts that setup may reach; none means no network.
+    pub setup_hosts: &'a [String],
+    /// The way to those hosts, unless they are none or all (`*`).
+    pub setup_egress: Option<Arc<Egress>>,
+    pub setup_timeout: Duration,
+    /// Names of the files in the root folder of the repository (decide the image by kind).
+    pub root_files: &'a [String],
+    /// What tells the contents of lock files from others, by path (part of the cache key).
+    pub lock_files: &'a [(String, Vec<u8>)],
+    /// The tree that setup runs in. It is not part of the cache key, so it has to be one that every run
+    /// on this repository may start from.
+    pub tree: Option<&'a Packed>,
+    pub run: &'a str,
+}
+
+impl<'a> ImageSpec<'a> {
+    /// Without any setup: just the image, or what the sandbox is otherwise made of.
+    pub fn plain(repository: String, image: Option<&'a str>, run: &'a str) -> ImageSpec<'a> {
+        ImageSpec {
+            repository,
+            image,
+            named_by: image::NamedBy::Operator,
+            setup: &[],
+            setup_hosts: &[],
+            setup_egress: None,
+            setup_timeout: Duration::ZERO,
+            root_files: &[],
+            lock_files: &[],
+            tree: None,
+            run,
+        }
+    }
+}
+
+impl ImageSpec<'_> {
+    /// What a setup command's end means for the run.
+    fn judge(&self, command: &str, ended: CommandOutput) -> Result<(), SandboxError> {
+        let (command, output) = (command.to_owned(), ended.output);
+        match (ended.timed_out, ended.exit_code) {
+            (true, _) => {
+                Err(SandboxError::SetupTime { command, limit: self.setup_timeout, output })
+            }
+            (false, 0) => Ok(()),
+            (false, exit_code) => Err(SandboxError::Setup { command, exit_code, output }),
+        }
+    }
+}
+
+/// An image that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedImage {
+    /// What Docker is given: a name, or the id of a cached setup image.
+    pub reference: String,
+    /// For the report: name and digest.
+    pub description: String,
+}
+
+/// What a sandbox is started with.
+#[derive(Clone, Debug)]
+pub struct SandboxSpec {
+    pub image: PreparedImage,
+    /// The run's id: label, and part of every name.
+    pub run: String,
+    /// What it is for: `agent`, `baseline`, `evidence`.
+    pub purpose: &'static str,
+    pub env: BTreeMap<String, String>,
+    pub limits: ContainerLimits,
+    /// What commands may reach, over the relay; nothing when absent.
+    pub egress: Option<Arc<Egress>>,
+}
+
+/// Bounds of one sandbox; the defaults are those of `docs/sandbox.md`.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ContainerLimits {
+    pub memory_bytes: u64,
+    pub cpus: f64,
+    pub pids: u32,
+    /// Bounded size of /tmp and of the home folder, each.
+    pub tmp_bytes: u64,
+    /// The guest ends commands that make the workspace grow beyond this.
+    pub workspace_bytes: u64,
+    pub workspace_files: u64,
+}
+
+impl ContainerLimits {
+    /// What the guest watches, for the report.
+    pub fn workspace_report(&self) -> String {
+        let (bytes, files) = (self.workspace_bytes >> 20, self.workspace_files);
+        format!("workspace: {bytes} MiB and {files} files, watched by the guest")
+    }
+}
+
+impl Default for ContainerLimits {
+    fn default() -> ContainerLimits {
+        ContainerLimits {
+            memory_bytes: 4 << 30,
+            cpus: 2.0,
+            pids: 512,
+            tmp_bytes: 1 << 30,
+            workspace_bytes: 10 << 30,
+            workspace_files: 2_000_000,
+        }
+    }
+}
+
+/// A sandbox with a serving guest. Dropping it does not stop it: call [`Running::stop`]; the sweep
+/// finds what was not stopped.
+pub struct Running {
+    pub client: Client,
+    /// Container id, or the folder of the local sandbox.
+    pub id: String,
+    /// Absolute path of the workspace as commands in it see it.
+    pub workspace: String,
+    /// What is enforced, for the report.
+    pub enforced: Vec<String>,
+    pub stopper: Box<dyn Stop>,
+}
+
+impl Running {
+    /// Why the sandbox died (`out of memory`, `removed`); `None` when it still works. Ask this after
+    /// the client has reported a lost guest, for the reason that goes into the report.
+    pub async fn autopsy(&self) -> Option<String> {
+        self.stopper.autopsy().await
+    }
+
+    /// Ends the guest and removes container and volumes. Failing to remove is reported, not fatal.
+    pub async fn stop(self) -> Result<(), SandboxError> {
+        let Running { client, stopper, .. } = self;
+        client.close().await;
+        stopper.stop().await
+    }
+}
+
+/// How one sandbox is taken down.
+#[async_trait]
+pub trait Stop: Send + Sync {
+    async fn stop(self: Box<Self>) -> Result<(), SandboxError>;
+    /// Why the sandbox died, when it did (`out of memory`, `removed`), asked after a lost stream.
+    async fn autopsy(&self) -> Option<String>;
+}
+
+/// Why there is no sandbox, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("Docker does not answer at `{host}`: {message}")]
+    NoDocker { host: String, message: String },
+    #[error("image `{image}` is not there and could not be pulled: {message}")]
+    NoImage { image: String, message: String },
+    #[error("setup command `{command}` failed with exit code {exit_code}")]
+    Setup { command: String, exit_code: i32, output: String },
+    #[error("setup command `{command}` had not ended when the time for setup was up ({limit:?})")]
+    SetupTime { command: String, limit: Duration, output: String },
+    #[error("the container is looser than asked for: {0}")]
+    Looser(String),
+    #[error("the sandbox is gone: {0}")]
+    Gone(String),
+    #[error("no space left: {0}")]
+    DiskFull(String),
+    /// A folder of the local sandbox, on this machine.
+    #[error("cannot {verb} `{path}`: {cause}")]
+    Folder { verb: String, path: String, cause: std::io::Error },
+    #[error("{0}")]
+    Other(String),
+}

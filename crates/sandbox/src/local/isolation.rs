@@ -1,0 +1,146 @@
+//! What surrounds the local guest besides its own confinement: namespaces, and the user's toolchains,
+//! which commands may read.
+//!
+//! Namespaces are made by the `unshare` program of util-linux; making them from here would need
+//! unsafe code.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::SandboxError;
+
+/// From most to least. The first that works is used. Each has mounts of its own, which nothing replaces:
+/// without them commands could change modes, owners and times of whatever belongs to this user.
+const LEVELS: &[Isolation] = &[
+    Isolation {
+        options: &[
+            "--user",
+            "--map-current-user",
+            "--keep-caps",
+            "--net",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ],
+        report: "namespaces: user, network, processes, mounts",
+    },
+    // For root, where users may make none.
+    Isolation {
+        options: &["--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"],
+        report: "namespaces: network, processes, mounts",
+    },
+    // In a container, where `/proc` is covered in part and a fresh one would show what is covered.
+    Isolation {
+        options: &["--user", "--map-current-user", "--keep-caps", "--net", "--ipc"],
+        report: "namespaces: user, network, mounts",
+    },
+    Isolation { options: &["--net", "--ipc"], report: "namespaces: network, mounts" },
+];
+
+/// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
+/// because giving up would mean a weaker sandbox.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Namespaces that this machine allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Isolation {
+    options: &'static [&'static str],
+    pub(super) report: &'static str,
+}
+
+impl Isolation {
+    /// Tries every level with the guest's `--version`.
+    pub(super) async fn find(guest: &Path) -> Option<Isolation> {
+        for level in LEVELS {
+            #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
+            let tried = Command::new("unshare")
+                .args(level.options)
+                .arg("--")
+                .arg(guest)
+                .arg("--version")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .kill_on_drop(true)
+                .status();
+            let tried = tokio::time::timeout(PATIENCE, tried).await;
+            if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
+                return Some(*level);
+            }
+        }
+        None
+    }
+
+    /// The beginning of the guest's command line.
+    pub(super) fn wrap(&self, guest: &Path) -> Vec<OsString> {
+        let mut argv: Vec<OsString> = vec!["unshare".into()];
+        argv.extend(self.options.iter().map(OsString::from));
+        argv.extend(["--".into(), guest.into()]);
+        argv
+    }
+
+    /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,
+    /// unless the user is root, whom the bound does not hold.
+    pub(super) fn counts_processes(&self) -> bool {
+        self.options.contains(&"--user") && !rustix::process::geteuid().is_root()
+    }
+}
+
+/// Why there is no local sandbox where there are no namespaces.
+pub(super) fn refused() -> SandboxError {
+    SandboxError::Other(
+        "the local sandbox does not start: this machine gives this user no namespaces for mounts and \
+         network, without which commands could change modes, owners and times of files outside; install \
+         `unshare` (util-linux) and allow user namespaces (`sysctl \
+         kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, `kernel.unprivileged_userns_clone=1` \
+         on Debian; in a container its engine decides), or use `--sandbox docker`"
+            .to_owned(),
+    )
+}
+
+/// Folders of the home folder with nothing but installed compilers and interpreters.
+const VERSION_MANAGERS: &[&str] =
+    &[".asdf", ".bun", ".deno", ".nodenv", ".nvm", ".pyenv", ".rbenv", ".rye", ".sdkman", ".volta"];
+
+/// Compilers and interpreters that the user installed below the home folder. The home folder itself
+/// stays closed; these parts of it can be read, and hold no credentials.
+#[derive(Debug, Default)]
+pub(super) struct Toolchains {
+    pub(super) read: Vec<PathBuf>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+impl Toolchains {
+    #[expect(clippy::disallowed_methods, reason = "the search path decides which toolchains exist")]
+    pub(super) fn of_this_user() -> Toolchains {
+        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+        let home = std::env::var("HOME").map(PathBuf::from).unwrap_or_default();
+        let variable = |name: &str| std::env::var(name).ok().map(PathBuf::from);
+        let mut read = Vec::new();
+        let mut env = BTreeMap::from([("PATH".to_owned(), path.clone())]);
+        for folder in path.split(':').map(Path::new) {
+            let Ok(below) = folder.strip_prefix(&home) else { continue };
+            let Some(first) = below.components().next() else { continue };
+            let is_manager = VERSION_MANAGERS.iter().any(|name| first.as_os_str() == *name);
+            read.push(if is_manager { home.join(first) } else { folder.to_owned() });
+        }
+        let rustup = variable("RUSTUP_HOME").unwrap_or_else(|| home.join(".rustup"));
+        if rustup.is_dir() {
+            env.insert("RUSTUP_HOME".to_owned(), rustup.display().to_string());
+            read.push(rustup);
+        }
+        // The download cache only: the folder above it holds the registry token.
+        let cargo = variable("CARGO_HOME").unwrap_or_else(|| home.join(".cargo"));
+        read.extend(
+            [cargo.join("registry"), cargo.join("bin")].into_iter().filter(|dir| dir.is_dir()),
+        );
+        Toolchains { read, env }
+    }
+}

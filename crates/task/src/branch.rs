@@ -1,0 +1,83 @@
+//! Whose commits a branch has: what we may replace, and what we leave alone.
+//!
+//! Called before a branch is written, by the publishers of a single run and of a campaign. All commits
+//! that the branch has and its base has not are looked at, not only the last one.
+
+use super::workspace::is_ours;
+use patchwright_forge::{Comparison, Forge, ForgeError, Repository};
+use patchwright_git::clone::Repo;
+use patchwright_git::commit::{self, Facts};
+use patchwright_git::{GitError, Oid, blocking};
+
+/// Commits of ours that are followed back from a branch's tip.
+const MOST_COMMITS: u32 = 50;
+
+/// The branch as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    Absent,
+    /// Nothing on it is anybody else's.
+    Ours {
+        tip: Oid,
+        facts: Facts,
+    },
+    /// `commit` is not ours, and the base has not got it.
+    Theirs {
+        tip: Oid,
+        commit: Oid,
+    },
+}
+
+/// Where a branch is looked at.
+pub struct Place<'a> {
+    pub forge: &'a dyn Forge,
+    pub repository: &'a Repository,
+    /// Our bare repository, which has `base`.
+    pub repo: &'a Repo,
+    pub base: Oid,
+    pub base_branch: &'a str,
+    /// The committer of our commits.
+    pub email: &'a str,
+}
+
+impl Place<'_> {
+    /// Looks at a branch; what it points to is fetched.
+    pub async fn standing(&self, branch: &str) -> Result<Standing, ForgeError> {
+        let Some(tip) = self.forge.branch_tip(&self.repository.id, branch).await? else {
+            return Ok(Standing::Absent);
+        };
+        let refs = [branch.to_owned()];
+        let fetched =
+            self.forge.fetch(self.repository, self.repo.path(), &refs, MOST_COMMITS).await;
+        match fetched {
+            Ok(()) => {}
+            // Deleted since we asked.
+            Err(ForgeError::NotFound { .. }) => return Ok(Standing::Absent),
+            Err(err) => return Err(err),
+        }
+        let (repo, base, email) = (self.repo.clone(), self.base, self.email.to_owned());
+        let looked = blocking(move || {
+            let ours = |facts: &Facts| is_ours(facts, &email);
+            Ok((commit::read(&repo, tip)?, commit::follow(&repo, tip, base, MOST_COMMITS, &ours)?))
+        });
+        let (facts, other) = looked.await.map_err(in_words)?;
+        match other {
+            Some(commit) if !self.base_has(commit).await? => Ok(Standing::Theirs { tip, commit }),
+            _ => Ok(Standing::Ours { tip, facts }),
+        }
+    }
+
+    /// The forge knows all of history; we may have the end of it only.
+    async fn base_has(&self, commit: Oid) -> Result<bool, ForgeError> {
+        let id = &self.repository.id;
+        let compared = self.forge.compare(id, self.base_branch, &commit.to_string()).await?;
+        Ok(matches!(compared, Comparison::Identical | Comparison::Behind))
+    }
+}
+
+fn in_words(error: GitError) -> ForgeError {
+    match error {
+        GitError::Machine(message) => ForgeError::Machine { message },
+        error => ForgeError::Git { message: error.to_string() },
+    }
+}

@@ -1,0 +1,299 @@
+//! What the agent is told at the start, in layers and in this order: the system prompt, the
+//! environment, the repository's instruction files, its skills, the mode, the task.
+//!
+//! [`Brief::assemble`] is pure: the same sources give the same text.
+
+use super::admit::Admitted;
+use super::checks::Checks;
+use super::run::Run;
+use super::workspace::Workspace;
+use crate::context::agents::AgentFiles;
+use crate::context::environment::{self, Environment};
+use crate::context::instructions::{self, Instructions};
+use crate::context::skills::{self, Skills};
+use crate::context::thread::{self, Thread, ThreadContext};
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::{Mode, Personality};
+use patchwright_prompt::{self as prompt, SystemPrompt};
+use patchwright_provider::ToolDeclaration;
+use patchwright_provider::catalogue::Model;
+use patchwright_provider::item::{Content, Item, Message, Role};
+use patchwright_sandbox::Running;
+use patchwright_tools::registry::ToolSet;
+use patchwright_types::task::TaskKind;
+
+/// Files that are looked at for instructions and skills.
+const MAX_PATHS: usize = 500_000;
+
+/// What is known before the sandbox runs.
+#[derive(Debug, Default)]
+pub struct Brief {
+    /// The system prompt.
+    pub instructions: String,
+    pub files: Instructions,
+    pub skills: Skills,
+    /// Who may be started as a sub-agent, besides the built-in ones.
+    pub agents: AgentFiles,
+    pub mode: Mode,
+    /// Said of the mode, in place of what is said of it elsewhere.
+    mode_text: Option<&'static str>,
+    /// The task in words.
+    pub task: String,
+    /// For the report: what was removed from or left out of the input.
+    pub notes: Vec<String>,
+    checks: Vec<String>,
+}
+
+/// What a brief is made of.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    pub model: &'a Model,
+    /// What the model can call.
+    pub tools: &'a [ToolDeclaration],
+    pub personality: Personality,
+    pub mode: Mode,
+    /// The files of the base commit, and how one is read.
+    pub paths: &'a [String],
+    pub read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// The task in words.
+    pub task: &'a str,
+    /// The commands by which the change will be judged.
+    pub checks: &'a [String],
+}
+
+impl Brief {
+    pub async fn new(
+        run: &Run<'_>,
+        admitted: Option<&Admitted>,
+        workspace: &Workspace,
+        checks: &Checks,
+    ) -> Result<Brief> {
+        let (task, notes) = task_text(run, admitted, checks)?;
+        let brief = Brief::with(run, workspace, &task, notes, &checks.commands).await?;
+        Ok(match run.task.kind {
+            TaskKind::Campaign { answer: true, .. } => {
+                brief.in_mode(Some(prompt::text("mode/report.md")?))
+            }
+            _ => brief,
+        })
+    }
+
+    /// The brief for a task that is in words already.
+    pub async fn of(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+    ) -> Result<Brief> {
+        Brief::with(run, workspace, task, notes, &[]).await
+    }
+
+    /// The brief of a task in words with checks. Instructions and skills come from `rules`, the base
+    /// commit, whatever is worked on.
+    pub async fn for_task(
+        run: &Run<'_>,
+        task: &str,
+        notes: Vec<String>,
+        rules: &Workspace,
+        checks: &Checks,
+    ) -> Result<Brief> {
+        Brief::with(run, rules, task, notes, &checks.commands).await
+    }
+
+    async fn with(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        task: &str,
+        notes: Vec<String>,
+        checks: &[String],
+    ) -> Result<Brief> {
+        // Of the base commit: what a model or a contributor changes is not obeyed.
+        let paths = workspace.paths(MAX_PATHS).await?;
+        let mut brief = Brief::assemble(&Sources {
+            model: &run.world.model,
+            tools: &tools(run)?.described(),
+            personality: run.config.personality,
+            mode: run.config.mode,
+            paths: &paths,
+            read: &|path| workspace.file_now(path),
+            task,
+            checks,
+        })?;
+        brief.notes.splice(0..0, notes);
+        Ok(brief)
+    }
+
+    /// Everything that is known before the sandbox runs.
+    pub fn assemble(sources: &Sources<'_>) -> Result<Brief> {
+        let Sources { model, tools, personality, mode, paths, read, task, checks } = *sources;
+        let files = instructions::instructions(paths.iter().map(String::as_str), read);
+        let skills = skills::skills(paths.iter().map(String::as_str), read);
+        let agents = AgentFiles::of_repository(paths.iter().map(String::as_str), read);
+        let notes = files.notes.iter().chain(&skills.notes).cloned().collect();
+        let system = SystemPrompt { model, tools, personality };
+        Ok(Brief {
+            instructions: instructions_for(&system, mode)?,
+            files,
+            skills,
+            agents,
+            mode,
+            mode_text: None,
+            task: task.to_owned(),
+            notes,
+            checks: checks.to_vec(),
+        })
+    }
+
+    /// The system prompt, which speaks of the tools that the model really gets.
+    pub fn instructions(&self, run: &Run<'_>, tools: &ToolSet) -> Result<String> {
+        let system = SystemPrompt {
+            model: &run.world.model,
+            tools: tools.declarations(),
+            personality: run.config.personality,
+        };
+        instructions_for(&system, self.mode)
+    }
+
+    /// The same with other words about the mode.
+    #[must_use]
+    pub fn in_mode(self, text: Option<&'static str>) -> Brief {
+        Brief { mode_text: text, ..self }
+    }
+
+    /// The files of the repository whose text stands in the opening, for the report.
+    pub fn instruction_files(&self) -> Vec<String> {
+        let used = self.skills.used(&self.task).into_iter().map(|skill| skill.path.clone());
+        self.files.files().into_iter().chain(used).collect()
+    }
+
+    /// The opening of the conversation in a running sandbox.
+    pub fn items(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
+        self.opening(&self.environment(run, sandbox)?)
+    }
+
+    /// What every agent of the run is told before its own task.
+    pub fn surroundings(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
+        let environment = self.environment(run, sandbox)?;
+        let layers = [
+            (Role::Developer, environment::render(&environment)),
+            (Role::User, self.files.render(&environment.cwd)),
+            (Role::User, self.skills.render("")?),
+        ];
+        let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
+        Ok(layers.map(|(role, text)| message(role, text)).collect())
+    }
+
+    fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Result<Environment> {
+        let writable = match self.mode {
+            Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
+            Mode::Plan | Mode::Review => Vec::new(),
+        };
+        Ok(Environment {
+            cwd: sandbox.workspace.clone(),
+            shell: sandbox.client.hello().shell.clone(),
+            date: run.world.clock.now().format("%Y-%m-%d").to_string(),
+            allowed_hosts: allowed_hosts(run)?,
+            writable,
+            sandbox: sandbox_words(run),
+            time_budget: run.remaining(),
+            checks: self.checks.clone(),
+        })
+    }
+
+    /// The opening of the conversation: all layers but the system prompt.
+    pub fn opening(&self, environment: &Environment) -> Result<Vec<Item>> {
+        let mode = match self.mode_text {
+            Some(text) => text,
+            None => prompt::mode(self.mode)?.unwrap_or_default(),
+        };
+        let layers = [
+            (Role::Developer, environment::render(environment)),
+            (Role::User, self.files.render(&environment.cwd)),
+            (Role::User, self.skills.render(&self.task)?),
+            (Role::Developer, mode.to_owned()),
+            (Role::User, self.task.clone()),
+        ];
+        let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
+        Ok(layers.map(|(role, text)| message(role, text)).collect())
+    }
+}
+
+fn instructions_for(system: &SystemPrompt<'_>, mode: Mode) -> Result<String> {
+    match mode {
+        Mode::Execute | Mode::Plan => prompt::system(system),
+        Mode::Review => prompt::review_system(system),
+    }
+}
+
+/// The tools of a run, before anything is known of its sandbox.
+pub fn tools(run: &Run<'_>) -> Result<ToolSet> {
+    ToolSet::for_run(&run.world.model, run.config.mode, &run.world.hosted_tools)
+}
+
+/// The hosts that commands can reach, without the addresses that some are pinned to.
+fn allowed_hosts(run: &Run<'_>) -> Result<Vec<String>> {
+    let egress = run.egress()?;
+    let hosts = egress.iter().flat_map(|egress| egress.hosts());
+    Ok(hosts.map(|host| host.split('=').next().unwrap_or_default().trim().to_owned()).collect())
+}
+
+fn sandbox_words(run: &Run<'_>) -> String {
+    match run.world.sandbox.name() {
+        "docker" => "locked container".to_owned(),
+        name => format!("{name}, confined to the workspace"),
+    }
+}
+
+fn task_text(
+    run: &Run<'_>,
+    admitted: Option<&Admitted>,
+    checks: &Checks,
+) -> Result<(String, Vec<String>)> {
+    match (&run.task.kind, admitted) {
+        (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
+            let thread = thread_of(run, admitted, trigger.as_ref());
+            let mut text = prompt::issue_task(&prompt::IssueTask {
+                repository: &admitted.repository.id.to_string(),
+                number: admitted.issue.number,
+                thread: &thread.text,
+                checks: &checks.commands,
+            })?;
+            if let Some(asked) = &run.around.asked {
+                text = format!("{text}\n\n{}", prompt::asked(asked)?);
+            }
+            Ok((text, thread.notes))
+        }
+        (TaskKind::Exec { prompt: asked, .. }, _) => {
+            Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
+        }
+        (TaskKind::Campaign { repository, base_branch, prompt: asked, .. }, _) => {
+            let text = prompt::campaign_task(&prompt::CampaignTask {
+                repository: &repository.to_string(),
+                base_branch,
+                prompt: asked,
+                checks: &checks.commands,
+            })?;
+            Ok((text, Vec::new()))
+        }
+        (TaskKind::Issue { .. }, None) => Err(Failure::internal("an issue task was not admitted")),
+        (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {
+            Err(Failure::internal("this task has a flow of its own"))
+        }
+    }
+}
+
+/// The conversation as it stood at the trigger, hidden text removed, delimited at random.
+fn thread_of(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    trigger: Option<&patchwright_types::task::Trigger>,
+) -> ThreadContext {
+    let stop = run.stop();
+    let thread = Thread { issue: &admitted.issue, comments: &admitted.comments, trigger };
+    thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random)
+}
+
+/// A message of plain text.
+pub fn message(role: Role, text: String) -> Item {
+    Item::Message(Message { role, content: vec![Content::text(text)], native: None })
+}

@@ -1,0 +1,77 @@
+//! What of a run's cost the store knows already. A run may be tried several times, and a process may die
+//! right before or after it recorded a result; each dollar is counted once all the same.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::folder::RunFolder;
+use patchwright_types::outcome::Spending;
+
+const FILE: &str = "accounted.json";
+
+/// What was told to the store last, and how to see whether it has heard it.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Book {
+    /// Known before that.
+    before: Used,
+    /// Known after it.
+    after: Used,
+    /// Tokens that the store has for the target once it knows.
+    target_tokens: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Used {
+    cost_usd: f64,
+    tokens: i64,
+}
+
+/// What was written down before. When that cannot be read all of the run counts, some of it perhaps
+/// twice: a budget may end early, it is never exceeded for it.
+fn read(path: &Path) -> Book {
+    let text = match fs_err::read(path) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Book::default(),
+        text => text.map_err(anyhow::Error::from),
+    };
+    text.and_then(|text| Ok(serde_json::from_slice(&text)?)).unwrap_or_else(|error| {
+        tracing::warn!(%error, path = %path.display(), "what was accounted for cannot be read");
+        Book::default()
+    })
+}
+
+/// The part of `spending` that the store, which has `known` tokens for the target, was not told of.
+pub(super) fn unaccounted(folder: &RunFolder, spending: &Spending, known: i64) -> (f64, i64) {
+    let book = read(&folder.path.join(FILE));
+    let before = if known >= book.target_tokens { book.after } else { book.before };
+    let tokens = i64::try_from(spending.usage.total()).unwrap_or(i64::MAX);
+    let after = Used { cost_usd: spending.cost_usd, tokens };
+    let cost_usd = (after.cost_usd - before.cost_usd).max(0.0);
+    let tokens = (after.tokens - before.tokens).max(0);
+    let book = Book { before, after, target_tokens: known.saturating_add(tokens) };
+    if let Ok(text) = serde_json::to_vec(&book)
+        && let Err(failure) = folder.write(FILE, &text)
+    {
+        tracing::warn!(%failure, "what was accounted for could not be written down");
+    }
+    (cost_usd, tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::campaign::book::{Book, FILE, Used, read};
+
+    #[test]
+    fn a_book_that_cannot_be_read_counts_everything_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let after = Used { cost_usd: 2.5, tokens: 7 };
+        let book = Book { after, target_tokens: 7, ..Book::default() };
+        fs_err::write(&path, serde_json::to_vec(&book).unwrap()).unwrap();
+        assert_eq!(read(&path).after.tokens, 7);
+        for damaged in ["", "{", "[]", r#"{"before": 1}"#] {
+            fs_err::write(&path, damaged).unwrap();
+            assert_eq!((read(&path).after.tokens, read(&path).target_tokens), (0, 0), "{damaged}");
+        }
+    }
+}

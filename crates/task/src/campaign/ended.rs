@@ -1,0 +1,147 @@
+//! What a finished run has to say about its repository, decided from recorded facts.
+
+use serde::{Deserialize, Serialize};
+
+use super::trouble::{self, Fate, Trouble};
+use crate::run::{Made, Run};
+use crate::verify;
+use crate::workspace::Workspace;
+use patchwright_agent::StopKind;
+use patchwright_base::error::Failure;
+use patchwright_base::text;
+use patchwright_git::Oid;
+use patchwright_git::tree::Change;
+use patchwright_journal as journal;
+use patchwright_report::pr_body;
+use patchwright_types::campaign::ErrorClass;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::task::TaskKind;
+
+/// Bytes of a held-back patch that are stored: as much as a description shows of one.
+const PATCH: usize = 20_000;
+
+/// A good end.
+#[derive(Debug)]
+pub enum Ended {
+    /// There is a change that may be published.
+    Change(Box<Stored>),
+    /// The model found nothing to change, and said why.
+    Unchanged(String),
+    /// The answer that was asked for.
+    Answer(String),
+}
+
+/// What a run has to say about its change. It is stored as it is, and becomes text where the change is
+/// published: whoever does that owes the store no trust.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    pub outcome: Outcome,
+    /// The patch of the files that were held back, or its beginning.
+    pub held_back_patch: Option<String>,
+}
+
+/// A change, and all that its pull request says.
+#[derive(Debug)]
+pub struct Stored {
+    pub workspace: Workspace,
+    pub commit: Oid,
+    pub change: Change,
+    /// The model's title, or the campaign's where that does not read like one. Redacted, as `told` is.
+    pub title: String,
+    /// What the description is made of.
+    pub told: Told,
+    pub marker: String,
+    /// It should be opened as a draft, whatever the campaign says.
+    pub draft: bool,
+    /// From the repository's own configuration, where the campaign names none.
+    pub labels: Vec<String>,
+    pub reviewers: Vec<String>,
+}
+
+/// Decides. The first thing that stands in the way is the one that is said.
+pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
+    let Made { workspace, worked, settled, outcome } = made;
+    let question = worked.stopped.needs_input().map(str::to_owned);
+    let words = worked.stopped.final_message.clone();
+    if !matches!(worked.stopped.reason, StopKind::Finished)
+        && let Some(trouble) = trouble::of_stop(worked.stopped.reason)
+    {
+        return Err(trouble);
+    }
+    let reason = outcome.reason.clone().unwrap_or_default();
+    let final_trouble = |class, failure| Err(Trouble::new(class, Fate::Final, failure));
+    if question.is_some() {
+        let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
+        return final_trouble(ErrorClass::Agent, failure);
+    }
+    if matches!(run.task.kind, TaskKind::Campaign { answer: true, .. }) {
+        return Ok(Ended::Answer(run.world.redactor.redact(&words)));
+    }
+    match outcome.conclusion {
+        Conclusion::Refused => return final_trouble(ErrorClass::Policy, Failure::refused(reason)),
+        Conclusion::NothingToDo => return Ok(Ended::Unchanged(run.world.redactor.redact(&words))),
+        Conclusion::Done | Conclusion::Partial => {}
+        Conclusion::NeedsInput
+        | Conclusion::Budget
+        | Conclusion::Provider
+        | Conclusion::Sandbox => {
+            return final_trouble(ErrorClass::Agent, Failure::nothing_to_do(reason));
+        }
+    }
+    let broke = patchwright_types::evidence::newly_failing(&outcome.evidence);
+    if let Some(first) = broke.first() {
+        let failure = Failure::refused(format!(
+            "`{}` passes before the change and fails with it{}",
+            first.command,
+            match broke.len() {
+                1 => String::new(),
+                count => format!(", and {} more", count - 1),
+            }
+        ))
+        .hint(run.change_kept());
+        return final_trouble(ErrorClass::Checks, failure);
+    }
+    let (Some(change), Some(commit)) = (settled.change, settled.commit) else {
+        return Ok(Ended::Unchanged(run.world.redactor.redact(&words)));
+    };
+    let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let stored = describe(run, workspace, &outcome, patch.as_deref(), commit, change)?;
+    Ok(Ended::Change(Box::new(stored)))
+}
+
+/// Without secrets of ours, in whichever of its texts.
+fn redacted(run: &Run<'_>, told: &Told) -> Result<Told, Failure> {
+    let failed = |err| Failure::internal("what the run said cannot be stored").caused_by(err);
+    let mut value = serde_json::to_value(told).map_err(failed)?;
+    journal::redact_strings(&mut value, &run.world.redaction());
+    serde_json::from_value(value).map_err(failed)
+}
+
+fn describe(
+    run: &Run<'_>,
+    workspace: Workspace,
+    outcome: &Outcome,
+    held_back_patch: Option<&str>,
+    commit: Oid,
+    change: Change,
+) -> Result<Stored, Failure> {
+    let marker = patchwright_report::marker("pull-request", &run.folder.id);
+    let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
+    let told = Told { outcome: outcome.clone(), held_back_patch: patch };
+    let title = pr_body::title(&outcome.final_message, run.issue_title.as_deref());
+    let redact = |text: &str| run.world.redactor.redact(text);
+    Ok(Stored {
+        title: redact(&title),
+        told: redacted(run, &told)?,
+        marker,
+        draft: run.config.publish.draft
+            || outcome.evidence.any_failed()
+            || outcome.judgement.wants_draft()
+            || outcome.conclusion == Conclusion::Partial,
+        labels: run.config.publish.labels.clone(),
+        reviewers: run.config.publish.reviewers.clone(),
+        workspace,
+        commit,
+        change,
+    })
+}

@@ -1,0 +1,229 @@
+//! Checkpoints of a run's workspace: recorded as git trees in the run's folder while the agents work, and put
+//! back into a fresh sandbox when the run goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use super::agent_phase::Phase;
+use super::workspace::failure;
+use patchwright_agent::checkpoints::{self, Checkpoint, Restored};
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_git::checkpoint::{Difference, Store};
+use patchwright_git::{GitError, Oid, blocking};
+use patchwright_guest::protocol::Checkpointed;
+use patchwright_journal::{Entry, Journal, Line};
+use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_tools::checkpoints::Recorder;
+
+/// The repository of the checkpoints in the run's folder.
+pub const FOLDER: &str = "checkpoints.git";
+
+/// What may differ from the base: more is not recorded. Somewhat more than a change may have.
+const LIMITS: CollectLimits =
+    CollectLimits { files: 12_000, bytes: 300 << 20, timeout: Duration::from_mins(2) };
+
+/// Records the workspace of a sandbox.
+pub struct Checkpoints {
+    pub client: Client,
+    pub store: Store,
+    /// The tree that was uploaded.
+    pub base: Oid,
+    /// The run's own, not a lane.
+    pub journal: Journal,
+    pub ui: Ui,
+    last: Mutex<Last>,
+    has_sessions: AtomicBool,
+}
+
+/// The last checkpoint.
+struct Last {
+    tree: Oid,
+    /// What the guest knows it as; 0 for the uploaded tree.
+    number: u64,
+    /// Numbers that were given to the guest.
+    asked: u64,
+    sessions: Vec<String>,
+    shell: bool,
+    /// It is not what is in the workspace now: that could not be recorded.
+    is_stale: bool,
+}
+
+/// A workspace, recorded.
+struct Made {
+    tree: Oid,
+    sessions: Vec<String>,
+    shell: bool,
+}
+
+impl Checkpoints {
+    /// For a sandbox into which `base` has just been uploaded.
+    pub fn new(client: Client, store: Store, base: Oid, journal: Journal, ui: Ui) -> Checkpoints {
+        let (sessions, shell) = (Vec::new(), false);
+        let last = Last { tree: base, number: 0, asked: 0, sessions, shell, is_stale: false };
+        let (last, has_sessions) = (Mutex::new(last), AtomicBool::new(false));
+        Checkpoints { client, store, base, journal, ui, last, has_sessions }
+    }
+
+    /// The same in the run of a phase.
+    pub(super) async fn of(phase: &Phase<'_>, client: &Client) -> Result<Checkpoints> {
+        let run = phase.run;
+        let (folder, mirror) = (run.folder.path.join(FOLDER), phase.workspace.repo.clone());
+        let store = blocking(move || Store::open(&folder, &mirror)).await;
+        let store =
+            store.map_err(|err| failure(err, "cannot keep checkpoints of the workspace"))?;
+        let (base, journal) = (phase.workspace.base_tree()?, run.folder.journal.of_run());
+        Ok(Checkpoints::new(client.clone(), store, base, journal, run.around.ui))
+    }
+
+    /// The first checkpoint: the uploaded tree, in which nothing runs yet.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn begin(&self) -> Result<()> {
+        let (tree, sessions) = (self.base.to_string(), Vec::new());
+        let entry = Entry::Checkpoint { tree, after: None, sessions, shell: false };
+        self.journal.append(&entry).map(drop)
+    }
+
+    /// Puts the workspace back as it was at the last checkpoint that can be read.
+    ///
+    /// # Errors
+    /// When there is none, or the run began on another commit; a [`Failure`] with the next step.
+    pub async fn restore(&self, recorded: &[Line]) -> Result<Restored> {
+        let all = checkpoints::latest_first(recorded);
+        let folder = self.journal.path().parent().unwrap_or(self.journal.path()).display();
+        let refused = |why: String| {
+            Failure::machine(why).hint(format!("move `{folder}` away, and run again to begin anew"))
+        };
+        let Some(first) = all.last() else {
+            return Err(refused(
+                "this run cannot go on: its journal has no checkpoint of the workspace, as those of older \
+                 versions"
+                    .to_owned(),
+            ));
+        };
+        if first.tree.parse() != Ok(self.base) {
+            return Err(refused(
+                "this run cannot go on: the commit that it began on is not there any more"
+                    .to_owned(),
+            ));
+        }
+        for checkpoint in &all {
+            let (seq, place) = (checkpoint.seq, checkpoint.place());
+            let difference = match self.difference(checkpoint).await {
+                Ok(difference) => difference,
+                Err(err) => {
+                    self.ui.say(&format!(
+                        "the checkpoint {place} (line {seq} of the journal) cannot be read, and the one \
+                         before is taken: {err}"
+                    ));
+                    continue;
+                }
+            };
+            return self.put_back(checkpoint, difference).await;
+        }
+        Err(refused(format!(
+            "this run cannot go on: none of its {} checkpoints can be read",
+            all.len()
+        )))
+    }
+
+    async fn difference(&self, checkpoint: &Checkpoint<'_>) -> Result<Difference, GitError> {
+        let tree: Oid = checkpoint.tree.parse()?;
+        let (store, base) = (self.store.clone(), self.base);
+        // Whatever is made from these files by their times has to be made again.
+        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        blocking(move || store.difference(base, tree, now)).await
+    }
+
+    async fn put_back(
+        &self,
+        checkpoint: &Checkpoint<'_>,
+        difference: Difference,
+    ) -> Result<Restored> {
+        difference.restore(&self.client).await.map_err(|err| {
+            Failure::sandbox("the workspace could not be put back into the sandbox").caused_by(err)
+        })?;
+        let mut last = self.last.lock().await;
+        last.tree = checkpoint.tree.parse().unwrap_or(self.base);
+        let changed = difference.put.into_iter().chain(difference.remove);
+        Ok(Restored {
+            checkpoint: checkpoint.seq,
+            tree: checkpoint.tree.to_owned(),
+            place: checkpoint.place(),
+            sessions: checkpoint.sessions.to_vec(),
+            shell: checkpoint.shell,
+            changed: changed.collect(),
+        })
+    }
+
+    /// Records the workspace; the tree is on the disk when this returns.
+    ///
+    /// # Errors
+    /// Why it cannot be recorded.
+    pub async fn checkpoint(&self) -> Result<Oid, String> {
+        self.make(&mut *self.last.lock().await).await.map(|made| made.tree)
+    }
+
+    async fn make(&self, last: &mut Last) -> Result<Made, String> {
+        last.asked += 1;
+        let (number, asked) = (last.number, last.asked);
+        let fetched = self.client.checkpoint(number, asked, LIMITS).await;
+        let (changed, made) = fetched.map_err(|err| err.to_string())?;
+        let Checkpointed { whole, over, sessions, shell, .. } = made;
+        self.has_sessions.store(!sessions.is_empty(), Ordering::Relaxed);
+        if let Some((files, bytes)) = over {
+            let (most, room) = (LIMITS.files, LIMITS.bytes >> 20);
+            return Err(format!(
+                "{files} files with {} MiB differ from the base, more than the {most} files or {room} MiB \
+                 that are kept",
+                bytes >> 20
+            ));
+        }
+        let onto = if whole { self.base } else { last.tree };
+        let is_same = changed.files.is_empty() && changed.listing.deleted.is_empty();
+        let tree = if is_same {
+            onto
+        } else {
+            let store = self.store.clone();
+            let added = blocking(move || store.add(onto, &changed)).await;
+            added.map_err(|err| err.to_string())?
+        };
+        last.number = asked;
+        Ok(Made { tree, sessions, shell })
+    }
+}
+
+#[async_trait]
+impl Recorder for Checkpoints {
+    async fn record(&self, after: Option<&str>) -> Result<(), Failure> {
+        let mut last = self.last.lock().await;
+        let Made { tree, sessions, shell } = match self.make(&mut last).await {
+            Ok(made) => made,
+            Err(_) if last.is_stale => return Ok(()),
+            Err(why) => {
+                last.is_stale = true;
+                self.ui.say(&format!("the workspace is not recorded for now: {why}"));
+                return self.journal.append(&Entry::Unrecorded { why }).map(drop);
+            }
+        };
+        let is_known =
+            !last.is_stale && (last.tree, &last.sessions, last.shell) == (tree, &sessions, shell);
+        // Whatever comes of the entry, the guest's next answer is about this tree.
+        last.tree = tree;
+        if is_known {
+            return Ok(());
+        }
+        (last.sessions, last.shell, last.is_stale) = (sessions.clone(), shell, false);
+        let (tree, after) = (tree.to_string(), after.map(str::to_owned));
+        self.journal.append(&Entry::Checkpoint { tree, after, sessions, shell }).map(drop)
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.has_sessions.load(Ordering::Relaxed)
+    }
+}

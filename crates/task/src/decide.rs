@@ -1,0 +1,241 @@
+//! How a run ended, decided from recorded facts: what the agent's stop, the change, the checks and the
+//! policy say, never what the model claims.
+
+use super::agent_phase::Worked;
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use patchwright_agent::StopKind;
+use patchwright_config::Mode;
+use patchwright_sandbox::PreparedImage;
+use patchwright_types::evidence::Evidence;
+use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright_types::task::TaskKind;
+
+/// Decides how the run ended.
+pub(super) fn decide(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    image: &PreparedImage,
+    worked: &Worked,
+    settled: &Settled,
+    evidence: Evidence,
+) -> Outcome {
+    // An answer is all that a prompt may have asked for, and a plan is one.
+    let words_are_enough =
+        matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
+    let (conclusion, reason) = conclude(words_are_enough, worked, settled);
+    Outcome {
+        run: run.folder.id.clone(),
+        conclusion,
+        reason,
+        final_message: worked.stopped.final_message.clone(),
+        plan: worked.stopped.plan.clone(),
+        change: settled.change.clone(),
+        evidence,
+        judgement: settled.judgement.clone(),
+        spending: spending(run, worked),
+        provenance: provenance(run, workspace, image, worked),
+    }
+}
+
+/// What the run used, with the time of all of it.
+pub(super) fn spending(run: &Run<'_>, worked: &Worked) -> Spending {
+    let wall_seconds = run.started.elapsed().as_secs_f64();
+    Spending { wall_seconds, ..worked.stopped.spending.clone() }
+}
+
+/// Where the result comes from.
+pub(super) fn provenance(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    image: &PreparedImage,
+    worked: &Worked,
+) -> Provenance {
+    let mut input_notes = worked.notes.clone();
+    input_notes.extend(run.config.notes.iter().cloned());
+    input_notes.extend(worked.stopped.notes.iter().cloned());
+    Provenance {
+        tool: format!("patchwright {}", patchwright_base::VERSION),
+        model: run.world.model.slug.clone(),
+        sandbox: run.world.sandbox.name().to_owned(),
+        image: image.description.clone(),
+        enforced: worked.enforced.clone(),
+        base_branch: workspace.base_branch.clone(),
+        base_sha: workspace.base.to_string(),
+        run_url: run.around.run_url.clone(),
+        input_notes,
+        instruction_files: worked.instruction_files.clone(),
+        reached: run.reached(),
+    }
+}
+
+/// How the run ended because of the agent's stop alone; `None` when the model finished.
+pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
+    match stop {
+        StopKind::Finished => None,
+        StopKind::Provider(_) => Some(Conclusion::Provider),
+        StopKind::Sandbox(_) | StopKind::Machine(_) => Some(Conclusion::Sandbox),
+        StopKind::Refused | StopKind::Filtered | StopKind::EmptyReply | StopKind::CutOff => {
+            Some(Conclusion::Provider)
+        }
+        StopKind::Budget(_)
+        | StopKind::DoomLoop
+        | StopKind::FormatErrors
+        | StopKind::ContextExhausted
+        | StopKind::Cancelled => Some(Conclusion::Budget),
+    }
+}
+
+/// The agent's stop decides first, then the policy, then whether anything was changed.
+fn conclude(
+    words_are_enough: bool,
+    worked: &Worked,
+    settled: &Settled,
+) -> (Conclusion, Option<String>) {
+    let why = Some(worked.stopped.reason.sentence());
+    if let Some(conclusion) = of_stop(&worked.stopped.reason) {
+        return (conclusion, why);
+    }
+    if let Some(question) = worked.stopped.needs_input() {
+        return (Conclusion::NeedsInput, Some(format!("the model needs an answer: {question}")));
+    }
+    if let Some(first) = settled.judgement.violations.first() {
+        let place = first.path.as_deref().map(|path| format!("`{path}`: ")).unwrap_or_default();
+        return (Conclusion::Refused, Some(format!("{place}{} ({})", first.message, first.rule)));
+    }
+    match (&settled.change, settled.judgement.held_back.first()) {
+        (None, None) if words_are_enough => (Conclusion::Done, None),
+        (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
+        (None, Some(held)) => (
+            Conclusion::Refused,
+            Some(format!("`{}` may not be published ({})", held.file.path, held.rule)),
+        ),
+        (Some(_), Some(held)) => (
+            Conclusion::Partial,
+            Some(format!(
+                "`{}` was kept back and is handed over as a patch ({})",
+                held.file.path, held.rule
+            )),
+        ),
+        (Some(change), None) if !change.refused.is_empty() => (
+            Conclusion::Partial,
+            Some(format!("`{}` cannot be published: {}", change.refused[0].0, change.refused[0].1)),
+        ),
+        (Some(_), None) => (Conclusion::Done, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::decide::{Conclusion, StopKind, Worked, conclude};
+    use crate::settle::Settled;
+    use patchwright_agent::Stopped;
+    use patchwright_git::Oid;
+    use patchwright_git::tree::{Beyond, Change, FileChange};
+    use patchwright_policy::{HeldBack, Judgement, Violation};
+    use patchwright_types::outcome::Spending;
+    use patchwright_types::plan::Plan;
+
+    fn worked(reason: StopKind, final_message: &str) -> Worked {
+        let stopped = Stopped {
+            reason,
+            final_message: final_message.to_owned(),
+            plan: Plan::default(),
+            findings: Vec::new(),
+            spending: Spending::default(),
+            touched: BTreeSet::new(),
+            notes: Vec::new(),
+        };
+        Worked {
+            stopped,
+            change: None,
+            baseline: Vec::new(),
+            notes: Vec::new(),
+            instruction_files: Vec::new(),
+            enforced: Vec::new(),
+        }
+    }
+
+    fn change(refused: &[(&str, &str)]) -> Change {
+        let zero = Oid(git2::Oid::ZERO_SHA1);
+        let owned = |(path, why): &(&str, &str)| ((*path).to_owned(), (*why).to_owned());
+        Change {
+            base: zero,
+            tree: zero,
+            files: Vec::new(),
+            refused: refused.iter().map(owned).collect(),
+            beyond: Beyond::default(),
+            artefacts: Vec::new(),
+        }
+    }
+
+    fn held_back() -> HeldBack {
+        let file = FileChange {
+            path: ".github/workflows/a.yml".to_owned(),
+            old: None,
+            new: None,
+            added_lines: 1,
+            removed_lines: 0,
+            binary: false,
+        };
+        HeldBack { file, rule: "path.workflow".to_owned() }
+    }
+
+    fn settled(change: Option<Change>, judgement: Judgement) -> Settled {
+        Settled { change, judgement, ..Settled::default() }
+    }
+
+    #[test]
+    fn a_finished_run_is_done_only_when_all_of_its_change_may_be_published() {
+        let held = || Judgement { held_back: vec![held_back()], ..Judgement::default() };
+        let none = Judgement::default;
+        for (about, words_are_enough, change, judgement, expected) in [
+            ("an answer", true, None, none(), Conclusion::Done),
+            ("no change", false, None, none(), Conclusion::NothingToDo),
+            ("a change", false, Some(change(&[])), none(), Conclusion::Done),
+            ("all of it held back", false, None, held(), Conclusion::Refused),
+            ("all of it, beside an answer", true, None, held(), Conclusion::Refused),
+            ("part of it", false, Some(change(&[])), held(), Conclusion::Partial),
+            ("a file that no tree may have", true, Some(change(&[("a\\b", "no path")])), none(), {
+                Conclusion::Partial
+            }),
+        ] {
+            let worked = worked(StopKind::Finished, "Done.");
+            let (conclusion, reason) =
+                conclude(words_are_enough, &worked, &settled(change, judgement));
+            assert_eq!(conclusion, expected, "{about}: {reason:?}");
+            assert_eq!(reason.is_none(), expected == Conclusion::Done, "{about}: {reason:?}");
+        }
+    }
+
+    #[test]
+    fn the_stop_decides_before_the_policy_and_the_policy_before_the_change() {
+        let violation = Violation {
+            rule: "secret.own".to_owned(),
+            path: Some("a.txt".to_owned()),
+            message: "line 1 contains `token`".to_owned(),
+        };
+        let broken = Judgement {
+            violations: vec![violation],
+            held_back: vec![held_back()],
+            flags: Vec::new(),
+        };
+        let refused = settled(Some(change(&[])), broken);
+        for (reason, message, expected) in [
+            (StopKind::Finished, "Done.", Conclusion::Refused),
+            (StopKind::Finished, "NEEDS INPUT: which one?", Conclusion::NeedsInput),
+            (StopKind::Cancelled, "Done.", Conclusion::Budget),
+            (StopKind::DoomLoop, "NEEDS INPUT: which one?", Conclusion::Budget),
+            (StopKind::Refused, "Done.", Conclusion::Provider),
+        ] {
+            let (conclusion, said) = conclude(true, &worked(reason, message), &refused);
+            assert_eq!(conclusion, expected, "{said:?}");
+            assert!(said.is_some());
+        }
+        let (_, said) = conclude(true, &worked(StopKind::Finished, "Done."), &refused);
+        assert_eq!(said.unwrap(), "`a.txt`: line 1 contains `token` (secret.own)");
+    }
+}

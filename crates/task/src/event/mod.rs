@@ -1,0 +1,165 @@
+//! What happened on the forge, and whether that is a task.
+//!
+//! [`payload::parse`] turns a webhook payload into an [`Event`]; [`decide`] says what follows from it;
+//! [`access::check`] says whether the people behind it may ask for that. Nothing else in the program
+//! sees webhook JSON.
+
+pub mod access;
+mod decide;
+pub mod mention;
+pub mod payload;
+mod pull_payload;
+mod shown;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use patchwright_forge::{Account, CommentPlace, RepositoryId};
+use patchwright_types::task::IssueSnapshot;
+
+pub use self::decide::{
+    Decision, HeadBranch, OWN_BRANCHES, TriggerConfig, decide, is_own_branch, own_branch_beside,
+};
+
+/// Something that happened. Closed: what is not listed arrives as [`Event::Other`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A label was put on an issue. Several labels at once are several events.
+    IssueLabeled(IssueLabeled),
+    /// A pull request came, changed or got a label.
+    PullRequest(PullRequestChanged),
+    /// Somebody said something on an issue or a pull request.
+    Commented(Commented),
+    /// Checks on a commit have ended.
+    Checked(Checked),
+    /// Somebody, or some program, asked for an issue or a pull request by number.
+    Dispatch(Dispatch),
+    /// An event that sets nothing off.
+    Other { name: String, action: Option<String> },
+}
+
+/// One label, put on one issue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IssueLabeled {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// The label of this event; the issue may have others.
+    pub label: String,
+    /// Who put it there.
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub open: bool,
+    pub locked: bool,
+    /// Title and body as they stood then.
+    pub snapshot: IssueSnapshot,
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// A pull request that came, changed or got a label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PullRequestChanged {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// `opened`, `reopened`, `ready_for_review`, `synchronize` or `labeled`.
+    pub action: String,
+    /// The label of this event, when it is about one.
+    pub label: Option<String>,
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub author: Account,
+    pub open: bool,
+    pub draft: bool,
+    pub labels: Vec<String>,
+    /// The newest commit, as the event has it.
+    pub head_sha: String,
+    /// Title and body as they stood then.
+    pub snapshot: IssueSnapshot,
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// A comment, in a conversation, in a thread on the diff, or as the body of a review.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commented {
+    pub repository: RepositoryId,
+    /// Of the issue or pull request.
+    pub number: u64,
+    pub place: CommentPlace,
+    pub author: Account,
+    /// Who made the event: the author, as a rule.
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub body: String,
+    /// Title and body of the issue or pull request as they stood then.
+    pub snapshot: IssueSnapshot,
+    /// When the comment was written or changed last.
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// Checks that have ended: a workflow run, or the check suite of another app.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// `workflow_run` or `check_suite`.
+    pub source: String,
+    pub repository: RepositoryId,
+    /// `success`, `failure`, …
+    pub conclusion: String,
+    pub head_sha: String,
+    pub head_branch: Option<String>,
+    /// The repository that the branch is in, where that is said.
+    pub head_repository: Option<RepositoryId>,
+    /// The commit is in another repository.
+    pub is_fork: bool,
+    /// A pull request set the workflow off.
+    pub of_pull_request: bool,
+    /// Pull requests into this repository with this head; always empty for forks.
+    pub pull_requests: Vec<u64>,
+    /// Who set the workflow off.
+    pub actor: Account,
+    /// Who started a workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// A request for one issue or pull request, by `workflow_dispatch` or `repository_dispatch`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// The number was given as a pull request's.
+    pub is_pull_request: bool,
+    /// What is to be done there, in words as after a mention.
+    pub command: Option<String>,
+    pub actor: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    /// The inputs that are plain values, as text.
+    pub inputs: BTreeMap<String, String>,
+}
+
+impl Event {
+    /// Everybody who has to be allowed for this event to set something off. A review that nobody asks
+    /// for has no power, so a pull request needs nobody's, unless somebody put a label on it.
+    pub fn actors(&self) -> Vec<&Account> {
+        let (actor, rerun_by) = match self {
+            Event::IssueLabeled(event) => (Some(&event.sender), &event.rerun_by),
+            Event::PullRequest(event) => {
+                (event.label.is_some().then_some(&event.sender), &event.rerun_by)
+            }
+            Event::Commented(event) => {
+                let other = Some(&event.sender).filter(|sender| **sender != event.author);
+                return std::iter::once(&event.author)
+                    .chain(other)
+                    .chain(&event.rerun_by)
+                    .collect();
+            }
+            Event::Checked(event) => ((!event.is_fork).then_some(&event.actor), &event.rerun_by),
+            Event::Dispatch(event) => (Some(&event.actor), &event.rerun_by),
+            Event::Other { .. } => return Vec::new(),
+        };
+        actor.into_iter().chain(rerun_by).collect()
+    }
+}

@@ -1,0 +1,294 @@
+//! A run's folder: its lock, its journal and the files that it leaves.
+//!
+//! One folder per attempt. A run that was killed leaves a journal without a last line; running the
+//! same command again finds it here and goes on with it. The lock is the kernel's, so it never
+//! outlives its process.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+
+use super::checkpoint;
+use crate::world::World;
+use patchwright_base::error::{Failure, Result};
+use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_types::task::{Task, TaskKind};
+
+/// One attempt at a task, on disk.
+pub struct RunFolder {
+    pub id: String,
+    pub path: PathBuf,
+    pub journal: Journal,
+    /// The journal as a killed attempt left it; empty for a fresh run.
+    pub recorded: Vec<Line>,
+    /// Points to the unfinished run of this task; removed when the run ends.
+    pointer: Option<PathBuf>,
+    /// Held until the run ends.
+    _lock: File,
+}
+
+impl RunFolder {
+    /// Takes the task's lock and opens its unfinished run, or starts a fresh one. `at` fixes the
+    /// folder (`exec --out`); otherwise it is `runs/<id>` in the state folder.
+    pub fn begin(world: &World, task: &Task, at: Option<&Path>) -> Result<RunFolder> {
+        let key = key(task, at);
+        let locks = world.state.join("locks");
+        create_private(&locks)?;
+        let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
+        let pointer = at.is_none().then(|| world.state.join("unfinished").join(&key));
+        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
+            && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
+        {
+            return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
+        }
+        RunFolder::fresh(world, at, pointer, lock)
+    }
+
+    /// A fresh run beside one that another process still holds the lock of: a worker that was stopped for
+    /// so long that its job was given to us. What it left is not touched, and ours is not resumed.
+    pub fn begin_beside(world: &World) -> Result<RunFolder> {
+        let locks = world.state.join("locks");
+        create_private(&locks)?;
+        let lock = tempfile::tempfile_in(&locks).map_err(|err| unwritable(&locks, err))?;
+        RunFolder::fresh(world, None, None, lock)
+    }
+
+    fn fresh(
+        world: &World,
+        at: Option<&Path>,
+        pointer: Option<PathBuf>,
+        lock: File,
+    ) -> Result<RunFolder> {
+        let id = fresh_id(world);
+        let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
+        create_private(&path)?;
+        set_aside(&path.join("journal.jsonl"))?;
+        drop_checkpoints(&path)?;
+        let journal = Journal::create(&path, world.clock, world.redaction())?;
+        if let Some(pointer) = &pointer {
+            create_private(&world.state.join("unfinished"))?;
+            write_atomically(pointer, id.as_bytes())?;
+        }
+        Ok(RunFolder { id, path, journal, recorded: Vec::new(), pointer, _lock: lock })
+    }
+
+    /// The journal of this task's unfinished run, when there is one on this machine.
+    ///
+    /// # Errors
+    /// When it is not readable which run that is.
+    pub fn unfinished_journal(world: &World, task: &Task) -> Result<Option<PathBuf>> {
+        let pointer = world.state.join("unfinished").join(key(task, None));
+        let unfinished = unfinished(world, Some(&pointer), None)?;
+        Ok(unfinished.map(|(_, path)| path.join(journal::FILE)))
+    }
+
+    /// Writes a file of the run, whole or not at all, with mode 0600.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        write_atomically(&path, content)?;
+        Ok(path)
+    }
+
+    /// The run came to its end: running the same command again starts afresh.
+    pub fn finish(&self) {
+        // Nobody needs them any more, and nobody has judged what is in them. What stays is removed with the
+        // folder.
+        let _ = drop_checkpoints(&self.path);
+        if let Some(pointer) = &self.pointer {
+            // A pointer that stays only leads to a finished journal, which `begin` ignores.
+            let _ = fs::remove_file(pointer);
+        }
+    }
+
+    /// This machine has a run of this name beside this one.
+    pub fn has_beside(&self, run: &str) -> bool {
+        let is_plain =
+            !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        is_plain && self.path.with_file_name(run).is_dir()
+    }
+
+    /// The recorded entry that `pick` likes best, latest first.
+    pub fn find<T>(&self, pick: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
+        self.recorded.iter().rev().map(|line| &line.entry).find_map(pick)
+    }
+}
+
+/// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
+fn key(task: &Task, at: Option<&Path>) -> String {
+    let text = match (&task.kind, at) {
+        (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
+        (TaskKind::Review { repository, number, .. }, _) => format!("review-{repository}-{number}"),
+        (TaskKind::Respond { repository, number, place, command, .. }, _) => {
+            format!("respond-{repository}-{number}-{place:?}-{command:?}")
+        }
+        (TaskKind::Campaign { campaign, repository, base_sha, .. }, _) => {
+            format!("{campaign}-{repository}-{base_sha}")
+        }
+        (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
+        (TaskKind::Exec { repository, base, prompt }, None) => {
+            let place = fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
+            format!("exec-{}-{base:?}-{prompt}", place.display())
+        }
+    };
+    let digest = hex::encode(&Sha256::digest(text.as_bytes())[..4]);
+    let readable: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
+    format!("{readable}-{digest}")
+}
+
+fn lock(path: &Path, key: &str) -> Result<File> {
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|err| unwritable(path, err))?
+        .into_file();
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(Failure::nothing_to_do(format!("another run is already working on it: {key}"))
+                .hint("wait for it to end, or stop it, and run the command again"))
+        }
+        Err(std::fs::TryLockError::Error(err)) => Err(unwritable(path, err)),
+    }
+}
+
+/// Id and folder of the run to go on with. A pointer that cannot be read is no reason to begin anew:
+/// the run that it points to is paid for.
+fn unfinished(
+    world: &World,
+    pointer: Option<&Path>,
+    at: Option<&Path>,
+) -> Result<Option<(String, PathBuf)>> {
+    if let Some(at) = at {
+        return Ok(Some((String::new(), at.to_path_buf())));
+    }
+    let Some(pointer) = pointer else { return Ok(None) };
+    let damaged = |cause: anyhow::Error| {
+        Failure::machine(format!(
+            "`{}` does not name the unfinished run of this work",
+            pointer.display()
+        ))
+        .caused_by(cause)
+        .hint("remove that file to begin anew")
+    };
+    let id = match fs::read_to_string(pointer) {
+        Ok(id) => id,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(damaged(err.into())),
+    };
+    let is_plain = id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    if id.is_empty() || !is_plain {
+        return Err(damaged(anyhow::anyhow!("it says {id:?}")));
+    }
+    let path = world.state.join("runs").join(&id);
+    Ok(Some((id, path)))
+}
+
+/// Opens a journal that has a beginning and no end, and is of the same task.
+fn resume(
+    id: &str,
+    path: &Path,
+    task: &Task,
+    world: &World,
+) -> Result<Option<(String, Journal, Vec<Line>)>> {
+    let file = path.join("journal.jsonl");
+    if !file.exists() {
+        return Ok(None);
+    }
+    let recorded = journal::read(&file)?;
+    let started = recorded.first().and_then(|line| match &line.entry {
+        Entry::RunStarted { run, version, task: recorded, .. } => {
+            let same = (id.is_empty() || run == id)
+                && version == patchwright_base::VERSION
+                && is_same_work(&recorded.kind, &task.kind);
+            same.then(|| run.clone())
+        }
+        _ => None,
+    });
+    let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+    let Some(run) = started.filter(|_| !ended) else { return Ok(None) };
+    let (journal, recorded) = Journal::open(path, world.clock, world.redaction())?;
+    Ok(Some((run, journal, recorded)))
+}
+
+/// Whether a killed run's task is this one. The trigger may differ: a second label event for the
+/// same issue goes on with the first one's work.
+fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
+    match (recorded, asked) {
+        (
+            TaskKind::Issue { repository: a, number: m, .. },
+            TaskKind::Issue { repository: b, number: n, .. },
+        ) => a == b && m == n,
+        (
+            TaskKind::Review { repository: a, number: m, head, full, .. },
+            TaskKind::Review {
+                repository: b, number: n, head: other_head, full: other_full, ..
+            },
+        ) => a == b && m == n && head == other_head && full == other_full,
+        // What is not in the campaign's id does not decide about the work.
+        (
+            TaskKind::Campaign { campaign: a, repository: m, base_sha: base, .. },
+            TaskKind::Campaign { campaign: b, repository: n, base_sha: other, .. },
+        ) => a == b && m == n && base == other,
+        (a, b) => a == b,
+    }
+}
+
+/// `20261120-121501-3f9c2a71`: sorts by time, unique enough, safe in names and labels.
+fn fresh_id(world: &World) -> String {
+    let salt: u32 = rand::random();
+    format!("{}-{salt:08x}", world.clock.now().format("%Y%m%d-%H%M%S"))
+}
+
+/// An ended run's journal in a fixed output folder makes room for the new one.
+fn set_aside(journal: &Path) -> Result<()> {
+    if journal.exists() {
+        let old = journal.with_extension("old.jsonl");
+        fs::rename(journal, &old).map_err(|err| unwritable(journal, err))?;
+    }
+    Ok(())
+}
+
+/// Removes the trees of a run that goes on no more.
+fn drop_checkpoints(run: &Path) -> Result<()> {
+    let folder = run.join(checkpoint::FOLDER);
+    match fs::remove_dir_all(&folder) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(unwritable(&folder, err)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn create_private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|err| unwritable(path, err))
+}
+
+/// Writes beside the target and renames, so that a crash leaves the old file or the new one.
+pub fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let parent = path.parent().unwrap_or_else(|| Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".writing-")
+        .tempfile_in(parent)
+        .map_err(|err| unwritable(path, err))?;
+    file.write_all(content).map_err(|err| unwritable(path, err))?;
+    file.persist(path).map_err(|err| unwritable(path, err.error))?;
+    Ok(())
+}
+
+fn unwritable(path: &Path, err: std::io::Error) -> Failure {
+    let full = err.kind() == std::io::ErrorKind::StorageFull;
+    Failure::machine(format!("cannot write `{}`", path.display())).caused_by(err).hint(if full {
+        "free some space on that disk"
+    } else {
+        "choose a folder that you can write to with `--state-dir`"
+    })
+}

@@ -1,0 +1,44 @@
+//! What we decided to do about an event, and how it goes.
+//!
+//! [`run::run_task`] is the whole flow, top to bottom; read it first.
+
+pub mod admit;
+pub mod agent_phase;
+mod agents;
+pub mod branch;
+pub mod brief;
+pub mod campaign;
+pub mod checkpoint;
+pub mod checks;
+pub mod context;
+mod decide;
+pub mod demo;
+mod equip;
+pub mod event;
+mod failures;
+pub mod folder;
+mod mcp;
+mod prepare;
+pub mod progress;
+pub mod publish;
+mod reach;
+pub mod react;
+mod recorded_tools;
+pub mod replay;
+pub mod respond;
+pub mod retention;
+pub mod review;
+pub mod run;
+pub mod salvage;
+pub mod settle;
+pub mod signals;
+pub mod verify;
+pub mod workspace;
+pub mod world;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use patchwright_forge::{CommentPlace, RepositoryId};
+use patchwright_types::command::Command;

@@ -1,0 +1,64 @@
+//! The MCP servers of a run: started when its sandbox is up, ended before it is taken down.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use url::Url;
+
+use super::run::Run;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::tools::McpServer;
+use patchwright_journal::Entry;
+use patchwright_sandbox::client::Client;
+use patchwright_sandbox::egress::Egress;
+use patchwright_tools::mcp::{self, Opened, Outside, Servers};
+
+/// Starts the configured servers, all at once.
+///
+/// # Errors
+/// For the user: see [`mcp::open()`].
+pub(super) async fn start(
+    run: &Run<'_>,
+    client: &Client,
+    egress: Option<&Arc<Egress>>,
+) -> Result<Option<Opened>> {
+    let configured = &run.config.mcp;
+    if configured.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = configured.keys().map(|name| format!("`{name}`")).collect();
+    run.around.ui.say(&format!("starting MCP servers: {}", names.join(", ")));
+    let http = |url: &Url| reachable(url, egress);
+    let outside = Outside { client, http: &http, headers: &run.world.mcp_headers };
+    let opened = run.unless_interrupted(mcp::open(configured, &outside)).await?;
+    for note in &opened.notes {
+        run.around.ui.say(&format!("note: {note}"));
+        run.journal(&Entry::Note { text: note.clone() })?;
+    }
+    Ok(Some(opened))
+}
+
+/// Ends the servers; for the report, which of them were used.
+pub(super) async fn finish(servers: Option<&Arc<Servers>>) -> Vec<String> {
+    let Some(servers) = servers else { return Vec::new() };
+    servers.close().await;
+    servers.used()
+}
+
+/// Of the servers of a recorded run those that can be started again without reaching out: the others'
+/// answers stand as they were recorded.
+pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<String, McpServer> {
+    let inside = configured.iter().filter(|(_, server)| server.url.is_none());
+    inside.map(|(name, server)| (name.clone(), server.clone())).collect()
+}
+
+/// A client for an address, when it is allowed.
+fn reachable(url: &Url, egress: Option<&Arc<Egress>>) -> Result<reqwest::Client> {
+    let host = url.host_str().unwrap_or_default();
+    let host = url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+    let failure = || Failure::usage(format!("the MCP server at `{host}` may not be reached"));
+    let hint = format!("add `{host}` to `network.allow`, or give it with `--allow-host`");
+    let Some(egress) = egress else { return Err(failure().hint(hint)) };
+    egress.allows(url).map_err(|refused| failure().caused_by(refused).hint(hint))?;
+    Ok(egress.client())
+}

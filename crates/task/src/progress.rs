@@ -1,0 +1,301 @@
+//! The one progress comment, edited in place: phases, the plan's steps, the final state.
+//!
+//! Edits are spaced out, because GitHub limits content writes; the last state is always written. A
+//! comment that cannot be written never ends a run that has begun.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::admit::Admitted;
+use super::respond::stop;
+use super::run::{Claim, Run};
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
+use patchwright_forge::{self as forge, Forge, ForgeError, RepositoryId};
+use patchwright_report::{self as report, progress};
+use patchwright_types::outcome::Outcome;
+use patchwright_types::plan::Plan;
+use patchwright_types::published::Published;
+use patchwright_types::task::{TaskKind, Trigger};
+
+/// Time between edits while work goes on.
+const SPACING: Duration = Duration::from_secs(10);
+/// Time between signs of life while nothing else changes.
+const HEARTBEAT: Duration = Duration::from_mins(4);
+/// A run whose comment has not been touched for so long is dead, and its work may be taken over.
+const DEAD_AFTER: chrono::Duration = chrono::Duration::minutes(10);
+/// The purpose of the comment's marker.
+const PURPOSE: &str = "progress";
+
+/// What the comment says at a moment.
+#[derive(Clone)]
+struct State {
+    phase: String,
+    plan: Plan,
+    run_url: Option<String>,
+    run: String,
+    marker: String,
+    /// Signs of life so far.
+    beat: u32,
+    /// The last words, when the run has ended.
+    ended: Option<String>,
+}
+
+/// Tells people how a run goes: on stderr, and in the comment when there is an issue.
+pub struct Progress {
+    ui: Ui,
+    state: Arc<Mutex<State>>,
+    comment: Option<Comment>,
+    /// Another run has the work: this one says nothing more in public.
+    yielded: AtomicBool,
+}
+
+struct Comment {
+    id: u64,
+    target: Target,
+    changed: watch::Sender<u64>,
+    writer: JoinHandle<Option<u64>>,
+}
+
+/// Where the comment is.
+#[derive(Clone)]
+struct Target {
+    forge: Arc<dyn Forge>,
+    redactor: Arc<Redactor>,
+    repository: RepositoryId,
+    issue: u64,
+}
+
+impl Progress {
+    /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
+    /// run ends here, before anything is spent.
+    pub async fn start(run: &Run<'_>, admitted: Option<&Admitted>) -> Result<Progress> {
+        let state = State {
+            phase: "Starting".to_owned(),
+            plan: Plan::default(),
+            run_url: run.around.run_url.clone(),
+            run: run.folder.id.clone(),
+            marker: report::marker(PURPOSE, &run.folder.id),
+            beat: 0,
+            ended: None,
+        };
+        let ui = run.around.ui;
+        let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
+            return Ok(Progress::new(ui, state, None));
+        };
+        if let Some(other) = other_at_work(run, &admitted.comments, None) {
+            return Err(taken(admitted, other));
+        }
+        let target = Target {
+            forge: Arc::clone(run.world.forge()?),
+            redactor: Arc::clone(&run.world.redactor),
+            repository: admitted.repository.id.clone(),
+            issue: admitted.issue.number,
+        };
+        if let TaskKind::Issue { trigger, .. } = &run.task.kind {
+            greet(&target, trigger.as_ref(), ui).await;
+        }
+        let known = match target.write(None, &state).await {
+            Ok(id) => Some(id),
+            Err(ForgeError::State { message, .. }) => {
+                ui.say(&format!("no progress comment: {message}"));
+                None
+            }
+            Err(err) => return Err(Failure::from(err)),
+        };
+        let mut progress = Progress::new(ui, state, None);
+        progress.comment = known.map(|id| Comment::keep(target, id, Arc::clone(&progress.state)));
+        progress.must_be_alone(run, admitted).await?;
+        Ok(progress)
+    }
+
+    fn new(ui: Ui, state: State, comment: Option<Comment>) -> Progress {
+        let state = Arc::new(Mutex::new(state));
+        Progress { ui, state, comment, yielded: AtomicBool::new(false) }
+    }
+
+    /// Looks again: another machine may have begun at the same time, and neither saw the other. The older
+    /// comment has the work; the younger one goes, with its run.
+    ///
+    /// # Errors
+    /// When another run has the work.
+    pub async fn must_be_alone(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+        let Some(Comment { id, target, writer, .. }) = &self.comment else { return Ok(()) };
+        if run.around.claim == Claim::Lease {
+            return Ok(());
+        }
+        let (repository, issue) = (&target.repository, target.issue);
+        let comments = target.forge.comments(repository, issue, stop::MAX_COMMENTS).await;
+        let comments = comments.map_err(Failure::from)?;
+        let Some(other) = other_at_work(run, &comments, Some(*id)) else {
+            return Ok(());
+        };
+        self.yielded.store(true, Ordering::Relaxed);
+        writer.abort();
+        if other.id != *id
+            && let Err(err) = target.forge.delete_comment(repository, *id).await
+        {
+            self.ui.say(&format!("the second progress comment could not be deleted: {err}"));
+        }
+        Err(taken(admitted, other))
+    }
+
+    /// A new phase begins.
+    pub fn phase(&self, name: &str) {
+        self.ui.say(&name.to_lowercase());
+        self.ui.event(&json!({ "is": "phase", "phase": name }));
+        self.edit(|state| name.clone_into(&mut state.phase));
+    }
+
+    /// The plan as the model has it now.
+    pub fn plan(&self, plan: &Plan) {
+        self.edit(|state| state.plan = plan.clone());
+    }
+
+    /// The final state, with the link.
+    pub async fn finish(self, outcome: &Outcome, published: Option<&Published>) {
+        self.edit(|state| {
+            state.ended = Some(progress::finished(&progress::Finished {
+                outcome,
+                pull_request: published.map(|p| (p.pull_request, p.url.as_str())),
+                readiness: match published {
+                    Some(published) if published.draft => progress::Readiness::Draft,
+                    Some(_) | None => progress::Readiness::Ready,
+                },
+                compare_url: None,
+                marker: &state.marker,
+            }));
+        });
+        self.close().await;
+    }
+
+    /// The run ended without an outcome.
+    pub async fn fail(self, failure: &Failure) {
+        self.edit(|state| {
+            let run_url = state.run_url.as_deref();
+            state.ended = Some(progress::failed(failure, run_url, &state.marker));
+        });
+        self.close().await;
+    }
+
+    fn edit(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(comment) = &self.comment {
+            comment.changed.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Stops the background edits and writes the last state.
+    async fn close(self) {
+        let Some(Comment { target, changed, writer, .. }) = self.comment else { return };
+        if self.yielded.into_inner() {
+            return;
+        }
+        drop(changed);
+        let known = writer.await.ok().flatten();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(err) = target.write(known, &state).await {
+            self.ui.say(&format!("the progress comment could not be brought up to date: {err}"));
+        }
+    }
+}
+
+impl Comment {
+    /// Edits the comment in the background whenever the state has changed, but not too often.
+    fn keep(target: Target, id: u64, state: Arc<Mutex<State>>) -> Comment {
+        let (changed, mut versions) = watch::channel(0);
+        let background = target.clone();
+        let writer = tokio::spawn(async move {
+            let mut known = Some(id);
+            loop {
+                match tokio::time::timeout(HEARTBEAT, versions.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break,
+                    Err(_) => state.lock().unwrap_or_else(PoisonError::into_inner).beat += 1,
+                }
+                // The space between edits; the end of the run cuts it short.
+                let ended = async { while versions.changed().await.is_ok() {} };
+                if tokio::time::timeout(SPACING, ended).await.is_ok() {
+                    break;
+                }
+                let now = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match background.write(known, &now).await {
+                    Ok(id) => known = Some(id),
+                    Err(err) => tracing::debug!(%err, "the progress comment was not edited"),
+                }
+            }
+            known
+        });
+        Comment { id, target, changed, writer }
+    }
+}
+
+impl Target {
+    async fn write(&self, known: Option<u64>, state: &State) -> Result<u64, ForgeError> {
+        let text = state.ended.clone().unwrap_or_else(|| {
+            let marker = report::marker_at_work(PURPOSE, &state.run, state.beat);
+            progress::running(&progress::Running {
+                state: &state.phase,
+                plan: &state.plan,
+                run_url: state.run_url.as_deref(),
+                marker: &marker,
+            })
+        });
+        let body = self.redactor.redact(&text);
+        let (repository, marker) = (&self.repository, &state.marker);
+        let comment =
+            self.forge.upsert_comment(repository, self.issue, marker, known, &body).await?;
+        Ok(comment.id)
+    }
+}
+
+/// The comment of another run of ours that is at work on this issue. A run of this machine is not: its
+/// lock would have stopped us. `ours` is our comment, when there is one; younger ones have to yield.
+fn other_at_work<'a>(
+    run: &Run<'_>,
+    comments: &'a [forge::Comment],
+    ours: Option<u64>,
+) -> Option<&'a forge::Comment> {
+    if run.around.claim == Claim::Lease {
+        return None;
+    }
+    let now = run.world.clock.now();
+    comments.iter().find(|comment| {
+        comment.ours
+            && now - comment.updated_at < DEAD_AFTER
+            && ours.is_none_or(|ours| comment.id <= ours)
+            && report::at_work(&comment.body, PURPOSE)
+                .is_some_and(|other| other != run.folder.id && !run.folder.has_beside(&other))
+    })
+}
+
+fn taken(admitted: &Admitted, other: &forge::Comment) -> Failure {
+    let (repository, number) = (&admitted.repository.id, admitted.issue.number);
+    Failure::nothing_to_do(format!(
+        "another run is already working on {repository}#{number}: {}",
+        other.html_url
+    ))
+    .hint(format!(
+        "wait for it to end; when it is dead, its work can be taken over {} minutes after its last sign \
+         of life",
+        DEAD_AFTER.num_minutes()
+    ))
+}
+
+/// 👀 first; then the label goes, so that putting it on again starts a new run. Neither is worth
+/// ending a run for.
+async fn greet(target: &Target, trigger: Option<&Trigger>, ui: Ui) {
+    if let Err(err) = target.forge.react(&target.repository, target.issue, "eyes").await {
+        ui.say(&format!("no reaction: {err}"));
+    }
+    let Some(label) = trigger.and_then(|trigger| trigger.label.as_deref()) else { return };
+    if let Err(err) = target.forge.remove_label(&target.repository, target.issue, label).await {
+        ui.say(&format!("the label `{label}` could not be removed: {err}"));
+    }
+}

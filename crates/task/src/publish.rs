@@ -1,0 +1,354 @@
+//! One branch, one pull request, one comment, however often it runs.
+//!
+//! Every write is journaled before and after; a write whose answer is lost is looked up by the forge
+//! before it is repeated. Access and the issue's state are checked again right before the push.
+
+use patchwright_types::published::Published;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::admit::{self, Admitted};
+use super::branch::Standing;
+use super::respond::stop;
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use super::{branch, failures};
+use crate::event::{OWN_BRANCHES, own_branch_beside};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
+use patchwright_git::clone::collide;
+use patchwright_git::{Oid, tree};
+use patchwright_journal::Entry;
+use patchwright_report::{self as report, pr_body, template};
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::task::{Task, TaskKind};
+
+/// What finds our pull request again.
+fn marker(run: &Run<'_>) -> String {
+    report::marker("pull-request", &run.folder.id)
+}
+
+/// Whether there is something that may be published.
+pub fn is_publishable(outcome: &Outcome) -> bool {
+    matches!(outcome.conclusion, Conclusion::Done | Conclusion::Partial) && outcome.change.is_some()
+}
+
+/// What is to be published.
+#[derive(Clone, Copy)]
+pub struct Proposal<'a> {
+    pub workspace: &'a Workspace,
+    pub commit: Oid,
+    pub outcome: &'a Outcome,
+    pub settled: &'a Settled,
+    /// The name that [`branch_for`] found to be possible.
+    pub branch: &'a str,
+}
+
+/// Pushes the branch and opens or updates the pull request.
+pub async fn publish(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    proposal: &Proposal<'_>,
+) -> Result<Published> {
+    recheck(run, admitted).await?;
+    let Proposal { workspace, outcome, settled, .. } = *proposal;
+    let (place, head) = put_on_branch(run, admitted, proposal).await?;
+    let draft = draft_of(run, admitted, workspace, outcome, settled, &place.branch);
+    let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
+    decorate(run, admitted, &pull_request).await;
+    // A branch that is as it should be may still have had its description brought up to date.
+    let operation = match (operation, &place.same) {
+        (Operation::Updated, Some(_)) => Operation::Unchanged,
+        (operation, _) => operation,
+    };
+    run.around.ui.say(&format!(
+        "pull request #{}: {} ({})",
+        pull_request.number,
+        pull_request.html_url,
+        operation.word()
+    ));
+    Ok(Published {
+        branch: place.branch,
+        head_sha: head.to_string(),
+        pull_request: pull_request.number,
+        url: pull_request.html_url,
+        operation,
+        draft: pull_request.draft,
+    })
+}
+
+/// The world may have changed while the agent worked.
+async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+    let Task { kind: TaskKind::Issue { number, trigger, .. }, .. } = &run.task else {
+        return Ok(());
+    };
+    let forge = run.world.forge()?.as_ref();
+    let repository = &admitted.repository.id;
+    admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
+    let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
+    let happened = match (issue.open, issue.locked) {
+        (false, _) => Some("closed"),
+        (true, true) => Some("locked"),
+        (true, false) => None,
+    };
+    if let Some(happened) = happened {
+        return Err(Failure::nothing_to_do(format!(
+            "issue #{number} was {happened} while it was worked on, so nothing was published"
+        ))
+        .hint(run.change_kept()));
+    }
+    let comments = forge.comments(repository, *number, stop::MAX_COMMENTS).await;
+    let now = stop::state(&comments.map_err(Failure::from)?);
+    if stop::since(stop::state(&admitted.comments), now) {
+        return Err(Failure::nothing_to_do(format!(
+            "somebody said stop on issue #{number} while it was worked on, so nothing was published"
+        ))
+        .hint(run.change_kept()));
+    }
+    Ok(())
+}
+
+/// The name of the branch for this issue, looked for before anything is paid for: beside a branch
+/// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
+/// that one is there, it stays the name.
+pub async fn branch_for(run: &Run<'_>, admitted: &Admitted) -> Result<String> {
+    let forge = run.world.forge()?;
+    let number = admitted.issue.number;
+    let (usual, instead) = match &run.config.publish.branch {
+        Some(asked) => (asked.clone(), None),
+        None => (format!("{OWN_BRANCHES}issue-{number}"), Some(own_branch_beside(number))),
+    };
+    let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
+    let there = forge
+        .branches_beside(&admitted.repository, &names)
+        .await
+        .map_err(|err| failures::of_forge("cannot look at the branches", err))?;
+    let in_the_way = |name: &str| there.iter().find(|branch| collide(branch, name));
+    let Some(instead) = instead else {
+        return match in_the_way(&usual) {
+            Some(other) => Err(blocked(&usual, other)),
+            None => Ok(usual),
+        };
+    };
+    if there.contains(&usual) || (!there.contains(&instead) && in_the_way(&usual).is_none()) {
+        return Ok(usual);
+    }
+    if let Some(other) = in_the_way(&instead) {
+        return Err(blocked(&instead, other));
+    }
+    if let Some(other) = in_the_way(&usual) {
+        run.around.ui.say(&format!(
+            "no branch can be called `{usual}` beside the branch `{other}`, so it is `{instead}`"
+        ));
+    }
+    Ok(instead)
+}
+
+fn blocked(wanted: &str, other: &str) -> Failure {
+    Failure::refused(format!("no branch can be called `{wanted}` beside the branch `{other}`"))
+        .hint(format!("choose another name with `--branch`, or delete or rename `{other}`"))
+}
+
+/// How often the branch is looked at, when it has moved each time it was to be pushed to.
+const LOOKS: u32 = 4;
+
+/// Puts the change on its branch: looked at, pushed, and looked at again when somebody was faster. That
+/// may have been our own push, of an attempt that was killed while the server still worked on it.
+async fn put_on_branch(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    proposal: &Proposal<'_>,
+) -> Result<(Place, Oid)> {
+    let mut moved = None;
+    for _ in 0..LOOKS {
+        let place = choose_branch(run, admitted, proposal).await?;
+        if let Some(same) = place.same {
+            return Ok((place, same));
+        }
+        match push(run, admitted, proposal, &place).await? {
+            Ok(()) => return Ok((place, proposal.commit)),
+            Err(err @ ForgeError::Moved { .. }) => {
+                run.around.ui.say(&format!("`{}` has moved; looking at it again", place.branch));
+                moved = Some((err, place));
+            }
+            Err(err) => return Err(push_failed(err, &place.branch)),
+        }
+    }
+    Err(match moved {
+        Some((err, place)) => push_failed(err, &place.branch)
+            .hint("the branch moves all the time; run the same command again when it does not"),
+        None => Failure::internal("the branch was never looked at"),
+    })
+}
+
+/// Where the change goes.
+struct Place {
+    branch: String,
+    /// What the branch points to now.
+    tip: Option<Oid>,
+    /// The branch already holds this very tree on this very base.
+    same: Option<Oid>,
+}
+
+/// Our own branch is brought up to date; one that a person has pushed to is left alone, and a name
+/// derived from their commit is used instead, so that the next run finds it again.
+async fn choose_branch(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    proposal: &Proposal<'_>,
+) -> Result<Place> {
+    let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
+    let mut branch = wanted.to_owned();
+    for _ in 0..3 {
+        if branch == workspace.base_branch || branch == admitted.repository.default_branch {
+            return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
+                .hint("choose another name with `--branch`"));
+        }
+        let looked = branch::Place {
+            forge: run.world.forge()?.as_ref(),
+            repository: &admitted.repository,
+            repo: &workspace.repo,
+            base: workspace.base,
+            base_branch: &workspace.base_branch,
+            email: &run.config.identity.email,
+        };
+        let standing = looked.standing(&branch).await;
+        let standing = standing
+            .map_err(|error| failures::of_forge(format!("cannot look at `{branch}`"), error))?;
+        let tip = match standing {
+            Standing::Absent => return Ok(Place { branch, tip: None, same: None }),
+            Standing::Ours { tip, facts } => {
+                let tree = outcome.change.as_ref().map(|change| change.tree);
+                let same =
+                    (Some(facts.tree) == tree && facts.parents == [workspace.base]).then_some(tip);
+                return Ok(Place { branch, tip: Some(tip), same });
+            }
+            Standing::Theirs { tip, .. } => tip,
+        };
+        run.around.ui.say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
+        branch = format!("{wanted}-{}", &tip.to_string()[..7]);
+    }
+    Err(Failure::forge(format!("every branch like `{wanted}` has commits of other people"))
+        .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
+}
+
+/// The inner error is the forge's: what becomes of the push depends on it.
+async fn push(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    proposal: &Proposal<'_>,
+    place: &Place,
+) -> Result<std::result::Result<(), ForgeError>> {
+    let Proposal { workspace, commit, .. } = *proposal;
+    let key = place.branch.clone();
+    run.journal(&Entry::EffectIntended {
+        effect: "push".to_owned(),
+        key: key.clone(),
+        detail: json!({ "commit": commit, "expected": place.tip }),
+    })?;
+    let forge = run.world.forge()?;
+    let from = workspace.repo.path();
+    let pushed = forge.push(&admitted.repository, from, commit, &place.branch, place.tip).await;
+    if let Err(err) = pushed {
+        return Ok(Err(err));
+    }
+    run.journal(&Entry::EffectDone {
+        effect: "push".to_owned(),
+        key,
+        detail: json!({ "commit": commit }),
+    })?;
+    Ok(Ok(()))
+}
+
+fn push_failed(err: ForgeError, branch: &str) -> Failure {
+    let failure = Failure::from(err);
+    Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure }
+}
+
+fn draft_of(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    outcome: &Outcome,
+    settled: &Settled,
+    branch: &str,
+) -> PullRequestDraft {
+    let issue = (admitted.issue.number, admitted.snapshot.title.as_str());
+    let template = template_of(workspace);
+    let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let body = pr_body::body(&pr_body::PullRequest {
+        outcome,
+        issue: Some(issue),
+        template: template.as_deref(),
+        held_back_patch: patch.as_deref(),
+        marker: &marker(run),
+    });
+    let title = pr_body::title(&outcome.final_message, Some(issue.1));
+    PullRequestDraft {
+        title: run.world.redactor.redact(&title),
+        body: run.world.redactor.redact(&body),
+        head_branch: branch.to_owned(),
+        base_branch: workspace.base_branch.clone(),
+        draft: run.config.publish.draft
+            || outcome.evidence.any_failed()
+            || outcome.judgement.wants_draft()
+            || outcome.conclusion == Conclusion::Partial,
+    }
+}
+
+/// The repository's own pull request template, from the base commit.
+pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
+    let paths = tree::paths_at(&workspace.repo, workspace.base, usize::MAX).ok()?;
+    let path = template::find(paths.iter().map(String::as_str))?;
+    Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())
+}
+
+async fn open_or_update(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    draft: &PullRequestDraft,
+    branch: &str,
+) -> Result<(PullRequest, Operation)> {
+    run.journal(&Entry::EffectIntended {
+        effect: "pull_request".to_owned(),
+        key: branch.to_owned(),
+        detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
+    })?;
+    let forge = run.world.forge()?;
+    let (pull_request, operation) = forge
+        .open_or_update(&admitted.repository.id, draft, &marker(run))
+        .await
+        .map_err(|err| {
+            let link = forge.compare_url(&admitted.repository, &draft.base_branch, branch);
+            Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
+        })?;
+    run.journal(&Entry::EffectDone {
+        effect: "pull_request".to_owned(),
+        key: branch.to_owned(),
+        detail: json!({ "number": pull_request.number, "operation": operation }),
+    })?;
+    Ok((pull_request, operation))
+}
+
+/// Labels and reviewers: nice to have, never worth failing for.
+async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest) {
+    let Ok(forge) = run.world.forge() else { return };
+    let repository = &admitted.repository.id;
+    let wanted = &run.config.publish;
+    if !wanted.labels.is_empty()
+        && let Err(err) = forge.add_labels(repository, pull_request.number, &wanted.labels).await
+    {
+        run.around.ui.say(&format!("the labels could not be added: {err}"));
+    }
+    if wanted.reviewers.is_empty() {
+        return;
+    }
+    match forge.request_reviewers(repository, pull_request.number, &wanted.reviewers).await {
+        Ok(left_out) if left_out.is_empty() => {}
+        Ok(left_out) => {
+            run.around.ui.say(&format!("could not be asked for a review: {}", left_out.join(", ")));
+        }
+        Err(err) => run.around.ui.say(&format!("no review could be asked for: {err}")),
+    }
+}

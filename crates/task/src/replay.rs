@@ -1,0 +1,388 @@
+//! A run again, offline: the recorded model replies, real tools in a fresh sandbox, and the tree that
+//! comes out compared with the recorded one.
+
+mod lanes;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::lanes::Conductor;
+use super::workspace::Workspace;
+use super::{equip, recorded_tools};
+use crate::verify;
+use crate::world::World;
+use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_config::{Config, SandboxChoice};
+use patchwright_git::clone::{Repo, fetch, mirror};
+use patchwright_git::{Oid, blocking};
+use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_provider::Provider;
+use patchwright_provider::item::Item;
+use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_sandbox::client::CollectLimits;
+use patchwright_sandbox::{ImageSpec, Running, SandboxSpec};
+use patchwright_tools::custom;
+use patchwright_tools::face;
+use patchwright_tools::mcp::{self, Outside};
+use patchwright_tools::registry::ToolSet;
+use patchwright_tools::services::Services;
+use patchwright_types::task::{Task, TaskKind};
+
+/// What came of a replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Tree that the recorded run ended with.
+    pub recorded: String,
+    /// Tree that came out now; the base's tree when nothing was changed.
+    pub tree: String,
+    pub turns: u32,
+    /// How the loop ended now.
+    pub ended: String,
+}
+
+impl Replayed {
+    pub fn is_same(&self) -> bool {
+        self.recorded == self.tree
+    }
+
+    pub fn summary(&self) -> String {
+        let verdict = if self.is_same() { "same tree" } else { "another tree" };
+        format!(
+            "{verdict} after {} turns ({})\nreplayed tree {}",
+            self.turns, self.ended, self.tree
+        )
+    }
+}
+
+/// A journal, read for replaying.
+struct Recording {
+    run: String,
+    config: Config,
+    repository: std::path::PathBuf,
+    base: Oid,
+    branch: String,
+    image: String,
+    instructions: String,
+    opening: Vec<Item>,
+    /// `None` where a request was refused as too long.
+    replies: Vec<Option<patchwright_provider::Reply>>,
+    /// The model could start agents.
+    with_agents: bool,
+    /// What the harness said after failing checks, in order, each with the checks that had run.
+    rounds: Vec<(Vec<String>, Vec<Item>)>,
+    tree: String,
+    /// All of the journal.
+    lines: Vec<Line>,
+}
+
+/// Replays a journal. `repository` replaces the recorded run's clone.
+pub async fn run(
+    journal: &Path,
+    repository: Option<&str>,
+    sandbox: Option<SandboxChoice>,
+    state: &Path,
+    env: &Env,
+    ui: Ui,
+) -> Result<Replayed> {
+    let mut recording = Recording::read(journal)?;
+    if let Some(sandbox) = sandbox {
+        recording.config.sandbox = sandbox;
+    }
+    let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
+    let longest = recording.config.limits.command_timeout;
+    let conductor = Conductor::new(&recording.lines, longest);
+    let conductor = recording.with_agents.then(|| Arc::new(conductor));
+    let world = offline_world(&recording, conductor.clone(), &common, env).await?;
+    let workspace = open(&world, &recording, repository).await?;
+    let image = world.sandbox.prepare(&image_spec(&recording)).await?;
+    let running = world
+        .sandbox
+        .start(&SandboxSpec {
+            image,
+            run: format!("replay-{}", recording.run),
+            purpose: "replay",
+            env: std::collections::BTreeMap::new(),
+            limits: recording.config.container.clone(),
+            egress: None,
+        })
+        .await?;
+    let replayed = again(&world, &recording, conductor.as_deref(), &workspace, &running, ui).await;
+    let stopped = running.stop().await;
+    let replayed = replayed?;
+    stopped?;
+    Ok(replayed)
+}
+
+async fn again(
+    world: &World,
+    recording: &Recording,
+    conductor: Option<&Conductor>,
+    workspace: &Workspace,
+    running: &Running,
+    ui: Ui,
+) -> Result<Replayed> {
+    let tree = workspace.pack(&recording.config.container).await?;
+    tree.upload(&running.client).await.map_err(|err| {
+        Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
+    })?;
+    drop(tree);
+    let stopped = converse(world, recording, conductor, workspace, running, ui).await?;
+    let change = workspace.collect(&running.client, recording.limits()).await?;
+    let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
+    Ok(Replayed {
+        recorded: if recording.tree.is_empty() {
+            workspace.base_tree()?.to_string()
+        } else {
+            recording.tree.clone()
+        },
+        tree: tree.to_string(),
+        turns: stopped.spending.turns,
+        ended: stopped.reason.sentence(),
+    })
+}
+
+async fn converse(
+    world: &World,
+    recording: &Recording,
+    conductor: Option<&Conductor>,
+    workspace: &Workspace,
+    running: &Running,
+    ui: Ui,
+) -> Result<Stopped> {
+    let scratch = tempfile::tempdir()
+        .map_err(|err| Failure::machine("no temporary folder").caused_by(err))?;
+    let journal = Journal::create(scratch.path(), world.clock, world.redaction())?;
+    let progress = |what: Happening<'_>| {
+        let (who, what) = match what {
+            Happening::Agent { id, what } => (Some(id), *what),
+            what => (None, what),
+        };
+        match (what, who) {
+            (Happening::CallStarted { call, is_nested }, who) => {
+                let lane = who.map(|id| format!("[{id}] ")).unwrap_or_default();
+                ui.say(&format!("· {lane}{}", call.name));
+                // Those of scripts are not in the lanes.
+                conductor.filter(|_| !is_nested).inspect(|conductor| conductor.call_started(who));
+            }
+            (Happening::CallEnded { .. }, who) => {
+                conductor.inspect(|conductor| conductor.call_ended(who));
+            }
+            _ => {}
+        }
+    };
+    let (tools, services) = tools(world, recording, running).await?;
+    let company = recording
+        .with_agents
+        .then(|| lanes::company(&recording.lines, &tools, world))
+        .transpose()?;
+    let mut agent = Agent::new(AgentSpec {
+        provider: world.provider.as_ref(),
+        clock: world.clock,
+        run: &recording.run,
+        client: running.client.clone(),
+        model: &world.model,
+        effort: None,
+        instructions: recording.instructions.clone(),
+        tools,
+        limits: &recording.config.limits,
+        deadline: world.clock.instant() + recording.config.limits.timeout,
+        journal: &journal,
+        cancel: CancellationToken::new(),
+        progress: &progress,
+        services: &services,
+    })
+    .with_agents(company);
+    let mut stopped = agent.run(recording.opening.clone()).await;
+    for (commands, items) in &recording.rounds {
+        if !matches!(stopped.reason, StopKind::Finished) {
+            break;
+        }
+        let timeout = recording.config.limits.command_timeout;
+        let change = workspace.collect(&running.client, recording.limits()).await?;
+        verify::run(&running.client, commands, timeout).await;
+        workspace.put_back(&running.client, &change).await?;
+        stopped = agent.continue_with(items.clone()).await;
+    }
+    super::mcp::finish(services.servers.as_ref()).await;
+    if let StopKind::Provider(err) = &stopped.reason {
+        ui.say(&format!("the recording ends here: {err}"));
+    }
+    Ok(stopped)
+}
+
+/// The tools of the run: MCP servers in the sandbox work again, what reached outside answers as it did.
+async fn tools(
+    world: &World,
+    recording: &Recording,
+    running: &Running,
+) -> Result<(ToolSet, Services)> {
+    let inside = super::mcp::inside(&recording.config.mcp);
+    let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
+    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let opened = mcp::open(&inside, &outside).await?;
+    let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
+    if recording.with_agents {
+        tools = tools.with_agents(&world.model, "")?;
+    }
+    let present = equip::present(&recording.config, &running.client, &tools).await?;
+    equip::environment(&recording.config, &running.client).await?;
+    let mut extras = custom::tools(&recording.config.tools);
+    extras.extend(opened.extras);
+    let missing = recorded_tools::missing(&recording.lines, &tools, &extras)
+        .map_err(|err| unreadable_tools(&recording.run).caused_by(err))?;
+    extras.extend(missing);
+    let services = Services {
+        config: recording.config.tools.clone(),
+        servers: Some(opened.servers),
+        ..Services::default()
+    };
+    let config = &recording.config.tools;
+    Ok((tools.offered(&world.model, config, &present, extras)?, services))
+}
+
+fn unreadable_tools(run: &str) -> Failure {
+    Failure::usage(format!("run `{run}` cannot be replayed: its tools are not readable"))
+        .hint("another version of patchwright may have written it; replay it with that one")
+}
+
+impl Recording {
+    fn read(path: &Path) -> Result<Recording> {
+        let lines = journal::read(path)?;
+        let unusable = |what: &str| {
+            Failure::usage(format!("`{}` cannot be replayed: {what}", path.display()))
+                .hint("a run can be replayed once its agent has started")
+        };
+        let find =
+            |pick: &dyn Fn(&Entry) -> bool| lines.iter().map(|line| &line.entry).find(|e| pick(e));
+        let started = find(&|entry| matches!(entry, Entry::RunStarted { .. }));
+        let Some(Entry::RunStarted { run, config, task, .. }) = started else {
+            return Err(unusable("it has no beginning"));
+        };
+        let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
+        let Some(Entry::WorkspaceOpened { base, branch, image, repository }) = opened else {
+            return Err(unusable("no repository was opened"));
+        };
+        let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
+        let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
+            return Err(unusable("the model was never asked"));
+        };
+        let mut declared = tools.as_array().into_iter().flatten();
+        // A model with scripts calls them from there, and is not told of them as tools.
+        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name)
+            || lines.iter().any(|line| matches!(line.entry, Entry::Lane { .. }));
+        let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
+        let Some(Entry::Collected { tree, .. }) = tree else {
+            return Err(unusable("no change was collected"));
+        };
+        Ok(Recording {
+            run: run.clone(),
+            config: serde_json::from_value(config.clone())
+                .map_err(|err| unusable("its configuration is not readable").caused_by(err))?,
+            repository: repository.into(),
+            base: looked_at(task, base)
+                .parse()
+                .map_err(|_| unusable("its base is not a commit"))?,
+            branch: branch.clone(),
+            image: image.clone(),
+            instructions: instructions.clone(),
+            opening: items.clone(),
+            replies: replies(&lines),
+            with_agents,
+            rounds: rounds(&lines),
+            tree: tree.clone(),
+            lines,
+        })
+    }
+}
+
+impl Recording {
+    fn limits(&self) -> CollectLimits {
+        CollectLimits::at_least(self.config.policy.max_files, self.config.policy.max_bytes)
+    }
+}
+
+/// The commit that the model worked on: of a review the head.
+fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
+    match &task.kind {
+        TaskKind::Review { head: Some(head), .. } => head,
+        TaskKind::Review { .. }
+        | TaskKind::Issue { .. }
+        | TaskKind::Respond { .. }
+        | TaskKind::Campaign { .. }
+        | TaskKind::Exec { .. } => base,
+    }
+}
+
+fn replies(lines: &[Line]) -> Vec<Option<patchwright_provider::Reply>> {
+    lines.iter().flat_map(|line| line.entry.replies()).map(Option::<&_>::cloned).collect()
+}
+
+/// Items that follow checks of the loop were said by the harness; all others the agent says itself.
+fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
+    let mut rounds = Vec::new();
+    let mut checked = Vec::new();
+    for line in lines {
+        match &line.entry {
+            Entry::Checked { when, run } if when == "loop" => checked.push(run.command.clone()),
+            Entry::Added { items } if !checked.is_empty() => {
+                rounds.push((std::mem::take(&mut checked), items.clone()));
+            }
+            Entry::Note { .. } => {}
+            _ => checked.clear(),
+        }
+    }
+    rounds
+}
+
+/// No forge, no network: the replies come from the journal.
+async fn offline_world(
+    recording: &Recording,
+    conductor: Option<Arc<Conductor>>,
+    common: &Common,
+    env: &Env,
+) -> Result<World> {
+    let provider: Arc<dyn Provider> = match conductor {
+        Some(conductor) => conductor,
+        None => Arc::new(ScriptedProvider::from_replies(recording.replies.clone())),
+    };
+    World::offline(None, provider, &recording.config, common, env).await
+}
+
+fn image_spec(recording: &Recording) -> ImageSpec<'_> {
+    let repository = recording.repository.display().to_string();
+    ImageSpec::plain(repository, Some(&recording.image), &recording.run)
+}
+
+async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Result<Workspace> {
+    let missing = || {
+        Failure::usage(format!("the base commit {} is not there", recording.base))
+            .hint("name a repository that has it with `--repo`")
+    };
+    let repo = match given {
+        Some(given) => {
+            let (remote, state, key) =
+                (world.remote(given)?, world.state.clone(), given.to_owned());
+            let refs = [recording.base.to_string()];
+            let fetched = blocking(move || {
+                let repo = mirror(&state, &key)?;
+                fetch(&repo, &remote, &refs, patchwright_git::clone::DEFAULT_DEPTH)?;
+                Ok(repo)
+            });
+            fetched.await.map_err(|err| missing().caused_by(err))?
+        }
+        None => Repo::open(&recording.repository).map_err(|err| missing().caused_by(err))?,
+    };
+    let base = recording.base.to_string();
+    let mut workspace = Workspace::pin(repo, &base, patchwright_git::clone::DEFAULT_DEPTH)
+        .await
+        .map_err(|_| missing())?;
+    workspace.base_branch.clone_from(&recording.branch);
+    Ok(workspace)
+}

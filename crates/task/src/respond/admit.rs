@@ -1,0 +1,225 @@
+//! From a comment to a request that we may and shall answer. Reads only; what is refused here has
+//! cost no container and no model call, and gets no reply.
+
+use super::super::admit::{check_actor, is_us, unreachable};
+use super::stop::{self, State};
+use crate::run::Run;
+use crate::world::World;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
+use patchwright_forge::{
+    Account, Comment, CommentPlace, Forge, ForgeError, Issue, PullRequest, Repository,
+    RepositoryId, Thread,
+};
+use patchwright_report as report;
+use patchwright_types::command::Command;
+use patchwright_types::task::{IssueSnapshot, Task, TaskKind, Trigger};
+
+/// Most comments of a conversation that are read; the newest are kept.
+pub const MAX_COMMENTS: usize = 1000;
+
+/// What is asked, by whom and where.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub id: RepositoryId,
+    pub number: u64,
+    /// Absent when it was asked on the command line or by a failing check.
+    pub place: Option<CommentPlace>,
+    pub command: Command,
+    /// Absent when a person ran the command.
+    pub trigger: Option<Trigger>,
+}
+
+/// A request that we may and shall answer.
+pub struct Admitted {
+    pub request: Request,
+    pub repository: Repository,
+    pub issue: Issue,
+    /// When the number is a pull request's.
+    pub pull: Option<PullRequest>,
+    /// Title and body as they stood at the trigger.
+    pub snapshot: IssueSnapshot,
+    /// Of the conversation, oldest first.
+    pub comments: Vec<Comment>,
+    /// The threads on the diff that it was asked in, or that came with the asking review.
+    pub threads: Vec<Thread>,
+    /// Our own account, when the forge tells.
+    pub viewer: Option<Account>,
+    /// Somebody said `stop` here.
+    pub stopped: Option<State>,
+}
+
+/// Checks access and state.
+pub async fn admit(world: &World, config: &Config, task: &Task) -> Result<Admitted> {
+    let TaskKind::Respond { repository, number, place, command, trigger } = &task.kind else {
+        return Err(Failure::internal("this task is not about a comment"));
+    };
+    let request = Request {
+        id: repository.clone(),
+        number: *number,
+        place: *place,
+        command: command.clone(),
+        trigger: trigger.clone(),
+    };
+    let forge = world.forge()?.as_ref();
+    let repository =
+        forge.repository(&request.id).await.map_err(|err| unreachable(&request.id, err))?;
+    let viewer = forge.viewer().await.map_err(Failure::from)?;
+    may_ask(forge, config, &repository, &request, viewer.as_ref()).await?;
+    if repository.archived {
+        return Err(Failure::nothing_to_do(format!("`{}` is archived", repository.id)));
+    }
+    let subject = format!("{}#{number}", request.id);
+    let issue = forge
+        .issue(&repository.id, *number)
+        .await
+        .map_err(|err| Failure::from(err).hint(format!("check the number: {subject}")))?;
+    let pull = if issue.is_pull_request {
+        Some(forge.pull_request(&repository.id, *number).await.map_err(Failure::from)?)
+    } else {
+        None
+    };
+    let comments =
+        forge.comments(&repository.id, *number, MAX_COMMENTS).await.map_err(Failure::from)?;
+    let threads = threads_of(forge, &repository.id, &request).await?;
+    let snapshot =
+        request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
+            || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
+        );
+    let stopped = stop::state(&comments);
+    Ok(Admitted { request, repository, issue, pull, snapshot, comments, threads, viewer, stopped })
+}
+
+/// Who wrote the comment and who set this off have to be allowed; a person at the command line who
+/// names no comment is the operator.
+async fn may_ask(
+    forge: &dyn Forge,
+    config: &Config,
+    repository: &Repository,
+    request: &Request,
+    viewer: Option<&Account>,
+) -> Result<()> {
+    let Some(trigger) = &request.trigger else { return Ok(()) };
+    let mut trigger = trigger.clone();
+    if request.is_automatic() && is_login_of(viewer, &trigger.actor) {
+        // Our own push made the check run. That the branch is ours, and how often, is checked later.
+        return Ok(());
+    }
+    let mut actors =
+        vec![Account { is_bot: trigger.actor.ends_with("[bot]"), login: trigger.actor.clone() }];
+    if let Some(place) = request.place {
+        let found = forge.comment_at(&repository.id, request.number, place).await;
+        let comment = found.map_err(|err| match err {
+            ForgeError::NotFound { .. } => {
+                Failure::nothing_to_do("the comment is not there any more")
+            }
+            err => Failure::from(err),
+        })?;
+        // With a person's token that person's comments have our name, and no marker.
+        if is_us(viewer, &comment.author) && report::is_marked(&comment.body, "") {
+            return Err(Failure::nothing_to_do("the comment is our own"));
+        }
+        actors.push(comment.author);
+    }
+    for actor in &actors {
+        let is_bot = actor.is_bot || actor.login.ends_with("[bot]");
+        if is_bot && !config.access.allow_bots.contains(&actor.login) {
+            return Err(Failure::nothing_to_do(format!(
+                "`{}` is a bot that is not allowed by name",
+                actor.login
+            ))
+            .hint("list it by its exact login in `allow-bots`"));
+        }
+    }
+    check_actor(forge, config, &repository.id, Some(&trigger)).await?;
+    // Whoever edited or re-ran is not always who wrote.
+    for author in actors.into_iter().skip(1) {
+        if !author.login.eq_ignore_ascii_case(&trigger.actor) {
+            (trigger.actor, trigger.rerun_by) = (author.login, None);
+            check_actor(forge, config, &repository.id, Some(&trigger)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_login_of(viewer: Option<&Account>, login: &str) -> bool {
+    viewer.is_some_and(|us| us.login.eq_ignore_ascii_case(login))
+}
+
+async fn threads_of(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    request: &Request,
+) -> Result<Vec<Thread>> {
+    let belongs = |thread: &Thread| match request.place {
+        Some(CommentPlace::Thread { comment, root }) => {
+            thread.comments.iter().any(|said| said.id == root || said.id == comment)
+        }
+        Some(CommentPlace::Review { review }) => {
+            thread.comments.iter().any(|said| said.review == Some(review))
+        }
+        Some(CommentPlace::Conversation { .. }) | None => false,
+    };
+    match request.place {
+        Some(CommentPlace::Thread { .. } | CommentPlace::Review { .. }) => {
+            let threads = forge.threads(repository, request.number).await.map_err(Failure::from)?;
+            Ok(threads.into_iter().filter(belongs).collect())
+        }
+        Some(CommentPlace::Conversation { .. }) | None => Ok(Vec::new()),
+    }
+}
+
+impl Request {
+    /// A failing check set it off, and nobody asked.
+    pub fn is_automatic(&self) -> bool {
+        let is_event = self.trigger.as_ref().is_some_and(|trigger| trigger.at.is_some());
+        self.place.is_none() && is_event && self.command == Command::FixCi
+    }
+}
+
+impl Admitted {
+    /// The comment that asks, in a word that fits into markers and trailers: `comment-12`.
+    pub fn asked_in(&self) -> Option<String> {
+        self.request.place.map(|place| match place {
+            CommentPlace::Conversation { comment } => format!("comment-{comment}"),
+            CommentPlace::Thread { comment, .. } => format!("thread-{comment}"),
+            CommentPlace::Review { review } => format!("review-{review}"),
+        })
+    }
+
+    /// The line by which our answer to this comment is found again, whichever run wrote it.
+    pub fn marker(&self, run: &Run<'_>) -> String {
+        report::marker_once(
+            &self.answer_purpose().unwrap_or_else(|| format!("run-{}", run.folder.id)),
+        )
+    }
+
+    /// The same for what is said when something broke, which is not the answer yet.
+    pub fn trouble_marker(&self) -> String {
+        let about = self.asked_in().unwrap_or_else(|| self.request.number.to_string());
+        report::marker_once(&format!("trouble-{about}"))
+    }
+
+    /// What names our answer, when something else than the run does: the comment that asked, or the
+    /// commit whose checks failed.
+    fn answer_purpose(&self) -> Option<String> {
+        match (self.asked_in(), &self.pull) {
+            (Some(asked), _) => Some(format!("answer-{asked}")),
+            (None, Some(pull)) if self.request.is_automatic() => {
+                Some(format!("answer-ci-{}", pull.head_sha))
+            }
+            (None, _) => None,
+        }
+    }
+
+    /// Why there is nothing to do any more: another run has answered. What sent the event may send it
+    /// again.
+    pub fn is_answered(&self) -> Option<String> {
+        let purpose = self.answer_purpose()?;
+        let is_answer = |body: &str| report::marked(body, &purpose).is_some();
+        let mut in_threads = self.threads.iter().flat_map(|thread| &thread.comments);
+        let answered = self.comments.iter().any(|said| said.ours && is_answer(&said.body))
+            || in_threads.any(|said| said.ours && is_answer(&said.body));
+        answered.then(|| "this was answered already".to_owned())
+    }
+}

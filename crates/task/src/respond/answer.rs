@@ -1,0 +1,73 @@
+//! What we say in the thread that asked: 👀 first, one answer last.
+
+use serde_json::json;
+
+use super::Ending;
+use super::admit::Admitted;
+use crate::run::Run;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::ForgeError;
+use patchwright_journal::Entry;
+use patchwright_report::answer as words;
+use patchwright_types::outcome::Conclusion;
+
+/// 👀: it was seen. Not worth ending a run for.
+pub(super) async fn greet(run: &Run<'_>, admitted: &Admitted) {
+    if !run.config.dry_run {
+        react(run, admitted, "eyes").await;
+    }
+}
+
+/// A reaction to the comment that asked.
+pub(super) async fn react(run: &Run<'_>, admitted: &Admitted, content: &str) {
+    let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else { return };
+    if let Err(err) = forge.react_to(&admitted.repository.id, place, content).await {
+        run.around.ui.say(&format!("no reaction: {err}"));
+    }
+}
+
+/// The commands.
+pub(super) fn help(run: &Run<'_>) -> Ending {
+    Ending::said(Conclusion::Done, words::help(&run.config.respond.mention))
+}
+
+/// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
+/// has it.
+pub(super) async fn post(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    marker: &str,
+    body: &str,
+) -> Result<()> {
+    if run.config.dry_run {
+        return Ok(());
+    }
+    let key = marker.to_owned();
+    run.journal(&Entry::EffectIntended {
+        effect: "answer".to_owned(),
+        key: key.clone(),
+        detail: json!({ "place": admitted.request.place }),
+    })?;
+    let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
+    let forge = run.world.forge()?;
+    let (repository, number) = (&admitted.repository.id, admitted.request.number);
+    let posted = match admitted.request.place {
+        Some(place) => forge.reply(repository, number, place, marker, &body).await,
+        None => forge.upsert_comment(repository, number, marker, None, &body).await,
+    };
+    match posted {
+        Ok(comment) => {
+            run.around.ui.say(&format!("answer: {}", comment.html_url));
+            run.journal(&Entry::EffectDone {
+                effect: "answer".to_owned(),
+                key,
+                detail: json!({ "comment": comment.id, "url": comment.html_url }),
+            })
+        }
+        Err(ForgeError::State { message, .. }) => {
+            run.around.ui.say(&format!("no answer was posted: {message}"));
+            Ok(())
+        }
+        Err(err) => Err(Failure::from(err).hint(run.kept())),
+    }
+}

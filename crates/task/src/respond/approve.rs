@@ -1,0 +1,129 @@
+//! `approve HASH`: carries out exactly the plan that was approved, or says what has changed since.
+
+use super::Ending;
+use super::admit::Admitted;
+use super::fix;
+use super::land;
+use super::plan::made_from;
+use super::plan_hash::{self, Proposed};
+use super::work::{Grounds, Job};
+use crate::admit::is_us;
+use crate::run::Run;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{Comment, ReviewComment};
+use patchwright_report::answer as words;
+use patchwright_types::outcome::Conclusion;
+
+/// Carries out an approved plan.
+pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) -> Result<Ending> {
+    let Plans { ours: plans, others } = plans(run, admitted).await?;
+    let mention = run.config.respond.mention.clone();
+    let proposed = match choose(&plans, hash) {
+        Choice::One(proposed) => proposed,
+        Choice::None if matches!(choose(&others, hash), Choice::One(_)) => {
+            let changed =
+                ["the text of the plan itself, or the key by which I know what I wrote".to_owned()];
+            let body = words::plan_outdated(hash, &changed, &mention);
+            return Ok(Ending::said(Conclusion::Refused, body));
+        }
+        Choice::None => {
+            let known: Vec<&str> = plans.iter().map(|plan| plan.hash.as_str()).collect();
+            let body = words::no_such_plan(hash, &known, &mention);
+            return Ok(Ending::said(Conclusion::NothingToDo, body));
+        }
+        Choice::Several(hashes) => {
+            let body = words::several_plans(hash, &hashes, &mention);
+            return Ok(Ending::said(Conclusion::NothingToDo, body));
+        }
+    };
+    if let Some(pull) = &admitted.pull {
+        fix::must_be_open(pull)?;
+    }
+    let grounds = Grounds::of(run, admitted).await?;
+    let asked = words::approved_plan(&crate::context::hidden::clean(&proposed.plan).text);
+    let job = Job {
+        template: "task/fix.md",
+        words: &asked,
+        failures: "",
+        mode: None,
+        trailers: fix::trailers(admitted),
+    };
+    let changed = changed(admitted, &grounds, &proposed);
+    if !changed.is_empty() && land::landed_before(run, &grounds, &job).is_none() {
+        let body = words::plan_outdated(&proposed.hash, &changed, &mention);
+        return Ok(Ending::said(Conclusion::Refused, body));
+    }
+    match &admitted.pull {
+        Some(pull) => fix::change(run, admitted, pull, &grounds, &job).await,
+        None => fix::issue(run, admitted, &asked).await,
+    }
+}
+
+/// The plans here, newest first, one of each hash.
+struct Plans {
+    /// Ours, as we wrote them.
+    ours: Vec<Proposed>,
+    /// Of our account, and not as we wrote them: nobody can approve those.
+    others: Vec<Proposed>,
+}
+
+async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Plans> {
+    let mut said: Vec<Comment> = admitted.comments.clone();
+    if admitted.pull.is_some() {
+        let forge = run.world.forge()?;
+        let threads = forge.threads(&admitted.repository.id, admitted.request.number).await;
+        let threads = threads.map_err(Failure::from)?.into_iter();
+        said.extend(threads.flat_map(|thread| thread.comments).map(ReviewComment::into_comment));
+    }
+    let mut plans = Plans { ours: Vec::new(), others: Vec::new() };
+    for comment in said.iter().rev().filter(|said| is_us(admitted.viewer.as_ref(), &said.author)) {
+        let Some(plan) = plan_hash::read(&comment.body) else { continue };
+        let among = if comment.ours { &mut plans.ours } else { &mut plans.others };
+        if !among.iter().any(|other| other.hash == plan.hash) {
+            among.push(plan);
+        }
+    }
+    Ok(plans)
+}
+
+enum Choice {
+    None,
+    One(Proposed),
+    Several(Vec<String>),
+}
+
+/// The plan that a hash, or its beginning, names.
+fn choose(plans: &[Proposed], hash: &str) -> Choice {
+    let wanted = hash.trim().to_ascii_lowercase();
+    if wanted.is_empty() {
+        return Choice::None;
+    }
+    let named: Vec<&Proposed> =
+        plans.iter().filter(|plan| plan.hash.starts_with(wanted.as_str())).collect();
+    match named.as_slice() {
+        [] => Choice::None,
+        [one] => Choice::One((*one).clone()),
+        several => Choice::Several(several.iter().map(|plan| plan.hash.clone()).collect()),
+    }
+}
+
+/// What is no longer as it was when the plan was made.
+fn changed(admitted: &Admitted, grounds: &Grounds, proposed: &Proposed) -> Vec<String> {
+    let repository = admitted.repository.id.to_string();
+    let commit = grounds.workspace.base.to_string();
+    let made = made_from(admitted, &repository, &commit);
+    let kind = if admitted.pull.is_some() { "pull request" } else { "issue" };
+    let mut changed = Vec::new();
+    if plan_hash::text_digest(&made) != proposed.text {
+        changed.push(format!("the title or description of the {kind}"));
+    }
+    if commit != proposed.commit {
+        let branch = &grounds.workspace.base_branch;
+        changed.push(format!("the branch {branch}, which is at {commit} now"));
+    }
+    // The parts may be right and the plan still not the one that was hashed.
+    if changed.is_empty() && plan_hash::hash(&made, &proposed.plan) != proposed.hash {
+        changed.push("the text of the plan itself".to_owned());
+    }
+    changed
+}

@@ -1,0 +1,162 @@
+//! `fix-ci`: reads the failing checks of our own pull request and repairs them, a bounded number of
+//! times; then the pull request becomes a draft and people are told.
+
+use super::Ending;
+use super::admit::Admitted;
+use super::fix::{self, must_be_open};
+use super::work::{Grounds, Job};
+use crate::admit::is_us;
+use crate::context::log;
+use crate::event::is_own_branch;
+use crate::run::Run;
+use crate::workspace::{Workspace, is_ours};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{CheckRun, PullRequest};
+use patchwright_git::commit;
+use patchwright_report as report;
+use patchwright_report::answer as words;
+use patchwright_types::outcome::Conclusion;
+
+/// The trailer of our commits that repair checks; the round follows.
+const ROUND_TRAILER: &str = "Patchwright-CI-Round: ";
+/// How the check runs that we write ourselves begin.
+const OWN_CHECKS: &str = "patchwright";
+/// Failing checks that are looked at, and bytes of a log that are fetched.
+const MAX_CHECKS: usize = 10;
+const MAX_LOG: usize = 256 << 10;
+
+/// Repairs what fails.
+pub(super) async fn fix_ci(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
+    let Some(pull) = &admitted.pull else {
+        return Ok(nothing(words::only_for_pull_requests("repaired")));
+    };
+    must_be_open(pull)?;
+    let grounds = Grounds::of(run, admitted).await?;
+    if !is_own(run, admitted, pull, &grounds.workspace) {
+        return Ok(unasked(admitted, words::not_our_pull_request(&run.config.respond.mention)));
+    }
+    let failing = match failing(run, admitted, &grounds.workspace).await? {
+        State::Failing(failing) => failing,
+        State::Running(count) => return Ok(unasked(admitted, words::checks_running(count))),
+        State::Fine => return Ok(unasked(admitted, words::checks_fine())),
+    };
+    let rounds = rounds(&grounds.workspace, &run.config.identity.email);
+    if rounds >= run.config.respond.max_ci_rounds {
+        return give_up(run, admitted, pull, &failing, rounds).await;
+    }
+    let failures = logs(run, admitted, &failing).await?;
+    let mut trailers = fix::trailers(admitted);
+    trailers.push(format!("{ROUND_TRAILER}{}", rounds + 1));
+    let job =
+        Job { template: "task/fix_ci.md", words: "", failures: &failures, mode: None, trailers };
+    fix::change(run, admitted, pull, &grounds, &job).await
+}
+
+fn nothing(body: String) -> Ending {
+    Ending::said(Conclusion::NothingToDo, body)
+}
+
+/// An answer when somebody asked; for an event of a check there is nobody to tell.
+fn unasked(admitted: &Admitted, body: String) -> Ending {
+    if admitted.request.is_automatic() { Ending::silent(body.trim()) } else { nothing(body) }
+}
+
+/// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is
+/// not repaired without being asked to. Other workflows may open pull requests as the same account: those
+/// have neither a branch nor a description of ours.
+fn is_own(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest, head: &Workspace) -> bool {
+    if pull.is_fork {
+        return false;
+    }
+    let is_named = is_own_branch(&pull.head_branch);
+    let by_us = is_us(admitted.viewer.as_ref(), &pull.author)
+        && (is_named || report::is_described(&pull.body, "pull-request"));
+    let tip_is_ours = || {
+        commit::read(&head.repo, head.base)
+            .is_ok_and(|facts| is_ours(&facts, &run.config.identity.email))
+    };
+    by_us || (is_named && tip_is_ours())
+}
+
+/// How the checks of the head stand.
+enum State {
+    Failing(Vec<CheckRun>),
+    Running(usize),
+    Fine,
+}
+
+async fn failing(run: &Run<'_>, admitted: &Admitted, head: &Workspace) -> Result<State> {
+    let forge = run.world.forge()?;
+    let sha = head.base.to_string();
+    let checks = forge.check_runs(&admitted.repository.id, &sha).await.map_err(Failure::from)?;
+    let others: Vec<CheckRun> = checks
+        .into_iter()
+        .filter(|check| !check.name.to_lowercase().starts_with(OWN_CHECKS))
+        .collect();
+    let running = others.iter().filter(|check| !check.completed).count();
+    if running > 0 {
+        return Ok(State::Running(running));
+    }
+    let fails = |check: &CheckRun| {
+        let conclusion = check.conclusion.as_deref();
+        matches!(conclusion, Some("failure" | "timed_out" | "startup_failure"))
+    };
+    let failing: Vec<CheckRun> = others.into_iter().filter(fails).collect();
+    Ok(if failing.is_empty() { State::Fine } else { State::Failing(failing) })
+}
+
+/// Rounds since somebody else's last commit.
+fn rounds(head: &Workspace, email: &str) -> u32 {
+    let (mut at, mut rounds) = (head.base, 0);
+    // A branch that is longer than what was fetched has had enough rounds anyway.
+    while let Ok(facts) = commit::read(&head.repo, at) {
+        if !is_ours(&facts, email) {
+            break;
+        }
+        let is_round = facts.message.lines().any(|line| line.starts_with(ROUND_TRAILER));
+        rounds += u32::from(is_round);
+        let Some(parent) = facts.parents.first() else { break };
+        at = *parent;
+    }
+    rounds
+}
+
+/// One comment, and a draft: people have to look.
+async fn give_up(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    pull: &PullRequest,
+    failing: &[CheckRun],
+    rounds: u32,
+) -> Result<Ending> {
+    let names: Vec<&str> = failing.iter().map(|check| check.name.as_str()).collect();
+    if !run.config.dry_run
+        && !pull.draft
+        && let Err(err) =
+            run.world.forge()?.set_draft(&admitted.repository.id, pull.number, true).await
+    {
+        run.around.ui.say(&format!("the pull request could not be made a draft: {err}"));
+    }
+    let body = words::ci_given_up(&names, rounds, &run.config.respond.mention);
+    Ok(Ending::said(Conclusion::Partial, body))
+}
+
+/// The failing checks with their annotations and the ends of their logs, as text for the model.
+async fn logs(run: &Run<'_>, admitted: &Admitted, failing: &[CheckRun]) -> Result<String> {
+    let forge = run.world.forge()?;
+    let mut writer = log::Logs::default();
+    for check in failing.iter().take(MAX_CHECKS) {
+        let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
+            Ok(text) => text.unwrap_or_default(),
+            Err(err) => {
+                run.around.ui.say(&format!("no log of `{}`: {err}", check.name));
+                String::new()
+            }
+        };
+        writer.check(check, &text);
+    }
+    if failing.len() > MAX_CHECKS {
+        writer.left_out(failing.len() - MAX_CHECKS);
+    }
+    Ok(writer.finish(&mut rand::random))
+}

@@ -1,0 +1,292 @@
+//! From a commit to the branch of the pull request: on top of what is there, never over it.
+//!
+//! The branch may be ours, another one of the repository, or a fork's that maintainers may push to.
+//! When it has moved meanwhile, the change is merged onto what is there now if no line is in dispute;
+//! otherwise, and wherever we may not push, the change is handed over as a patch.
+
+use serde_json::json;
+
+use super::admit::Admitted;
+use super::fix::must_be_open;
+use super::stop;
+use super::work::{Done, Grounds, Job};
+use crate::admit;
+use crate::publish;
+use crate::run::{DEPTH, Run};
+use crate::workspace::{self, RUN_TRAILER, Workspace, is_ours};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{ForgeError, PullRequest, Repository};
+use patchwright_git::{Oid, blocking, commit, diff, merge};
+use patchwright_journal::Entry;
+use patchwright_report::answer::LandedSeen;
+
+/// How often a branch that keeps moving is followed.
+const ATTEMPTS: usize = 3;
+/// Commits of a branch that are searched for one of ours.
+const SEARCHED: usize = 50;
+
+/// What became of the change.
+pub(super) enum Landed {
+    Pushed {
+        commit: String,
+        url: Option<String>,
+        branch: String,
+        /// The commit that it was merged onto, when the branch had moved; no check saw that.
+        onto: Option<String>,
+    },
+    /// It could not be pushed, and why.
+    Patch { why: String },
+    /// There was nothing that may be published.
+    Nothing,
+    /// Somebody said stop meanwhile.
+    Stopped,
+}
+
+impl Landed {
+    pub(super) fn seen(&self) -> LandedSeen<'_> {
+        match self {
+            Landed::Pushed { commit, url, branch, onto } => {
+                LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
+            }
+            Landed::Patch { why } => LandedSeen::Patch { why },
+            Landed::Nothing | Landed::Stopped => LandedSeen::Nothing,
+        }
+    }
+}
+
+/// Pushes what may be published.
+pub(super) async fn land(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    pull: &PullRequest,
+    grounds: &Grounds,
+    done: &Done,
+) -> Result<Landed> {
+    let Some(commit) = done.commit().filter(|_| publish::is_publishable(&done.outcome)) else {
+        return Ok(Landed::Nothing);
+    };
+    if run.config.dry_run {
+        return Ok(Landed::Patch { why: "nothing is pushed in a dry run".to_owned() });
+    }
+    run.around.ui.say("publishing");
+    let pushing = recheck_and_push(run, admitted, pull, grounds, commit);
+    run.unless_interrupted(pushing).await
+}
+
+async fn recheck_and_push(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    pull: &PullRequest,
+    grounds: &Grounds,
+    commit: Oid,
+) -> Result<Landed> {
+    let forge = run.world.forge()?.as_ref();
+    let repository = &admitted.repository.id;
+    let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
+    must_be_open(&now).map_err(|failure| failure.hint(run.kept()))?;
+    if !admitted.request.is_automatic() {
+        admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref())
+            .await?;
+    }
+    if stop::is_stopped(forge, repository, pull.number).await? {
+        return Ok(Landed::Stopped);
+    }
+    let target = match target(run, admitted, &now).await? {
+        Ok(target) => target,
+        Err(why) => return Ok(Landed::Patch { why }),
+    };
+    push(run, &target, grounds, commit).await
+}
+
+/// The branch of a pull request.
+struct Target {
+    repository: Repository,
+    branch: String,
+}
+
+/// Where the change goes, or why it cannot go anywhere.
+async fn target(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    pull: &PullRequest,
+) -> Result<Result<Target, String>> {
+    let branch = pull.head_branch.clone();
+    if !pull.is_fork {
+        let repository = admitted.repository.clone();
+        if branch == repository.default_branch {
+            return Ok(Err(format!(
+                "`{branch}` is the default branch, and nothing is pushed to it"
+            )));
+        }
+        return Ok(Ok(Target { repository, branch }));
+    }
+    let Some(fork) = &pull.head_repository else {
+        return Ok(Err("the fork that the pull request came from is gone".to_owned()));
+    };
+    if !pull.maintainer_can_modify {
+        return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
+    }
+    match run.world.forge()?.repository(fork).await {
+        Ok(repository) => Ok(Ok(Target { repository, branch })),
+        Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
+            Ok(Err(format!("`{fork}` cannot be read with this token")))
+        }
+        Err(err) => Err(Failure::from(err).hint(run.kept())),
+    }
+}
+
+/// Pushes the commit, or the same change on top of what is on the branch by now.
+async fn push(run: &Run<'_>, target: &Target, grounds: &Grounds, commit: Oid) -> Result<Landed> {
+    let workspace = &grounds.workspace;
+    let forge = run.world.forge()?;
+    for _ in 0..ATTEMPTS {
+        let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
+        let Some(tip) = tip.map_err(Failure::from)? else {
+            return Ok(Landed::Patch { why: format!("the branch `{}` is gone", target.branch) });
+        };
+        let onto = (tip != workspace.base).then_some(tip);
+        let commit = match onto {
+            None => commit,
+            Some(tip) => match rebased(run, target, workspace, commit, tip).await? {
+                Rebased::There(commit) => return Ok(pushed(target, commit, None)),
+                Rebased::On(commit) => commit,
+                Rebased::Conflict => {
+                    return Ok(Landed::Patch {
+                        why: format!(
+                            "`{}` has moved to {} meanwhile, and the same lines were changed there",
+                            target.branch,
+                            tip.short()
+                        ),
+                    });
+                }
+            },
+        };
+        intend(run, target, commit, tip)?;
+        let from = workspace.repo.path();
+        match forge.push(&target.repository, from, commit, &target.branch, Some(tip)).await {
+            Ok(_) => {
+                run.journal(&Entry::EffectDone {
+                    effect: "push".to_owned(),
+                    key: target.branch.clone(),
+                    detail: json!({ "commit": commit }),
+                })?;
+                return Ok(pushed(target, commit, onto));
+            }
+            // Somebody was faster: look again.
+            Err(ForgeError::Moved { .. }) => {}
+            Err(
+                err @ (ForgeError::Forbidden { .. }
+                | ForgeError::Invalid { .. }
+                | ForgeError::InTheWay { .. }
+                | ForgeError::NotFound { .. }
+                | ForgeError::State { .. }),
+            ) => return Ok(Landed::Patch { why: err.to_string() }),
+            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+        }
+    }
+    Ok(Landed::Patch { why: format!("`{}` keeps moving", target.branch) })
+}
+
+fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
+    run.journal(&Entry::EffectIntended {
+        effect: "push".to_owned(),
+        key: target.branch.clone(),
+        detail: json!({
+            "repository": target.repository.id.to_string(),
+            "commit": commit,
+            "expected": tip,
+        }),
+    })
+}
+
+fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> Landed {
+    Landed::Pushed {
+        commit: commit.to_string(),
+        url: commit_url(&target.repository, &commit.to_string()),
+        branch: target.branch.clone(),
+        onto: onto.map(|onto| onto.to_string()),
+    }
+}
+
+/// The page of a commit.
+pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String> {
+    let page = repository.html_url.trim_end_matches('/');
+    page.starts_with("http").then(|| format!("{page}/commit/{commit}"))
+}
+
+/// The change on a branch that has moved.
+enum Rebased {
+    /// An earlier attempt of this run has pushed it.
+    There(Oid),
+    On(Oid),
+    Conflict,
+}
+
+async fn rebased(
+    run: &Run<'_>,
+    target: &Target,
+    workspace: &Workspace,
+    change: Oid,
+    tip: Oid,
+) -> Result<Rebased> {
+    let refs = [tip.to_string()];
+    let fetched =
+        run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
+    fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
+    let line = format!("{RUN_TRAILER}{}", run.folder.id);
+    if let Some(there) = find_ours(workspace, &run.config.identity.email, tip, &[line]) {
+        return Ok(Rebased::There(there));
+    }
+    let (repo, base) = (workspace.repo.clone(), workspace.base);
+    let spec = commit::CommitSpec {
+        author: identity(run),
+        committer: identity(run),
+        message: String::new(),
+        trailers: Vec::new(),
+        time: run.world.clock.now(),
+    };
+    let merged = blocking(move || {
+        let made = commit::read(&repo, change)?;
+        let (old, now) = (diff::tree_of(&repo, base)?, diff::tree_of(&repo, tip)?);
+        let Some(tree) = merge::onto(&repo, old, now, made.tree)? else { return Ok(None) };
+        let spec = commit::CommitSpec { message: made.message, ..spec };
+        commit::create(&repo, tip, tree, &spec).map(Some)
+    });
+    let merged = merged
+        .await
+        .map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))?;
+    Ok(merged.map_or(Rebased::Conflict, Rebased::On))
+}
+
+fn identity(run: &Run<'_>) -> commit::Identity {
+    commit::Identity {
+        name: run.config.identity.name.clone(),
+        email: run.config.identity.email.clone(),
+    }
+}
+
+/// A commit on the head that answers this very comment: a run that was killed had pushed already.
+pub(super) fn landed_before(run: &Run<'_>, grounds: &Grounds, job: &Job<'_>) -> Option<Oid> {
+    let asked: Vec<String> = job
+        .trailers
+        .iter()
+        .filter(|line| line.starts_with(super::fix::ASKED_TRAILER))
+        .cloned()
+        .collect();
+    let workspace = &grounds.workspace;
+    find_ours(workspace, &run.config.identity.email, workspace.base, &asked)
+}
+
+/// The newest commit of ours, from `tip` back, with one of these lines in its message.
+fn find_ours(workspace: &Workspace, email: &str, tip: Oid, lines: &[String]) -> Option<Oid> {
+    let mut at = tip;
+    for _ in 0..SEARCHED {
+        let facts = commit::read(&workspace.repo, at).ok()?;
+        let says = |line: &str| lines.iter().any(|wanted| line == wanted);
+        if is_ours(&facts, email) && facts.message.lines().any(says) {
+            return Some(at);
+        }
+        at = *facts.parents.first()?;
+    }
+    None
+}

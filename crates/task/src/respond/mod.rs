@@ -1,0 +1,195 @@
+//! What a comment asks for, done or answered where it was asked.
+//!
+//! [`respond`] is the whole flow: may they, was it answered already, 👀, do it, answer once. Each
+//! command has a file of its own; [`work`] is what an agent does for those that need one. Whatever
+//! happens is in the run's journal, so that a killed run goes on, pushes once and answers once, also
+//! on a machine that knows nothing of it: answers and commits name the comment that they belong to.
+
+pub mod admit;
+mod answer;
+mod approve;
+mod ask;
+pub mod asked;
+mod ci;
+mod fix;
+mod land;
+mod plan;
+pub mod plan_hash;
+mod rounds;
+pub mod stop;
+mod unseen;
+mod work;
+
+use super::reach::{self, Reach};
+use super::run::{self, Run, Surroundings};
+use crate::folder::RunFolder;
+use crate::world::World;
+use admit::Admitted;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_config::{Config, Mode};
+use patchwright_journal::Entry;
+use patchwright_report::answer as words;
+use patchwright_types::command::Command;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::task::{Task, TaskKind};
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Responded {
+    pub conclusion: Conclusion,
+    /// The answer that was posted, or what was done.
+    pub message: String,
+}
+
+/// What a command came to, before it is posted.
+struct Ending {
+    conclusion: Conclusion,
+    /// For the terminal.
+    message: String,
+    /// Markdown for the thread, without a marker; nothing is posted when absent.
+    body: Option<String>,
+    /// Of the agent's work, when there was some.
+    outcome: Option<Outcome>,
+}
+
+impl Ending {
+    fn said(conclusion: Conclusion, body: String) -> Ending {
+        Ending { conclusion, message: body.trim().to_owned(), body: Some(body), outcome: None }
+    }
+
+    /// Nothing more to do, and nothing to say about it in the thread.
+    fn silent(message: impl Into<String>) -> Ending {
+        let (conclusion, message) = (Conclusion::NothingToDo, message.into());
+        Ending { conclusion, message, body: None, outcome: None }
+    }
+}
+
+/// Does what `task` (a [`patchwright_types::task::TaskKind::Respond`]) asks for.
+///
+/// # Errors
+/// A [`Failure`] when there is no outcome to report.
+pub async fn respond(
+    world: &World,
+    config: Config,
+    task: Task,
+    around: Surroundings,
+) -> Result<Responded> {
+    let started = world.clock.instant();
+    let admitted = admit::admit(world, &config, &task).await?;
+    let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
+    if folder.recorded.is_empty()
+        && let Some(why) = admitted.is_answered()
+    {
+        folder.finish();
+        return Err(Failure::nothing_to_do(why));
+    }
+    let config = for_request(config, &admitted);
+    let issue_title = Some(admitted.snapshot.title.clone());
+    let reach = Reach::default();
+    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
+    run.catch_up().await?;
+    let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
+        Ok(ending)
+    } else {
+        answer::greet(&run, &admitted).await;
+        Box::pin(carry_out(&mut run, &admitted)).await
+    };
+    let ended = match run::interrupted(&run.around) {
+        Some(failure) => Err(failure.hint(run.kept())),
+        None => ended,
+    };
+    match ended {
+        Ok(ending) => end(&run, &admitted, ending).await,
+        Err(failure) => {
+            explain(&run, &admitted, &failure).await;
+            Err(failure)
+        }
+    }
+}
+
+/// What is asked for, by its file.
+async fn carry_out(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
+    stop::before(run, admitted).await?;
+    match admitted.request.command.clone() {
+        Command::Help => Ok(answer::help(run)),
+        Command::Stop => stop::stop(run, admitted).await,
+        Command::Review { full } => ask::review(run, admitted, full).await,
+        Command::Ask { words } => ask::ask(run, admitted, &words).await,
+        Command::Plan { words } => plan::plan(run, admitted, &words).await,
+        Command::Approve { hash } => approve::approve(run, admitted, &hash).await,
+        Command::Fix { words } => fix::fix(run, admitted, &words).await,
+        Command::FixCi => ci::fix_ci(run, admitted).await,
+    }
+}
+
+/// Answers, and closes the run.
+async fn end(run: &Run<'_>, admitted: &Admitted, ending: Ending) -> Result<Responded> {
+    let Ending { conclusion, message, body, outcome } = ending;
+    // Running the command again goes on where the provider or the sandbox failed.
+    let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
+    if let Some(body) = body {
+        let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
+        answer::post(run, admitted, &marker, &body).await?;
+    }
+    if !is_open {
+        let outcome = outcome.unwrap_or_else(|| without_work(run, conclusion, &message));
+        run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;
+        run.folder.finish();
+    }
+    Ok(Responded { conclusion, message: run.world.redactor.redact(&message) })
+}
+
+/// Says in the thread why nothing came of it. What will not change by trying again is the answer.
+async fn explain(run: &Run<'_>, admitted: &Admitted, failure: &Failure) {
+    let is_final = matches!(
+        failure.kind,
+        FailureKind::NothingToDo | FailureKind::Refused | FailureKind::Usage
+    );
+    if matches!(failure.kind, FailureKind::Signal(_)) {
+        return;
+    }
+    let body = words::failed(failure, run.around.run_url.as_deref());
+    let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
+    if let Err(err) = answer::post(run, admitted, &marker, &body).await {
+        run.around.ui.say(&format!("no answer was posted: {}", err.message));
+    }
+    if is_final {
+        run.folder.finish();
+    }
+}
+
+/// Reading is all that a question or a plan needs, and a fork's code reaches nothing.
+fn for_request(mut config: Config, admitted: &Admitted) -> Config {
+    if matches!(admitted.request.command, Command::Ask { .. } | Command::Plan { .. }) {
+        config.mode = Mode::Plan;
+    }
+    if admitted.pull.as_ref().is_some_and(|pull| pull.is_fork) {
+        config = reach::closed(config, "the pull request is from a fork");
+    }
+    config
+}
+
+/// The last line of a run in which no agent worked.
+fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome {
+    Outcome {
+        run: run.folder.id.clone(),
+        conclusion,
+        reason: None,
+        final_message: message.to_owned(),
+        plan: patchwright_types::plan::Plan::default(),
+        change: None,
+        evidence: crate::verify::compare(Vec::new(), Vec::new(), ""),
+        judgement: patchwright_policy::Judgement::default(),
+        spending: patchwright_types::outcome::Spending::default(),
+        provenance: patchwright_types::outcome::Provenance {
+            tool: format!("patchwright {}", patchwright_base::VERSION),
+            run_url: run.around.run_url.clone(),
+            ..patchwright_types::outcome::Provenance::default()
+        },
+    }
+}
+
+/// The task inside, for the flows that respond starts: an issue or a review.
+fn task_of(run: &Run<'_>, kind: TaskKind) -> Task {
+    Task { kind, limits: run.task.limits.clone() }
+}

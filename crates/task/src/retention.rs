@@ -1,0 +1,140 @@
+//! What a fleet leaves on a disk stays bounded: folders of runs that ended long ago, their locks, and
+//! clone mirrors that nobody uses.
+//!
+//! Called by long-lived and nightly processes; single commands leave everything as it is.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use fs_err as fs;
+use tokio_util::sync::CancellationToken;
+
+use patchwright_base::clock::Clock;
+use patchwright_git::cache;
+use patchwright_journal as journal;
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Folders of runs that have ended, since then.
+    pub ended: Duration,
+    /// Folders of runs that could still be gone on with, and locks.
+    pub unfinished: Duration,
+    /// Bytes of all run folders together; the oldest ended ones go first, but none of the last day.
+    pub bytes: u64,
+    pub mirrors: cache::Room,
+}
+
+/// A month, a quarter, 10 GiB, and what the clone cache keeps.
+pub const KEPT: Kept = Kept {
+    ended: Duration::from_hours(30 * 24),
+    unfinished: Duration::from_hours(90 * 24),
+    bytes: 10 << 30,
+    mirrors: cache::ROOM,
+};
+
+const DAY: Duration = Duration::from_hours(24);
+/// Between two rounds.
+const ROUND: Duration = Duration::from_hours(1);
+
+/// Goes round until the process ends.
+pub async fn keep_small(state: PathBuf, clock: Clock, ending: CancellationToken) {
+    loop {
+        let (state, now) = (state.clone(), SystemTime::from(clock.now()));
+        let round = tokio::task::spawn_blocking(move || sweep(&state, now, KEPT));
+        match round.await {
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(count)) => tracing::info!(count, "old runs and clones were removed"),
+            Ok(Err(err)) => tracing::warn!(%err, "old runs and clones could not be removed"),
+        }
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = tokio::time::sleep(ROUND) => {}
+        }
+    }
+}
+
+/// A run's folder.
+struct Folder {
+    path: PathBuf,
+    bytes: u64,
+    age: Duration,
+    /// It could be gone on with.
+    is_unfinished: bool,
+}
+
+/// One round; returns how many runs and mirrors were removed.
+///
+/// # Errors
+/// What the disk says; everything that was not reached is left for the next round.
+pub fn sweep(state: &Path, now: SystemTime, kept: Kept) -> std::io::Result<usize> {
+    let mut folders = runs(state, now)?;
+    folders.sort_by_key(|folder| std::cmp::Reverse(folder.age));
+    let mut total: u64 = folders.iter().map(|folder| folder.bytes).sum();
+    let mut removed = 0;
+    for folder in folders {
+        let is_old = if folder.is_unfinished {
+            folder.age >= kept.unfinished
+        } else {
+            folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY)
+        };
+        if is_old {
+            fs::remove_dir_all(&folder.path)?;
+            total = total.saturating_sub(folder.bytes);
+            removed += 1;
+        }
+    }
+    sweep_small(state, now, kept.unfinished)?;
+    let mirrors = cache::prune(state, now, kept.mirrors).map_err(std::io::Error::other)?;
+    Ok(removed + mirrors)
+}
+
+fn runs(state: &Path, now: SystemTime) -> std::io::Result<Vec<Folder>> {
+    let unfinished: HashSet<String> = names(&state.join("unfinished"))?
+        .iter()
+        .filter_map(|pointer| fs::read_to_string(pointer).ok())
+        .collect();
+    let mut folders = Vec::new();
+    for path in names(&state.join("runs"))? {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let is_unfinished = name.is_some_and(|name| unfinished.contains(&name));
+        // A folder without a journal was not begun properly; its own time counts.
+        let journal = path.join(journal::FILE);
+        let age = age(&journal, now).or_else(|| age(&path, now)).unwrap_or_default();
+        let files = names(&path)?;
+        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|data| data.len());
+        folders.push(Folder { bytes: bytes.sum(), path, age, is_unfinished });
+    }
+    Ok(folders)
+}
+
+/// Locks and pointers of work that nobody will come back to.
+fn sweep_small(state: &Path, now: SystemTime, kept: Duration) -> std::io::Result<()> {
+    for folder in ["locks", "unfinished"] {
+        for path in names(&state.join(folder))? {
+            if age(&path, now).is_some_and(|age| age >= kept) && is_free(&path) {
+                fs::remove_file(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_free(path: &Path) -> bool {
+    std::fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+fn age(path: &Path, now: SystemTime) -> Option<Duration> {
+    let modified = path.metadata().and_then(|data| data.modified()).ok()?;
+    // A time in the future is a clock that jumped: as good as new.
+    Some(now.duration_since(modified).unwrap_or_default())
+}
+
+fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(err) => Err(err),
+    }
+}

@@ -1,0 +1,178 @@
+//! What a reviewer is told: the pull request in the words of its people, what was said before, the
+//! results of the checks, and as much of the difference as fits. The rest is read with `read_diff`.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::admit::Admitted;
+use super::earlier::Earlier;
+use super::open::Opened;
+use crate::context::thread::{self, Thread, ThreadContext};
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::review::Review;
+use patchwright_forge::{Comment, Issue};
+use patchwright_git::stop::Stop;
+use patchwright_policy::Globs;
+use patchwright_prompt::{self as prompt, ReviewCheck, ReviewTask};
+use patchwright_provider::catalogue::Model;
+use patchwright_tools::review::Desk;
+use patchwright_types::evidence::Evidence;
+use patchwright_types::task::{Limits, Trigger};
+
+/// Most bytes of the difference that are shown at the start.
+const MAX_DIFF: u64 = 240 << 10;
+/// The share of the model's window, and of the run's tokens, that the difference may take: every turn
+/// sends it again.
+const WINDOW_SHARE: u64 = 40;
+const TOKENS_SHARE: u64 = 12;
+/// Bytes of code that make up a token, at the least.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Characters of one file's difference that do not pay off to be cut in two.
+const SMALL: usize = 4 << 10;
+
+/// What the task is made of.
+pub struct Sources<'a> {
+    pub admitted: &'a Admitted,
+    pub opened: &'a Opened,
+    pub rules: &'a Review,
+    /// Short id of the commit that was reviewed before.
+    pub since: Option<&'a str>,
+    pub earlier: &'a Earlier,
+    /// The conversation, oldest first.
+    pub comments: &'a [Comment],
+    pub trigger: Option<&'a Trigger>,
+    pub evidence: &'a Evidence,
+    pub desk: &'a Desk<'a>,
+    /// Bytes of the difference.
+    pub room: usize,
+    /// When reading what others wrote is to end.
+    pub stop: &'a Stop,
+}
+
+/// The task in words, and what it shows of which file.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub task: String,
+    /// What was left out of the conversation.
+    pub notes: Vec<String>,
+    pub shown: Vec<(usize, Range<usize>)>,
+}
+
+/// Bytes of the difference that a model is shown at the start.
+pub fn room(model: &Model, limits: &Limits) -> usize {
+    let of_window = model.context_window / 100 * WINDOW_SHARE;
+    let of_tokens = limits.max_tokens / TOKENS_SHARE;
+    let bytes = of_window.min(of_tokens).saturating_mul(BYTES_PER_TOKEN).min(MAX_DIFF);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Puts the task into words.
+pub fn tell(sources: &Sources<'_>) -> Result<Told> {
+    let Sources { admitted, opened, rules, since, earlier, evidence, desk, room, .. } = *sources;
+    let thread = conversation(sources);
+    let (diff, shown) = difference(desk, room);
+    let unread = desk.scope.iter().filter(|file| !shown.iter().any(|(it, _)| it == *file)).count();
+    let checks: Vec<ReviewCheck<'_>> = evidence
+        .rows
+        .iter()
+        .map(|row| ReviewCheck {
+            command: &row.command,
+            before: row.base.as_ref(),
+            after: row.head.as_ref(),
+        })
+        .collect();
+    let (list, earlier) = (desk.list(0), earlier.for_model(sources.stop));
+    let earlier = earlier.trim();
+    let mut texts = vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier];
+    texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
+    let tag = prompt::tag_of(&texts);
+    let task = prompt::review_task(
+        &ReviewTask {
+            repository: &admitted.repository.id.to_string(),
+            number: admitted.pull.number,
+            base: &opened.base.short(),
+            head: &opened.head.short(),
+            since: since.unwrap_or_default(),
+            language: rules.language.as_deref().unwrap_or_default(),
+            instructions: &instructions(rules, desk),
+            thread: &thread.text,
+            earlier,
+            checks: &checks,
+            files: desk.scope.len(),
+            left_out: desk.diff.files.len().saturating_sub(desk.scope.len()),
+            list: list.trim_end(),
+            shown: desk.scope.len() - unread,
+            unread,
+            diff: diff.trim_end(),
+        },
+        &tag,
+    )?;
+    if texts.iter().any(|text| text.contains(&tag)) {
+        return Err(Failure::internal("a text holds the digest of itself"));
+    }
+    Ok(Told { task, notes: thread.notes, shown })
+}
+
+/// Title, text and comments of the pull request as they stood at the trigger.
+fn conversation(sources: &Sources<'_>) -> ThreadContext {
+    let pull = &sources.admitted.pull;
+    let issue = Issue {
+        number: pull.number,
+        title: pull.title.clone(),
+        body: pull.body.clone(),
+        author: pull.author.clone(),
+        open: pull.open,
+        locked: pull.locked,
+        is_pull_request: true,
+        labels: pull.labels.clone(),
+        comments: pull.comments,
+        html_url: pull.html_url.clone(),
+        created_at: pull.created_at,
+        updated_at: pull.updated_at,
+    };
+    let thread = Thread { issue: &issue, comments: sources.comments, trigger: sources.trigger };
+    thread::thread_within(&thread, &|| sources.stop.is_over(), &mut rand::random)
+}
+
+/// What the maintainers ask for in files that are under review.
+fn instructions(rules: &Review, desk: &Desk<'_>) -> Vec<(String, String)> {
+    let files = || desk.scope.iter().filter_map(|at| desk.diff.files.get(*at));
+    let applies = |globs: &[String]| {
+        let globs = Globs::new(globs);
+        files().any(|file| globs.matches(&file.path))
+    };
+    let wanted = rules.instructions.iter().filter(|item| applies(&item.paths));
+    let quoted = |paths: &[String]| {
+        paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
+    };
+    wanted.map(|item| (quoted(&item.paths), item.text.trim().to_owned())).collect()
+}
+
+/// The files in the order in which they matter, each whole or not at all; the beginning of the first
+/// one that is too large, when there is room for it.
+fn difference(desk: &Desk<'_>, room: usize) -> (String, Vec<(usize, Range<usize>)>) {
+    let (mut text, mut shown, mut is_cut) = (String::new(), Vec::new(), false);
+    for file in desk.scope.iter().copied() {
+        let left = room.saturating_sub(text.len());
+        let Some(page) = desk.page(file, 0, left) else { continue };
+        if page.total == 0 {
+            shown.push((file, 0..0));
+            continue;
+        }
+        let fits = page.text.len() <= left;
+        if !fits || (!page.is_last() && (is_cut || left < SMALL)) {
+            continue;
+        }
+        text.push_str(&page.text);
+        if !page.is_last() {
+            is_cut = true;
+            let end = page.lines.end;
+            let total = page.total;
+            let _ =
+                writeln!(text, "[line {end} of {total}: go on with `read_diff` and `from` {end}]");
+        }
+        text.push('\n');
+        shown.push((file, page.lines));
+    }
+    (text, shown)
+}

@@ -1,0 +1,393 @@
+//! Two reviews of one pull request at once, on machines that share nothing but the forge: one of them
+//! works, and the other stands back before anything is spent.
+//!
+//! The sticky comment is the lock. A run that is about to work writes its claim into it, with the
+//! commit and the time at which it has ended for certain, and looks again. Where there is no such
+//! comment yet, both create one, and the older comment is the one that counts. Where there is one, the
+//! claim that was written last counts. Before the model is asked and before anything is posted each
+//! looks once more. A claim on an older commit gives way to one on the newest, and any claim to
+//! a full review that somebody asked for. A claim whose time is over is a dead run's.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Utc};
+
+use super::admit::Admitted;
+use super::earlier::Earlier;
+use super::outbox::Outbox;
+use crate::run::{self, Run};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{Comment, CommentPlace, Forge, ForgeError};
+use patchwright_report as report;
+use patchwright_report::review::claim::{self, Claim};
+use patchwright_report::review::{PURPOSE, short, state};
+use patchwright_types::task::TaskKind;
+
+/// What a run may need beyond its time limit, to publish, in seconds.
+const MARGIN: i64 = 15 * 60;
+/// How often a claim is written, when others write too.
+const ATTEMPTS: usize = 3;
+
+/// The claim of this run, once it has one.
+#[derive(Debug, Default)]
+pub(super) struct Slot(OnceLock<Held>);
+
+/// A claim that is in a comment.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) comment: u64,
+    claim: Claim,
+    /// The comment says how the review ended; nothing is left to take back.
+    is_done: AtomicBool,
+}
+
+impl Held {
+    pub(super) fn done(&self) {
+        self.is_done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What claims are judged by.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) now: DateTime<Utc>,
+    /// The newest commit of the pull request.
+    pub(super) newest: &'a str,
+    /// Runs that are known to be dead.
+    pub(super) is_dead: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Something else keeps others from this work, so no claim counts.
+    pub(super) is_alone: bool,
+}
+
+/// Why a run stands back.
+pub(super) enum Taken {
+    /// Another run reviews this commit.
+    Same { url: String, until: i64 },
+    /// Another run reviews a newer commit.
+    Newer { url: String, head: String, until: i64 },
+    /// Another run has reviewed this commit, or the newest one.
+    Done { url: String, head: String },
+}
+
+impl Taken {
+    fn failure(&self, outbox: &Outbox<'_>, head: &str) -> Failure {
+        let name = format!("{}#{}", outbox.repository, outbox.number);
+        let (message, until) = match self {
+            Taken::Same { url, until } => (
+                format!("another run is already reviewing {name} at {}: {url}", short(head)),
+                Some(*until),
+            ),
+            Taken::Newer { url, head, until } => (
+                format!(
+                    "another run is reviewing {name} at its newest commit {}: {url}",
+                    short(head)
+                ),
+                Some(*until),
+            ),
+            Taken::Done { url, .. } => {
+                (format!("another run has reviewed {name} meanwhile: {url}"), None)
+            }
+        };
+        let failure = Failure::nothing_to_do(message);
+        match until.and_then(|until| DateTime::from_timestamp(until, 0)) {
+            Some(until) => failure.hint(format!(
+                "wait for it to end; if it is dead, it can be taken over from {} on, or at once with \
+                 `--full`",
+                until.format("%Y-%m-%d %H:%M UTC")
+            )),
+            None => failure,
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn held(&self) -> Option<&Held> {
+        self.0.get()
+    }
+
+    /// Claims the review for this run. A forge that does not take the claim costs nothing but the lock.
+    ///
+    /// # Errors
+    /// When another run has the work.
+    pub(super) async fn take(
+        &self,
+        run: &Run<'_>,
+        admitted: &Admitted,
+        earlier: &Earlier,
+    ) -> Result<()> {
+        let outbox = Outbox::of(run, admitted)?;
+        // What the comment says is the end already.
+        if run.config.dry_run || outbox.recorded::<u64>("sticky")?.is_some() {
+            return Ok(());
+        }
+        let full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+        if let Some(sticky) = &earlier.sticky
+            && let Some(writer) = claim::written_by(&sticky.body)
+            && writer != run.folder.id
+            && earlier.memory.looked_at == admitted.head
+            && !full
+        {
+            // This run was dead, and another one took its work over.
+            let (url, head) = (sticky.html_url.clone(), admitted.head.clone());
+            let taken = Taken::Done { url, head };
+            return Err(taken.failure(&outbox, &admitted.head));
+        }
+        let now = run.world.clock.now();
+        let time =
+            i64::try_from(run.config.limits.timeout.as_secs()).unwrap_or(i64::from(u32::MAX));
+        let claim = Claim {
+            run: run.folder.id.clone(),
+            head: admitted.head.clone(),
+            until: now.timestamp().saturating_add(time).saturating_add(MARGIN),
+            full,
+            before: None,
+        };
+        let is_dead = |other: &str| run.folder.has_beside(other);
+        let rules = rules(run, &admitted.pull.head_sha, &is_dead);
+        if let Some(held) = take(&outbox, claim, earlier.sticky.as_ref(), &rules).await? {
+            let _ = self.0.set(held);
+        }
+        Ok(())
+    }
+
+    /// Looks again, before money is spent.
+    ///
+    /// # Errors
+    /// When another run has taken the work over.
+    pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+        let Some(held) = self.held() else { return Ok(()) };
+        let outbox = Outbox::of(run, admitted)?;
+        let is_dead = |other: &str| run.folder.has_beside(other);
+        let rules = rules(run, &admitted.pull.head_sha, &is_dead);
+        let Ok(now) = look(&outbox, held.comment).await else { return Ok(()) };
+        held.stands(now.as_ref(), &rules).map_err(|taken| taken.failure(&outbox, &held.claim.head))
+    }
+
+    /// Looks again, before anything is posted. `newest` is the newest commit now.
+    pub(super) fn stands(
+        &self,
+        run: &Run<'_>,
+        outbox: &Outbox<'_>,
+        earlier: &Earlier,
+        newest: &str,
+    ) -> Result<(), (Failure, bool)> {
+        let Some(held) = self.held() else { return Ok(()) };
+        let is_dead = |other: &str| run.folder.has_beside(other);
+        let rules = Rules { is_alone: false, ..rules(run, newest, &is_dead) };
+        held.stands(earlier.sticky.as_ref(), &rules).map_err(|taken| {
+            let is_newer = match &taken {
+                Taken::Same { .. } => false,
+                Taken::Newer { .. } => true,
+                Taken::Done { head, .. } => *head != held.claim.head,
+            };
+            (taken.failure(outbox, &held.claim.head), is_newer)
+        })
+    }
+
+    /// Takes the claim back after a run without a result: the comment is as it was. False when another
+    /// run has the work, which then also says how it went.
+    pub(super) async fn release(&self, run: &Run<'_>, admitted: &Admitted) -> bool {
+        match (self.held(), Outbox::of(run, admitted)) {
+            (Some(held), Ok(outbox)) => held.release(&outbox).await,
+            _ => true,
+        }
+    }
+}
+
+fn rules<'a>(
+    run: &Run<'_>,
+    newest: &'a str,
+    is_dead: &'a (dyn Fn(&str) -> bool + Sync),
+) -> Rules<'a> {
+    let is_alone = run.around.claim == run::Claim::Lease;
+    Rules { now: run.world.clock.now(), newest, is_dead, is_alone }
+}
+
+/// Writes the claim; `None` when the forge does not take it. `sticky` is the comment as it was listed.
+///
+/// # Errors
+/// When another run has the work.
+pub(super) async fn take(
+    outbox: &Outbox<'_>,
+    mut claim: Claim,
+    sticky: Option<&Comment>,
+    rules: &Rules<'_>,
+) -> Result<Option<Held>> {
+    let mut sticky = sticky.cloned();
+    for _ in 0..ATTEMPTS {
+        let taken = match &sticky {
+            Some(sticky) => overwrite(outbox, &mut claim, sticky.id, rules).await,
+            None => create(outbox, &mut claim, rules).await,
+        };
+        match taken {
+            Ok(Attempt::Held(comment)) => {
+                return Ok(Some(Held { comment, claim, is_done: AtomicBool::new(false) }));
+            }
+            Ok(Attempt::Taken(taken)) => return Err(taken.failure(outbox, &claim.head)),
+            Ok(Attempt::Again(other)) => sticky = other.map(|other| *other),
+            Err(err) => {
+                outbox.ui.detail(&format!("the review could not be claimed: {err}"));
+                return Ok(None);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The claim of a process that only posts what another one found.
+pub(super) fn to_post(head: &str, now: DateTime<Utc>) -> Claim {
+    Claim {
+        run: format!("post-{:016x}", rand::random::<u64>()),
+        head: head.to_owned(),
+        until: now.timestamp().saturating_add(MARGIN),
+        full: false,
+        before: None,
+    }
+}
+
+/// How an attempt to write a claim ended.
+enum Attempt {
+    /// It is in this comment.
+    Held(u64),
+    Taken(Taken),
+    /// This is the comment that counts, if there is one.
+    Again(Option<Box<Comment>>),
+}
+
+/// Writes the claim into the comment that is there, unless another one stands there.
+async fn overwrite(
+    outbox: &Outbox<'_>,
+    claim: &mut Claim,
+    id: u64,
+    rules: &Rules<'_>,
+) -> Result<Attempt, ForgeError> {
+    let Some(now) = look(outbox, id).await? else { return Ok(Attempt::Again(None)) };
+    if let Some(taken) = taken(claim, &now, rules) {
+        return Ok(Attempt::Taken(taken));
+    }
+    let last = claim::last(&now.body);
+    claim.before = last.as_deref().and_then(claim::written_by);
+    let body = outbox.redactor.redact(&claim.comment(last.as_deref()));
+    let (forge, marker) = (outbox.forge, claim.marker());
+    let written =
+        forge.upsert_comment(outbox.repository, outbox.number, &marker, Some(id), &body).await?;
+    match look(outbox, written.id).await? {
+        Some(now) => match taken(claim, &now, rules) {
+            Some(taken) => Ok(Attempt::Taken(taken)),
+            None => Ok(Attempt::Held(now.id)),
+        },
+        None => Ok(Attempt::Again(None)),
+    }
+}
+
+/// Creates the comment with the claim, and looks whether another run did so before.
+async fn create(
+    outbox: &Outbox<'_>,
+    claim: &mut Claim,
+    rules: &Rules<'_>,
+) -> Result<Attempt, ForgeError> {
+    claim.before = None;
+    let body = outbox.redactor.redact(&claim.comment(None));
+    let (forge, repository, number) = (outbox.forge, outbox.repository, outbox.number);
+    let ours = forge.post_comment(repository, number, &claim.marker(), &body).await?;
+    let comments = forge.comments(repository, number, super::earlier::SEARCHED).await?;
+    let marked = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
+    // A list that does not have ours yet says nothing.
+    let Some(first) = Comment::newest(marked.chain([&ours])) else {
+        return Ok(Attempt::Held(ours.id));
+    };
+    if first.id == ours.id {
+        return Ok(Attempt::Held(ours.id));
+    }
+    if let Err(err) = forge.delete_comment(repository, ours.id).await {
+        outbox.ui.detail(&format!("the second comment could not be deleted: {err}"));
+    }
+    if let Some(taken) = taken(claim, first, rules) {
+        return Ok(Attempt::Taken(taken));
+    }
+    let memory = state::read(&first.body).ok().flatten().unwrap_or_default();
+    if memory.looked_at == claim.head && !claim.full && Claim::read(&first.body).is_none() {
+        let (url, head) = (first.html_url.clone(), memory.looked_at);
+        return Ok(Attempt::Taken(Taken::Done { url, head }));
+    }
+    Ok(Attempt::Again(Some(Box::new(first.clone()))))
+}
+
+/// The comment as it is now, when it is there and ours.
+async fn look(outbox: &Outbox<'_>, comment: u64) -> Result<Option<Comment>, ForgeError> {
+    let place = CommentPlace::Conversation { comment };
+    match outbox.forge.comment_at(outbox.repository, outbox.number, place).await {
+        Ok(comment) => Ok(Some(comment).filter(|comment| comment.ours)),
+        Err(ForgeError::NotFound { .. }) => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// The claim of another run in a comment, when `ours` has to give way to it.
+fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<Taken> {
+    let other = Claim::read(&comment.body)?;
+    let is_live = other.run != ours.run
+        && other.until > rules.now.timestamp()
+        && !rules.is_alone
+        && !(rules.is_dead)(&other.run);
+    let (url, until) = (comment.html_url.clone(), other.until);
+    if !is_live || (ours.full && !other.full && other.head == ours.head) {
+        None
+    } else if other.head == ours.head {
+        Some(Taken::Same { url, until })
+    } else {
+        (other.head == rules.newest).then_some(Taken::Newer { url, head: other.head, until })
+    }
+}
+
+impl Held {
+    /// Whether the work is still this run's, by the sticky comment as it is now.
+    fn stands(&self, sticky: Option<&Comment>, rules: &Rules<'_>) -> Result<(), Taken> {
+        let Some(sticky) = sticky else { return Ok(()) };
+        if let Some(taken) = taken(&self.claim, sticky, rules) {
+            return Err(taken);
+        }
+        // Taken over, and done: no claim is there any more, and the words are another run's.
+        let Some(writer) = claim::written_by(&sticky.body) else { return Ok(()) };
+        let is_new = Some(&writer) != self.claim.before.as_ref() && writer != self.claim.run;
+        let memory = state::read(&sticky.body).ok().flatten().unwrap_or_default();
+        let is_read = memory.looked_at == self.claim.head || memory.looked_at == rules.newest;
+        if is_new && is_read {
+            let (url, head) = (sticky.html_url.clone(), memory.looked_at);
+            return Err(Taken::Done { url, head });
+        }
+        Ok(())
+    }
+
+    /// As [`Slot::release`].
+    pub(super) async fn release(&self, outbox: &Outbox<'_>) -> bool {
+        if self.is_done.load(Ordering::Relaxed) {
+            return true;
+        }
+        match self.take_back(outbox).await {
+            Ok(was_ours) => was_ours,
+            Err(err) => {
+                outbox.ui.detail(&format!("the review's comment was left as it is: {err}"));
+                true
+            }
+        }
+    }
+
+    async fn take_back(&self, outbox: &Outbox<'_>) -> Result<bool, ForgeError> {
+        let Some(now) = look(outbox, self.comment).await? else { return Ok(true) };
+        if Claim::read(&now.body).is_none_or(|claim| claim.run != self.claim.run) {
+            return Ok(false);
+        }
+        let forge: &dyn Forge = outbox.forge;
+        let Some(last) = claim::last(&now.body) else {
+            forge.delete_comment(outbox.repository, now.id).await?;
+            return Ok(true);
+        };
+        let writer = self.claim.before.as_deref().unwrap_or(&self.claim.run);
+        let marker = report::marker(PURPOSE, writer);
+        let (repository, number) = (outbox.repository, outbox.number);
+        forge.upsert_comment(repository, number, &marker, Some(now.id), &last).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,270 @@
+//! How a review ended, decided from what was recorded: what was found and where it stands, what was
+//! shown, how the agent stopped.
+
+use super::admit::Admitted;
+use super::open::Opened;
+use super::scope::Scope;
+use super::written::{self, Written};
+use crate::agent_phase::Worked;
+use crate::decide;
+use crate::run::Run;
+use crate::workspace::Workspace;
+use patchwright_base::text;
+use patchwright_config::review::Review;
+use patchwright_review::anchor::{Anchor, Anchored, Index};
+use patchwright_review::distinct::distinct;
+use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority};
+use patchwright_review::incremental::{Known, is_same_title};
+use patchwright_sandbox::PreparedImage;
+use patchwright_tools::review::Desk;
+use patchwright_types::evidence::Evidence;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::plan::Plan;
+use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
+
+/// Files of the head that are read for their lines.
+const MAX_FILE: usize = 4 << 20;
+
+/// What the decision is made of.
+pub struct Ending<'a> {
+    pub run: &'a Run<'a>,
+    pub admitted: &'a Admitted,
+    pub opened: &'a Opened,
+    /// The repository at the base branch, and at the head.
+    pub base: &'a Workspace,
+    pub head: &'a Workspace,
+    pub image: &'a PreparedImage,
+    pub scope: &'a Scope,
+    /// The commit that was reviewed before, when only what came after it was read.
+    pub since: Option<String>,
+    pub desk: &'a Desk<'a>,
+    pub worked: &'a Worked,
+    pub evidence: Evidence,
+    pub index: &'a Index<'a>,
+    /// What earlier reviews found.
+    pub earlier: &'a [Known],
+}
+
+/// Places what was found and says how the review ended.
+pub fn reviewed(ending: Ending<'_>) -> Reviewed {
+    let Ending { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
+    let Written { summary, findings: said, trouble } = last_words(&ending);
+    let rules = &run.config.review;
+    let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
+    let unrepeated = unrepeated(desk.sent_back(), &found);
+    let (mut findings, mut below) = placed(rules, ending.index, found);
+    let (unplaced, more_below) = placed(rules, ending.index, unrepeated);
+    findings.extend(unplaced.into_iter().map(sent_back));
+    below += more_below;
+    let mut findings = distinct(findings, ending.earlier);
+    sort(&mut findings);
+    let dropped = drop_least(&mut findings);
+    let coverage = coverage(opened, scope, desk);
+    let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
+    let provenance = decide::provenance(run, base, image, worked);
+    Reviewed {
+        run: run.folder.id.clone(),
+        repository: admitted.repository.id.clone(),
+        number: admitted.pull.number,
+        head: opened.head.to_string(),
+        base: opened.base.to_string(),
+        since: ending.since,
+        conclusion,
+        reason,
+        summary,
+        findings,
+        below,
+        dropped,
+        coverage,
+        evidence: ending.evidence,
+        spending: decide::spending(run, worked),
+        notes: provenance.input_notes.clone(),
+        provenance,
+    }
+}
+
+/// The final message, with findings that were written into it.
+fn last_words(ending: &Ending<'_>) -> Written {
+    let desk = ending.desk;
+    let resolve = |path: &str| {
+        let file = desk.find(path).and_then(|at| desk.diff.files.get(at));
+        file.map_or_else(|| path.to_owned(), |file| file.path.clone())
+    };
+    let read = |path: &str| ending.head.file_now(path).filter(|content| content.len() <= MAX_FILE);
+    written::read(&ending.worked.stopped.final_message, &resolve, &read)
+}
+
+/// Findings at or above the thresholds with their places, and how many are below.
+fn placed(rules: &Review, index: &Index<'_>, found: Vec<Finding>) -> (Vec<Anchored>, usize) {
+    let is_wanted = |finding: &Finding| {
+        finding.priority <= rules.minimum_priority && finding.confidence >= rules.minimum_confidence
+    };
+    let (wanted, below): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_wanted);
+    let mut placed: Vec<Anchored> =
+        wanted.into_iter().map(|finding| index.anchor(finding)).collect();
+    if !rules.suggestions {
+        for anchored in &mut placed {
+            anchored.suggestion = None;
+        }
+    }
+    (placed, below.len())
+}
+
+/// The most important first.
+fn sort(findings: &mut [Anchored]) {
+    findings.sort_by(|one, other| {
+        let (a, b) = (&one.finding, &other.finding);
+        a.priority
+            .cmp(&b.priority)
+            .then(b.confidence.total_cmp(&a.confidence))
+            .then_with(|| a.path.cmp(&b.path))
+            .then_with(|| line(one).cmp(&line(other)))
+    });
+}
+
+/// What the model was asked to report again and did not: the last version of each.
+fn unrepeated(sent_back: Vec<Finding>, found: &[Finding]) -> Vec<Finding> {
+    let is_same = |one: &Finding, other: &Finding| {
+        is_same_title(&one.title, &other.title)
+            || (!one.quote.trim().is_empty() && one.quote == other.quote && one.path == other.path)
+    };
+    let mut left: Vec<Finding> = Vec::new();
+    for one in sent_back.into_iter().rev() {
+        if !found.iter().chain(&left).any(|other| is_same(&one, other)) {
+            left.push(one);
+        }
+    }
+    left.reverse();
+    left
+}
+
+/// Nobody has confirmed its place, so it has none.
+fn sent_back(anchored: Anchored) -> Anchored {
+    let more = "the model was asked for a quote that is on the difference, and gave none";
+    let anchor = match anchored.anchor {
+        Anchor::Lines { path, .. } => Anchor::File { path, why: more.to_owned() },
+        Anchor::File { path, why } => Anchor::File { path, why: format!("{why}; {more}") },
+        Anchor::Nowhere { why } => Anchor::Nowhere { why: format!("{why}; {more}") },
+    };
+    Anchored { anchor, suggestion: None, ..anchored }
+}
+
+/// Cuts off the least important ones; returns how many. What must not be merged is never among them.
+fn drop_least(findings: &mut Vec<Anchored>) -> usize {
+    let grave = findings.iter().filter(|one| one.finding.priority == Priority::P0).count();
+    let dropped = findings.len().saturating_sub(MOST_FINDINGS.max(grave));
+    findings.truncate(findings.len() - dropped);
+    dropped
+}
+
+fn line(anchored: &Anchored) -> u32 {
+    match &anchored.anchor {
+        Anchor::Lines { line, .. } => *line,
+        Anchor::File { .. } | Anchor::Nowhere { .. } => 0,
+    }
+}
+
+fn coverage(opened: &Opened, scope: &Scope, desk: &Desk<'_>) -> Coverage {
+    let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
+    let files = &opened.diff.files;
+    let mut coverage = Coverage {
+        files: files.len(),
+        lines: files.iter().map(|file| lines(file.added, file.deleted)).sum(),
+        skipped: scope.skipped.clone(),
+        ..Coverage::default()
+    };
+    for at in scope.order.iter().copied() {
+        let Some(file) = files.get(at) else { continue };
+        let (read, whole) = desk.read(at);
+        coverage.read_lines += read;
+        if whole {
+            coverage.read_files += 1;
+        } else {
+            coverage.skipped.push(Skipped {
+                path: file.path.clone(),
+                lines: lines(file.added, file.deleted).saturating_sub(read),
+                why: SkippedBecause::NotRead,
+            });
+        }
+    }
+    coverage.skipped.sort_by(|one, other| (other.why, &one.path).cmp(&(one.why, &other.path)));
+    coverage
+}
+
+/// The agent's stop decides first, then whether its words could be read, then whether all was read.
+fn conclude(
+    worked: &Worked,
+    coverage: &Coverage,
+    trouble: Option<String>,
+    findings: &[Anchored],
+) -> (Conclusion, Option<String>) {
+    let stop = &worked.stopped.reason;
+    if let Some(conclusion) = decide::of_stop(stop) {
+        return (conclusion, Some(stop.sentence()));
+    }
+    if let Some(trouble) = trouble {
+        let kept = match findings.len() {
+            0 => "the message is kept as the summary".to_owned(),
+            1 => "1 finding could be".to_owned(),
+            several => format!("{several} findings could be"),
+        };
+        let why = format!("findings in the final message cannot be read ({trouble}); {kept}");
+        return (Conclusion::Partial, Some(why));
+    }
+    if coverage.is_complete() {
+        return (Conclusion::Done, None);
+    }
+    (Conclusion::Partial, Some(unread(coverage)))
+}
+
+/// What should have been read and was not.
+fn unread(coverage: &Coverage) -> String {
+    let of = |why: SkippedBecause| {
+        let files = coverage.skipped.iter().filter(move |it| it.why == why);
+        files.fold((0, 0), |(count, sum), it| (count + 1, sum + it.lines))
+    };
+    let files = |count: u64, is: &str, are: &str| match count {
+        1 => format!("1 changed file {is}"),
+        _ => format!("{count} changed files {are}"),
+    };
+    let mut said = Vec::new();
+    let (count, lines) = of(SkippedBecause::NotRead);
+    if count > 0 {
+        said.push(format!("{} not read completely ({lines} lines)", files(count, "was", "were")));
+    }
+    let (count, _) = of(SkippedBecause::TooLarge);
+    if count > 0 {
+        said.push(format!("{} too large to be shown", files(count, "is", "are")));
+    }
+    said.join(", and ")
+}
+
+/// The review as an outcome, for what all runs have: the journal's last line and the report.
+pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
+    let findings = reviewed.findings.iter().map(|anchored| {
+        let finding = &anchored.finding;
+        let place = match &anchored.anchor {
+            Anchor::Lines { line, .. } => format!("{}:{line}", finding.path),
+            Anchor::File { .. } | Anchor::Nowhere { .. } => finding.path.clone(),
+        };
+        format!("\n- {} {}: {}", finding.priority, text::code(&place), text::inline(&finding.title))
+    });
+    let findings = findings.collect::<String>();
+    let words = if findings.is_empty() {
+        reviewed.summary.clone()
+    } else {
+        format!("{}\n\nFindings:\n{findings}", reviewed.summary)
+    };
+    Outcome {
+        run: reviewed.run.clone(),
+        conclusion: reviewed.conclusion,
+        reason: reviewed.reason.clone(),
+        final_message: words,
+        plan,
+        change: None,
+        evidence: reviewed.evidence.clone(),
+        judgement: patchwright_policy::Judgement::default(),
+        spending: reviewed.spending.clone(),
+        provenance: reviewed.provenance.clone(),
+    }
+}

@@ -1,0 +1,25 @@
+//! A pull request, reviewed: read the change on the pinned head, find, place, post once.
+
+pub mod admit;
+pub mod brief;
+mod claim;
+pub mod decide;
+pub mod earlier;
+mod files;
+pub mod hand_over;
+mod moved;
+mod nearest;
+pub mod open;
+pub mod outbox;
+mod plan;
+mod post;
+pub mod publish;
+pub mod run;
+pub mod salvage;
+pub mod scope;
+mod standing;
+mod sticky;
+mod threads;
+mod verdict;
+mod withhold;
+pub mod written;

@@ -1,0 +1,53 @@
+//! The branch was rewritten while the model read: what was found is placed once more, on the commit
+//! that is there now.
+
+use super::admit::Admitted;
+use super::open;
+use crate::run::Run;
+use crate::workspace::Workspace;
+use patchwright_base::error::Failure;
+use patchwright_forge::{Comparison, PullRequest};
+use patchwright_git::clone;
+use patchwright_review::anchor::Index;
+use patchwright_types::reviewed::Reviewed;
+
+/// Where comments are placed when the commit that was read is gone.
+pub(super) struct Moved {
+    pub(super) reviewed: Reviewed,
+    /// The commit that they are placed on.
+    pub(super) head: String,
+}
+
+/// The commit that was read is still part of the pull request.
+pub(super) async fn is_part(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> bool {
+    if pull.head_sha == admitted.head {
+        return true;
+    }
+    let Ok(forge) = run.world.forge() else { return true };
+    let compared = forge.compare(&admitted.repository.id, &admitted.head, &pull.head_sha).await;
+    matches!(compared, Ok(Comparison::Ahead | Comparison::Identical))
+}
+
+/// Places the findings on the pull request's newest commit.
+pub(super) async fn again(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    pull: &PullRequest,
+    reviewed: &Reviewed,
+) -> Result<Moved, Failure> {
+    let newest = Admitted { pull: pull.clone(), head: pull.head_sha.clone(), ..admitted.clone() };
+    let (branch, depth) = (&pull.base_branch, clone::DEFAULT_DEPTH);
+    let base = Workspace::open(run.world, &admitted.repository, branch, depth).await?;
+    let opened = open::open(run.world, &newest, &base, &run.stop()).await?;
+    let index = Index::new(&opened.diff);
+    let mut reviewed = reviewed.clone();
+    for anchored in &mut reviewed.findings {
+        let (fingerprint, keeps) = (anchored.fingerprint.clone(), anchored.suggestion.is_some());
+        *anchored = index.anchor(anchored.finding.clone());
+        anchored.fingerprint = fingerprint;
+        if !keeps {
+            anchored.suggestion = None;
+        }
+    }
+    Ok(Moved { reviewed, head: pull.head_sha.clone() })
+}

@@ -1,0 +1,155 @@
+//! The commits of a pull request in our repository: its head, pinned, the merge base with the base
+//! branch, and the difference between the two.
+
+use super::admit::Admitted;
+use crate::failures;
+use crate::workspace::{self, Workspace};
+use crate::world::World;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_git::helper;
+use patchwright_git::hunks::{self, Diff};
+use patchwright_git::stop::Stop;
+use patchwright_git::{GitError, Oid, blocking, clone, diff};
+
+/// Commits of history that are fetched at first, and then more and more of them until both sides meet;
+/// 0 is all.
+const DEPTHS: [u32; 4] = [clone::DEFAULT_DEPTH, 500, 5_000, 0];
+
+/// What is reviewed.
+#[derive(Debug)]
+pub struct Opened {
+    pub head: Oid,
+    /// The merge base.
+    pub base: Oid,
+    pub diff: Diff,
+}
+
+/// Fetches the head and enough history to compare it. `base` is the repository at the base branch.
+pub async fn open(
+    world: &World,
+    admitted: &Admitted,
+    base: &Workspace,
+    stop: &Stop,
+) -> Result<Opened> {
+    let head: Oid = admitted
+        .head
+        .parse()
+        .map_err(|_| Failure::internal(format!("`{}` is not a commit id", admitted.head)))?;
+    let mut met = None;
+    for depth in DEPTHS {
+        fetch_head(world, admitted, base, head, depth).await?;
+        let (repo, tip) = (base.repo.clone(), base.base);
+        let common = blocking(move || hunks::merge_base(&repo, tip, head)).await;
+        match common {
+            Ok(None) => {}
+            Ok(found) => {
+                met = found;
+                break;
+            }
+            // Commits may be missing until all of them are here.
+            Err(_) if depth != 0 => {}
+            Err(err) => {
+                return Err(workspace::failure(err, "cannot read the pull request's history"));
+            }
+        }
+        fetch(world, admitted, base, &[base.base.to_string()], deeper(depth)).await?;
+    }
+    let merge_base = met.ok_or_else(|| {
+        Failure::forge(format!(
+            "pull request #{} and `{}` have no commit in common",
+            admitted.pull.number, admitted.pull.base_branch
+        ))
+        .hint("there is no difference to review; rebase the pull request onto its base branch")
+    })?;
+    let diff = difference(base, merge_base, head, stop).await?;
+    Ok(Opened { head, base: merge_base, diff })
+}
+
+/// The next depth, at which the base is fetched before both sides are compared again.
+fn deeper(depth: u32) -> u32 {
+    DEPTHS.iter().skip_while(|it| **it != depth).nth(1).copied().unwrap_or(0)
+}
+
+/// What differs between two commits.
+///
+/// # Errors
+/// For the user: too many files, or the time was over before they were compared.
+pub async fn difference(workspace: &Workspace, old: Oid, new: Oid, stop: &Stop) -> Result<Diff> {
+    let (repo, until) = (workspace.repo.clone(), stop.clone());
+    let compared = blocking(move || {
+        let (old, new) = (diff::tree_of(&repo, old)?, diff::tree_of(&repo, new)?);
+        helper::compare(&repo, old, new, &until)
+    });
+    match compared.await {
+        Ok(diff) => Ok(diff),
+        Err(err @ GitError::Unacceptable(_)) => {
+            Err(Failure::refused("there are too many files to review").caused_by(err))
+        }
+        Err(err) if stop.check().is_err() => {
+            let message = "the time limit was reached while the two commits were compared";
+            Err(Failure::new(FailureKind::Budget, message).caused_by(err))
+        }
+        Err(err) => Err(workspace::failure(err, "cannot compare the two commits")),
+    }
+}
+
+/// Fetches a commit by its id; false when the forge no longer has it.
+pub async fn has_commit(
+    world: &World,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    commit: Oid,
+) -> bool {
+    workspace.has(commit)
+        || (fetch(world, admitted, workspace, &[commit.to_string()], clone::DEFAULT_DEPTH)
+            .await
+            .is_ok()
+            && workspace.has(commit))
+}
+
+/// The pinned head: by the pull request's own ref, which outlives a deleted fork, or by its id when the
+/// branch has moved on.
+async fn fetch_head(
+    world: &World,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    head: Oid,
+    depth: u32,
+) -> Result<()> {
+    let number = admitted.pull.number;
+    let pull = [format!("refs/pull/{number}/head")];
+    let by_ref = fetch(world, admitted, workspace, &pull, depth).await;
+    let is_newest = admitted.head == admitted.pull.head_sha;
+    if by_ref.is_ok() && is_newest && workspace.has(head) {
+        return Ok(());
+    }
+    match fetch(world, admitted, workspace, &[head.to_string()], depth).await {
+        Ok(()) if workspace.has(head) => Ok(()),
+        Ok(()) => Err(gone(admitted)),
+        Err(failure) if is_newest => Err(by_ref.err().unwrap_or(failure)),
+        Err(failure) => {
+            let why = failure.cause.unwrap_or_else(|| anyhow::anyhow!(failure.message));
+            Err(gone(admitted).caused_by(why))
+        }
+    }
+}
+
+async fn fetch(
+    world: &World,
+    admitted: &Admitted,
+    workspace: &Workspace,
+    refs: &[String],
+    depth: u32,
+) -> Result<()> {
+    let forge = world.forge()?;
+    let fetched = forge.fetch(&admitted.repository, workspace.repo.path(), refs, depth).await;
+    fetched.map_err(|err| failures::of_forge("cannot fetch the pull request", err))
+}
+
+fn gone(admitted: &Admitted) -> Failure {
+    Failure::forge(format!(
+        "commit {} can no longer be fetched: pull request #{} is at {} now",
+        admitted.head, admitted.pull.number, admitted.pull.head_sha
+    ))
+    .hint("review the newest commit: leave out `--head`")
+}

@@ -1,0 +1,166 @@
+//! What is read of a pull request: all of it, or what came after the last review; and whether there is
+//! anything to read at all.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::admit::Admitted;
+use super::open::{self, Opened};
+use super::scope::{Scope, Since};
+use super::verdict;
+use crate::run::Run;
+use crate::workspace::Workspace;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::Comparison;
+use patchwright_git::Oid;
+use patchwright_review::incremental::Memory;
+use patchwright_types::task::TaskKind;
+
+/// What was decided about the scope, for a run that goes on after a crash.
+const SCOPE_FILE: &str = "scope.json";
+
+/// What is reviewed, and since when.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// The commit that was reviewed before, when only what came after it is read.
+    pub(super) since: Option<String>,
+    pub(super) fresh: Option<Since>,
+    pub(super) scope: Scope,
+    /// Files that have been renamed since the last review: their path now, by the one of that time.
+    #[serde(default)]
+    pub(super) renamed: BTreeMap<String, String>,
+}
+
+/// What an earlier attempt of this run had decided; `None` when it was stopped before that.
+fn recorded(run: &Run<'_>) -> Result<Option<Plan>> {
+    if run.folder.recorded.is_empty() {
+        return Ok(None);
+    }
+    let path = run.folder.path.join(SCOPE_FILE);
+    let unreadable = |cause: anyhow::Error| {
+        Failure::machine(format!("`{}`, with what this review reads, is damaged", path.display()))
+            .caused_by(cause)
+            .hint("move the run's folder away to begin anew")
+    };
+    match fs_err::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|err| unreadable(err.into())),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(unreadable(err.into())),
+    }
+}
+
+/// What is to be read: all, or what came after the last review.
+pub(super) async fn plan(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<Plan> {
+    let name = format!("pull request #{}", admitted.pull.number);
+    if let Some(plan) = recorded(run)? {
+        return Ok(plan);
+    }
+    let nothing = |why: String| Err(Failure::nothing_to_do(why));
+    if opened.diff.files.is_empty() {
+        return nothing(format!(
+            "{name} changes nothing: its branch has no difference to its base"
+        ));
+    }
+    let is_full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+    if memory.paused && !is_full {
+        let why = format!("reviews of {name} were stopped in a comment");
+        // Whoever looks at this commit shall see that nobody has read it.
+        if !run.config.dry_run {
+            verdict::not_run(run, admitted, &why).await;
+        }
+        return Err(
+            Failure::nothing_to_do(why).hint("ask for a review in a comment, or use `--full`")
+        );
+    }
+    let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
+    let short = opened.head.short();
+    if memory.head == head && memory.base == merge_base && !is_full {
+        return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
+            .hint("use `--full` to have it reviewed again"));
+    }
+    if memory.looked_at == head && !is_full {
+        return Err(Failure::nothing_to_do(format!(
+            "{name} was reviewed at {short} before, as far as that review went"
+        ))
+        .hint("use `--full` to have it reviewed again"));
+    }
+    let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
+    let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
+    // What is too large to be shown is said in a review, though nobody reads it.
+    if scope.order.is_empty() && !scope.skipped.iter().any(|file| file.why.is_shortfall()) {
+        return nothing(match &fresh {
+            Some(_) => {
+                format!("nothing that is reviewed in {name} has changed since the last review")
+            }
+            None => format!("{name} has no file to review: all are filtered out or not text"),
+        });
+    }
+    let since = fresh.as_ref().map(|_| memory.head.clone());
+    let renamed = renamed(run, admitted, base, opened, memory).await?;
+    let plan = Plan { since, fresh, scope, renamed };
+    let text = serde_json::to_vec(&plan)
+        .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
+    run.folder.write(SCOPE_FILE, &text)?;
+    Ok(plan)
+}
+
+/// Files that have been renamed since the last look at the pull request, as far as its commit is there.
+async fn renamed(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<BTreeMap<String, String>> {
+    let last =
+        [&memory.looked_at, &memory.head].into_iter().find_map(|sha| sha.parse::<Oid>().ok());
+    let Some(then) = last.filter(|_| !memory.findings.is_empty()) else {
+        return Ok(BTreeMap::new());
+    };
+    if !open::has_commit(run.world, admitted, base, then).await {
+        return Ok(BTreeMap::new());
+    }
+    let changed = open::difference(base, then, opened.head, &run.stop()).await?;
+    Ok(changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path))).collect())
+}
+
+/// What came after the last complete review, when the head descends from its commit and both are still
+/// there. Anything else is reviewed as a whole.
+async fn since(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    base: &Workspace,
+    opened: &Opened,
+    memory: &Memory,
+) -> Result<Option<Since>> {
+    let (Ok(then), Ok(then_base)) = (memory.head.parse::<Oid>(), memory.base.parse::<Oid>()) else {
+        return Ok(None);
+    };
+    let forge = run.world.forge()?;
+    let id = &admitted.repository.id;
+    let head = opened.head.to_string();
+    let compared = forge.compare(id, &memory.head, &head).await;
+    if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
+        run.around.ui.detail("the branch was rewritten since the last review: all is read again");
+        return Ok(None);
+    }
+    if !open::has_commit(run.world, admitted, base, then).await {
+        return Ok(None);
+    }
+    let changed = open::difference(base, then, opened.head, &run.stop()).await?;
+    if then_base == opened.base {
+        return Ok(Some(Since::new(&changed, &opened.diff, None)));
+    }
+    if !open::has_commit(run.world, admitted, base, then_base).await {
+        return Ok(None);
+    }
+    let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
+    Ok(Some(Since::new(&changed, &opened.diff, Some(&reviewed))))
+}

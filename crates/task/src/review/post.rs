@@ -1,0 +1,367 @@
+//! The review itself: what goes on lines, what goes into the body, and posting it once.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::publish::{Origin, Work};
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::text;
+use patchwright_forge::{
+    Comparison, ForgeError, InlineComment, Review, ReviewDraft, ReviewEvent, ReviewPosted,
+};
+use patchwright_report::review::body::{self, Body, Listed, Why};
+use patchwright_report::review::inline;
+use patchwright_report::{self as report, review};
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::Priority;
+use patchwright_types::reviewed::SkippedBecause;
+
+/// More comments than this in one review are noise, and GitHub grows slow.
+const MOST_COMMENTS: usize = 30;
+/// How often a review is posted anew after it was refused; the last time without comments on lines.
+const ATTEMPTS: usize = 6;
+
+/// What became of the review.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Posted {
+    pub(super) review: Option<u64>,
+    pub(super) url: Option<String>,
+    pub(super) inline: usize,
+    pub(super) in_body: usize,
+    /// Why we may not write here.
+    pub(super) may_not: Option<String>,
+    /// Sentences for the sticky comment.
+    pub(super) remarks: Vec<String>,
+}
+
+/// Posts the new findings; nothing when there are none.
+pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
+    if let Some(posted) = work.outbox.recorded::<Posted>("review")? {
+        return Ok(posted);
+    }
+    if let Some(own) = work.own {
+        return found(work, own);
+    }
+    let event = event(work);
+    if work.settled.to_post.is_empty() && event != ReviewEvent::Approve {
+        return Ok(Posted { remarks: remarks(work), ..Posted::default() });
+    }
+    let mut plan = Plan::new(work, event);
+    plan.follow(work).await;
+    work.outbox.intends(
+        "review",
+        &json!({ "commit": plan.commit, "event": plan.event, "inline": plan.inline.len(),
+                 "in_body": plan.listed.len() }),
+    )?;
+    let posted = plan.post(work).await?;
+    work.outbox.did("review", &posted)?;
+    Ok(posted)
+}
+
+/// An attempt that was killed posted it and could not record it.
+fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
+    let threads = work.earlier.ours().filter(|(thread, _)| {
+        thread.comments.first().is_some_and(|root| root.review == Some(own.id))
+    });
+    let inline = threads.count();
+    let posted = Posted {
+        review: Some(own.id),
+        url: Some(own.html_url.clone()),
+        inline,
+        in_body: work.settled.to_post.len().saturating_sub(inline),
+        may_not: None,
+        remarks: remarks(work),
+    };
+    work.outbox.did("review", &posted)?;
+    Ok(posted)
+}
+
+/// What people should know before all else.
+fn remarks(work: &Work<'_>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if work.origin == Origin::HandedOver {
+        remarks.push(
+            "This review was made by a workflow run that the pull request could change, and handed \
+             over."
+                .to_owned(),
+        );
+    }
+    if !work.withheld.is_empty() {
+        remarks.push(format!(
+            "{} finding(s) were withheld because they contained one of Patchwright's own secrets.",
+            work.withheld.len()
+        ));
+    }
+    for note in work.earlier.notes.iter().take(5) {
+        remarks.push(format!("Note: {}.", text::inline(note)));
+    }
+    remarks
+}
+
+/// What the review says as a whole.
+fn event(work: &Work<'_>) -> ReviewEvent {
+    let wanted = work.outbox.config.review.event;
+    let threshold = work.outbox.config.review.fail_on.unwrap_or(Priority::P1);
+    let open: Vec<Priority> =
+        review::open(&work.settled.findings).map(|known| known.priority).collect();
+    let fails = open.iter().chain(&work.withheld).any(|priority| *priority <= threshold);
+    let standing = work.reviews.iter().rev().find_map(|review| {
+        let decides =
+            matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
+        (decides && review.ours).then_some(review.state.as_str())
+    });
+    match wanted {
+        ReviewEvent::RequestChanges if fails => ReviewEvent::RequestChanges,
+        ReviewEvent::Comment | ReviewEvent::RequestChanges => ReviewEvent::Comment,
+        // A comment would leave the approval standing.
+        ReviewEvent::Approve if fails && standing == Some("APPROVED") => {
+            ReviewEvent::RequestChanges
+        }
+        ReviewEvent::Approve => {
+            let is_clean = open.is_empty()
+                && work.withheld.is_empty()
+                && work.reviewed.below == 0
+                && work.reviewed.dropped == 0
+                && work.origin == Origin::Here
+                && work.pull.head_sha == work.reviewed.head
+                && review::is_whole(work.reviewed)
+                && review::is_anything(work.reviewed)
+                && !work.reviewed.evidence.any_failed();
+            let is_new = standing != Some("APPROVED");
+            if is_clean && is_new { ReviewEvent::Approve } else { ReviewEvent::Comment }
+        }
+    }
+}
+
+/// Takes back our request for changes when nothing that asked for it is open any more, and this review
+/// asked for none: nobody else would.
+pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
+    let outbox = &work.outbox;
+    let last = work
+        .reviews
+        .iter()
+        .rev()
+        .find(|review| review.ours && matches!(review.state.as_str(), "CHANGES_REQUESTED"));
+    let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
+    let is_settled = event(work) != ReviewEvent::RequestChanges
+        && work.outbox.config.review.event != ReviewEvent::Comment
+        && work.origin == Origin::Here
+        && work.pull.head_sha == work.reviewed.head
+        && review::is_whole(work.reviewed);
+    if !is_settled || posted.may_not.is_some() {
+        return Ok(());
+    }
+    outbox.intends("dismiss", &last.id)?;
+    let message =
+        format!("What this asked for is no longer open at {}.", plain(&work.reviewed.head));
+    let dismissed =
+        outbox.forge.dismiss_review(outbox.repository, outbox.number, last.id, &message).await;
+    match dismissed {
+        Ok(true) => outbox.did("dismiss", &last.id),
+        Ok(false) => {
+            outbox.ui.say("our request for changes could not be taken back; dismiss it by hand");
+            Ok(())
+        }
+        Err(err) => {
+            outbox.ui.say(&format!("our request for changes could not be taken back: {err}"));
+            Ok(())
+        }
+    }
+}
+
+/// A review on its way: attempts move findings from lines to the body.
+struct Plan {
+    commit: String,
+    event: ReviewEvent,
+    inline: Vec<Anchored>,
+    listed: Vec<Listed>,
+    remarks: Vec<String>,
+}
+
+impl Plan {
+    fn new(work: &Work<'_>, event: ReviewEvent) -> Plan {
+        let mut found = work.settled.to_post.clone();
+        found.sort_by_key(|found| found.finding.priority);
+        let most = work.outbox.config.review.max_comments.min(MOST_COMMENTS);
+        let mut plan = Plan {
+            commit: work.reviewed.head.clone(),
+            event,
+            inline: Vec::new(),
+            listed: Vec::new(),
+            remarks: remarks(work),
+        };
+        let is_left_out = |path: &str| {
+            let mut skipped = work.reviewed.coverage.skipped.iter();
+            skipped.any(|file| file.path == path && file.why == SkippedBecause::Filtered)
+        };
+        for anchored in found {
+            let why = match &anchored.anchor {
+                Anchor::Lines { path, .. } if is_left_out(path) => Why::Filtered,
+                Anchor::Lines { .. } if plan.inline.len() < most => {
+                    plan.inline.push(anchored);
+                    continue;
+                }
+                Anchor::Lines { .. } => Why::Overflow,
+                Anchor::File { .. } | Anchor::Nowhere { .. } => Why::NoLine,
+            };
+            plan.listed.push(Listed { anchored, why });
+        }
+        plan
+    }
+
+    /// The head may have moved while the model read. Comments on a commit that is still part of the
+    /// pull request are fine; others are not.
+    async fn follow(&mut self, work: &Work<'_>) {
+        let (read, now) = (&work.reviewed.head, &work.pull.head_sha);
+        if read == now {
+            return;
+        }
+        if let Some(placed_at) = work.placed_at {
+            self.remarks.push(format!(
+                "The branch was rewritten while this review ran: it read `{}`, and what it found was \
+                 looked for again in `{}`.",
+                plain(read),
+                plain(placed_at)
+            ));
+            placed_at.clone_into(&mut self.commit);
+            return;
+        }
+        let forge = work.outbox.forge;
+        match forge.compare(work.outbox.repository, read, now).await {
+            Ok(Comparison::Ahead | Comparison::Identical) => self.remarks.push(format!(
+                "Commits were pushed while this review ran; it read `{}`, not what came after.",
+                plain(read)
+            )),
+            Ok(Comparison::Behind | Comparison::Diverged | Comparison::Unknown) | Err(_) => {
+                self.moved(work, now);
+            }
+        }
+    }
+
+    /// The commit that was read is gone: nothing can stand on its lines.
+    fn moved(&mut self, work: &Work<'_>, now: &str) {
+        self.remarks.push(format!(
+            "The branch was rewritten while this review ran: it read `{}`, which is no longer part of \
+             the pull request, so its findings are listed here instead of on lines.",
+            plain(&work.reviewed.head)
+        ));
+        now.clone_into(&mut self.commit);
+        self.list_all(Why::Moved);
+    }
+
+    fn list_all(&mut self, why: Why) {
+        let all = 0..self.inline.len();
+        self.list(&all.collect::<Vec<_>>(), why);
+    }
+
+    /// Moves comments into the body, in their order.
+    fn list(&mut self, which: &[usize], why: Why) {
+        let inline = std::mem::take(&mut self.inline);
+        for (at, anchored) in inline.into_iter().enumerate() {
+            if which.contains(&at) {
+                self.listed.push(Listed { anchored, why });
+            } else {
+                self.inline.push(anchored);
+            }
+        }
+        self.listed.sort_by_key(|listed| listed.anchored.finding.priority);
+    }
+
+    async fn post(mut self, work: &Work<'_>) -> Result<Posted> {
+        let outbox = &work.outbox;
+        let marker = report::marker(review::PURPOSE, &work.reviewed.run);
+        let mut moves = 0;
+        for attempt in 1..=ATTEMPTS {
+            if attempt == ATTEMPTS {
+                self.list_all(Why::Refused);
+            }
+            let draft = self.draft(work);
+            let answer =
+                outbox.forge.post_review(outbox.repository, outbox.number, &draft, &marker).await;
+            match answer {
+                Ok(ReviewPosted::Yes { review, weaker }) => return Ok(self.done(review, weaker)),
+                Ok(ReviewPosted::MayNot { message }) => return Ok(self.may_not(message)),
+                Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
+                    return Ok(self.may_not(err.to_string()));
+                }
+                Ok(ReviewPosted::Refused { comments, message }) => {
+                    outbox.ui.say(&format!("GitHub refused comments of the review: {message}"));
+                    if self.inline.is_empty() {
+                        return Err(Failure::forge(format!("the review was refused: {message}"))
+                            .hint("the findings are in `findings.json` in the run's folder"));
+                    }
+                    let all = comments.is_empty() || attempt + 2 >= ATTEMPTS;
+                    if all {
+                        self.list_all(Why::Refused);
+                    } else {
+                        self.list(&comments, Why::Refused);
+                    }
+                }
+                Ok(ReviewPosted::HeadMoved) => {
+                    moves += 1;
+                    let pull = outbox.forge.pull_request(outbox.repository, outbox.number).await;
+                    let now = pull.map_err(Failure::from)?.head_sha;
+                    if moves > 1 {
+                        now.clone_into(&mut self.commit);
+                    } else {
+                        self.moved(work, &now);
+                    }
+                }
+                Err(err) => return Err(Failure::from(err)),
+            }
+        }
+        Err(Failure::forge("the review could not be posted: the pull request keeps changing")
+            .hint("run the command again; the findings are in `findings.json` in the run's folder"))
+    }
+
+    fn draft(&self, work: &Work<'_>) -> ReviewDraft {
+        let redactor = work.outbox.redactor;
+        let body = body::body(&Body {
+            reviewed: work.reviewed,
+            known: &work.settled.findings,
+            inline: self.inline.len(),
+            listed: &self.listed,
+            remarks: &self.remarks,
+        });
+        let suggestions = work.outbox.config.review.suggestions;
+        let comment = |anchored: &Anchored| match &anchored.anchor {
+            Anchor::Lines { path, side, line, start_line } => Some(InlineComment {
+                path: path.clone(),
+                side: *side,
+                line: *line,
+                start_line: *start_line,
+                body: redactor.redact(&inline::comment(anchored, suggestions)),
+            }),
+            Anchor::File { .. } | Anchor::Nowhere { .. } => None,
+        };
+        ReviewDraft {
+            commit: self.commit.clone(),
+            body: redactor.redact(&body),
+            event: self.event,
+            comments: self.inline.iter().filter_map(comment).collect(),
+        }
+    }
+
+    fn done(self, review: Review, weaker: Option<String>) -> Posted {
+        let mut remarks = self.remarks;
+        if let Some(why) = weaker {
+            remarks.push(format!("The review is a comment only: {}.", text::inline(&why)));
+        }
+        Posted {
+            review: Some(review.id),
+            url: Some(review.html_url),
+            inline: self.inline.len(),
+            in_body: self.listed.len(),
+            may_not: None,
+            remarks,
+        }
+    }
+
+    fn may_not(self, message: String) -> Posted {
+        Posted { may_not: Some(message), remarks: self.remarks, ..Posted::default() }
+    }
+}
+
+fn plain(sha: &str) -> String {
+    review::short(sha).chars().filter(char::is_ascii_alphanumeric).collect()
+}

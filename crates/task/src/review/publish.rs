@@ -1,0 +1,245 @@
+//! One review, posted once; one sticky comment; one check run.
+//!
+//! What can be lost is written to the run's folder first; then the review, the sticky comment, our
+//! threads, the verdict. A step that fails does not take back the ones before it.
+
+use patchwright_types::published::PublishedReview as Published;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::admit::Admitted;
+use super::claim::{Held, Slot};
+use super::earlier::Earlier;
+use super::outbox::Outbox;
+use super::standing::{Head, Standing};
+use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
+use crate::run::Run;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{CheckConclusion, PullRequest, Review};
+use patchwright_report::review::is_of_run;
+use patchwright_review::finding::Priority;
+use patchwright_review::incremental::{Known, Now, Settled, settle};
+use patchwright_types::outcome::Conclusion;
+use patchwright_types::reviewed::{Reviewed, SkippedBecause};
+
+/// Findings that are remembered together with those that are handed over.
+const MOST_HANDED_OVER: usize = 300;
+
+/// Who found what is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This run.
+    Here,
+    /// A run that the pull request could change; nothing it says is taken for good.
+    HandedOver,
+}
+
+/// What all steps of publishing share.
+pub(super) struct Work<'a> {
+    pub(super) outbox: Outbox<'a>,
+    /// Without findings that hold one of our own secrets.
+    pub(super) reviewed: &'a Reviewed,
+    /// How important the findings are that held one.
+    pub(super) withheld: Vec<Priority>,
+    pub(super) earlier: &'a Earlier,
+    pub(super) settled: &'a Settled,
+    /// As it is now.
+    pub(super) pull: &'a PullRequest,
+    /// See [`Found::placed_at`].
+    pub(super) placed_at: Option<&'a str>,
+    /// All reviews, oldest first.
+    pub(super) reviews: &'a [Review],
+    /// The review that a killed attempt of this run posted.
+    pub(super) own: Option<&'a Review>,
+    pub(super) origin: Origin,
+    /// The claim that the sticky comment holds, when there is one.
+    pub(super) claim: Option<&'a Held>,
+}
+
+/// Posts what is new.
+///
+/// # Errors
+/// When the forge does not answer, or the run's folder cannot be written. Running the same command
+/// again goes on where it was.
+pub(super) async fn publish(
+    run: &Run<'_>,
+    admitted: &Admitted,
+    earlier: &Earlier,
+    claim: &Slot,
+    reviewed: &Reviewed,
+    seen: Seen<'_>,
+) -> Result<Published> {
+    let outbox = Outbox::of(run, admitted)?;
+    // People may have answered while the model read.
+    let newest = match Earlier::load(run, admitted).await {
+        Ok(newest) => newest,
+        Err(failure) => {
+            outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
+            earlier.clone()
+        }
+    };
+    let forge = outbox.forge;
+    let pull = forge.pull_request(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    if let Err((failure, is_newer)) = claim.stands(run, &outbox, &newest, &pull.head_sha) {
+        // The other run says nothing about this commit.
+        if is_newer {
+            verdict::not_run(run, admitted, &failure.message).await;
+        }
+        return Err(failure);
+    }
+    let moved = if moved::is_part(run, admitted, &pull).await {
+        None
+    } else {
+        match moved::again(run, admitted, &pull, reviewed).await {
+            Ok(moved) => Some(moved),
+            Err(failure) => {
+                outbox.ui.say(&format!("nothing can be placed anew: {}", failure.message));
+                None
+            }
+        }
+    };
+    let (reviewed, placed_at) = match &moved {
+        Some(moved) => (&moved.reviewed, Some(moved.head.as_str())),
+        None => (reviewed, None),
+    };
+    let claim = claim.held();
+    let found = Found { reviewed, placed_at, seen: Some(seen), origin: Origin::Here, claim };
+    publish_at(outbox, &newest, &pull, &found).await
+}
+
+/// What is published.
+pub(super) struct Found<'a> {
+    pub(super) reviewed: &'a Reviewed,
+    /// The commit that findings are placed on, when that is not the one that was read.
+    pub(super) placed_at: Option<&'a str>,
+    /// What this run saw itself; absent for what was handed over.
+    pub(super) seen: Option<Seen<'a>>,
+    pub(super) origin: Origin,
+    pub(super) claim: Option<&'a Held>,
+}
+
+/// What a run has seen of the pull request with its own eyes.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) head: Head<'a>,
+    /// Paths now of files that have been renamed since the last review, by the ones of that time.
+    pub(super) renamed: &'a BTreeMap<String, String>,
+}
+
+/// Publishes through an outbox. `pull` is the pull request as it is now.
+pub(super) async fn publish_at(
+    outbox: Outbox<'_>,
+    earlier: &Earlier,
+    pull: &PullRequest,
+    found: &Found<'_>,
+) -> Result<Published> {
+    let reviewed = found.reviewed;
+    let forge = outbox.forge;
+    let reviews = forge.reviews(outbox.repository, outbox.number).await.map_err(Failure::from)?;
+    let own = reviews
+        .iter()
+        .find(|review| outbox.is_ours(&review.author) && is_of_run(&review.body, &reviewed.run));
+    let earlier = &earlier.before(own.map(|own| own.id));
+    let (reviewed, withheld) = withhold::without_secrets(outbox.redactor, reviewed);
+    let reviewed = &reviewed;
+    let settled = &match found.seen {
+        Some(seen) => settled(earlier, reviewed, seen),
+        None => only_added(earlier, reviewed),
+    };
+    if let Some(folder) = outbox.folder {
+        files::write(folder, outbox.redactor, reviewed, &settled.findings)?;
+    }
+    let work = Work {
+        outbox,
+        reviewed,
+        withheld,
+        earlier,
+        settled,
+        pull,
+        placed_at: found.placed_at,
+        reviews: &reviews,
+        own,
+        origin: found.origin,
+        claim: found.claim,
+    };
+    let known = settled.findings.clone();
+    let verdict = Some(verdict::of(&work));
+    if !pull.open {
+        outbox.ui.say(&format!(
+            "pull request #{} was closed while it was reviewed; nothing was posted",
+            pull.number
+        ));
+        return Ok(Published { verdict, known, ..Published::default() });
+    }
+    let posted = post::post(&work).await?;
+    post::take_back(&work, &posted).await?;
+    let sticky = sticky::write(&work, &posted).await?;
+    let handed_over = posted.may_not.is_some() || sticky.is_err();
+    if let Some(why) = posted.may_not.clone().or(sticky.err()) {
+        hand_over::annotate(&work, &why);
+    }
+    Ok(Published {
+        review: posted.review,
+        url: posted.url,
+        inline: posted.inline,
+        in_body: posted.in_body,
+        resolved: threads::resolve(&work).await?,
+        check_url: verdict::put(&work).await?,
+        handed_over,
+        verdict,
+        known,
+    })
+}
+
+/// What became of all findings. A file counts as read again unless it was left out; a review that
+/// broke off read nothing for certain.
+fn settled(earlier: &Earlier, reviewed: &Reviewed, seen: Seen<'_>) -> Settled {
+    let ended = match reviewed.conclusion {
+        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
+            true
+        }
+        Conclusion::NeedsInput
+        | Conclusion::Refused
+        | Conclusion::Provider
+        | Conclusion::Sandbox => false,
+    };
+    let left_out = |path: &str| {
+        let skipped = reviewed.coverage.skipped.iter();
+        skipped.filter(|file| file.why != SkippedBecause::NotText).any(|file| file.path == path)
+    };
+    let standing = Standing::new(seen.head);
+    // A file that the pull request renames had another name when it was reported, perhaps.
+    let files = &seen.head.diff.files;
+    let is_taken = |path: &String| files.iter().any(|file| file.path == *path);
+    let mut renamed: BTreeMap<String, String> = files
+        .iter()
+        .filter_map(|file| Some((file.old_path.clone()?, file.path.clone())))
+        .filter(|(old, _)| !is_taken(old))
+        .collect();
+    renamed.extend(seen.renamed.iter().map(|(then, now)| (then.clone(), now.clone())));
+    let now = Now {
+        head: &reviewed.head,
+        reread: &|path| ended && !left_out(path),
+        times: &|known| standing.times(known),
+        renamed: &renamed,
+    };
+    settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now)
+}
+
+/// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up
+/// what he liked.
+fn only_added(earlier: &Earlier, reviewed: &Reviewed) -> Settled {
+    let now = Now {
+        head: &reviewed.head,
+        reread: &|_| false,
+        times: &|_| None,
+        renamed: &BTreeMap::new(),
+    };
+    // Nor does it push real ones out of the memory.
+    let open = patchwright_report::review::open(&earlier.memory.findings).count();
+    let mut found = reviewed.findings.clone();
+    found.sort_by_key(|found| found.finding.priority);
+    found.truncate(MOST_HANDED_OVER.saturating_sub(open));
+    settle(&earlier.memory, &earlier.seen, found, &now)
+}

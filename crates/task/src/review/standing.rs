@@ -1,0 +1,98 @@
+//! Whether the code of earlier findings still stands: looked for in the files of the head, and, for code
+//! that the pull request deletes, in its difference.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::workspace::Workspace;
+use patchwright_git::hunks::{Diff, Hunk};
+use patchwright_git::tree;
+use patchwright_review::fingerprint::Sketched;
+use patchwright_review::incremental::{Code, Known};
+
+/// The reviewed commit and its difference.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) diff: &'a Diff,
+}
+
+/// Looks for code, reading each file once.
+pub(super) struct Standing<'a> {
+    head: Head<'a>,
+    files: RefCell<HashMap<String, File>>,
+}
+
+#[derive(Clone)]
+enum File {
+    Absent,
+    /// It is there, and its lines are not.
+    Unread,
+    Lines(Rc<Sketched>),
+}
+
+impl<'a> Standing<'a> {
+    pub(super) fn new(head: Head<'a>) -> Standing<'a> {
+        Standing { head, files: RefCell::default() }
+    }
+
+    /// How often the code of a finding stands where it was; `None` when that cannot be told.
+    pub(super) fn times(&self, known: &Known) -> Option<usize> {
+        match known.code {
+            Code::Deleted => self.deleted(known),
+            Code::InHead if known.sketch.is_empty() => self.absent(&known.path),
+            Code::InHead => match self.file(&known.path) {
+                File::Absent => Some(0),
+                File::Unread => None,
+                File::Lines(lines) => Some(lines.times(&known.sketch)),
+            },
+            Code::Nowhere | Code::NoFile => self.absent(&known.path),
+        }
+    }
+
+    /// Without code to look for, only the end of the file is an end.
+    fn absent(&self, path: &str) -> Option<usize> {
+        matches!(self.file(path), File::Absent).then_some(0)
+    }
+
+    fn file(&self, path: &str) -> File {
+        if let Some(file) = self.files.borrow().get(path) {
+            return file.clone();
+        }
+        let Workspace { repo, base, .. } = self.head.workspace;
+        let file = match tree::file_at(repo, *base, path) {
+            Ok(None) => File::Absent,
+            // A file that cannot be read is no file that is gone.
+            Err(_) => File::Unread,
+            Ok(Some(content)) => {
+                let text = String::from_utf8_lossy(&content);
+                File::Lines(Rc::new(Sketched::of(text.lines())))
+            }
+        };
+        self.files.borrow_mut().insert(path.to_owned(), file.clone());
+        file
+    }
+
+    /// How often the lines of the old version that hold the code are still deleted.
+    fn deleted(&self, known: &Known) -> Option<usize> {
+        let named = |path: &str| path == known.path;
+        let files = &self.head.diff.files;
+        let file = files
+            .iter()
+            .find(|file| named(&file.path) || file.old_path.as_deref().is_some_and(named));
+        let Some(file) = file else { return Some(0) };
+        if file.opaque {
+            return None;
+        }
+        let times = |hunk: &Hunk| {
+            let old = || hunk.lines.iter().filter(|line| line.old.is_some());
+            let kept = old().filter(|line| line.new.is_some());
+            let all = Sketched::of(old().map(|line| line.text.as_str()));
+            // Where nothing of it is deleted, it is context.
+            let context = Sketched::of(kept.map(|line| line.text.as_str()));
+            all.times(&known.sketch).saturating_sub(context.times(&known.sketch))
+        };
+        Some(file.hunks.iter().map(times).sum())
+    }
+}

@@ -1,0 +1,216 @@
+//! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
+//! `report.html`, `result.json`.
+
+use serde_json::{Value, json};
+
+use super::run::Run;
+use super::settle::Settled;
+use super::workspace::Workspace;
+use patchwright_agent::lanes::{self, Lane};
+use patchwright_base::error::Result;
+use patchwright_git::Oid;
+use patchwright_git::diff::{self, DiffSpec, LeftOut};
+use patchwright_journal::{self as journal, Entry, Line};
+use patchwright_policy::Violation;
+use patchwright_provider::item::Item;
+use patchwright_report::{hand_over, html, plan_md};
+use patchwright_types::outcome::Outcome;
+use patchwright_types::published::Published;
+
+/// Rule of the remarks about files that a patch does not have.
+const LEFT_OUT: &str = "patch.left-out";
+
+/// Such files that are named one by one.
+const MAX_NAMED: usize = 50;
+
+/// Writes patch and plan before anything is published, so that a failing forge loses nothing.
+///
+/// When one of our own secrets is in the change, or may be, the patch is not written: it would leave
+/// with the run's artefacts.
+pub fn write(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    outcome: &mut Outcome,
+    settled: &Settled,
+) -> Result<()> {
+    let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
+    run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
+    if let Some(change) = &outcome.change
+        && !outcome.judgement.leaks()
+    {
+        let base = workspace.base_tree()?;
+        let handed = handed_over(workspace, base, change.tree, "change.patch");
+        if let Some(patch) = &handed.patch {
+            run.folder.write("change.patch", patch)?;
+        }
+        outcome.judgement.flags.extend(handed.flags);
+    }
+    if let Some(patch) = &settled.held_back_patch {
+        run.folder.write("held-back.patch", patch)?;
+    }
+    Ok(())
+}
+
+/// A patch as it is handed over, with remarks about what is not in it.
+#[derive(Debug, Default)]
+pub(super) struct HandedOver {
+    /// Absent when it could not be made.
+    pub patch: Option<Vec<u8>>,
+    pub flags: Vec<Violation>,
+}
+
+/// The patch from one tree to another. What is too large for it is named, in the patch and in the report.
+pub(super) fn handed_over(
+    workspace: &Workspace,
+    from: Oid,
+    to: Oid,
+    name: &'static str,
+) -> HandedOver {
+    let patch = match diff::unified(&workspace.repo, from, to, DiffSpec::all()) {
+        Ok(patch) => patch,
+        Err(err) => {
+            let message = format!("`{name}` could not be made: {err}");
+            return HandedOver {
+                patch: None,
+                flags: vec![Violation::new(LEFT_OUT, None, message)],
+            };
+        }
+    };
+    let flag = |left: &LeftOut| {
+        let message = format!("is too large for `{name}` and not in it ({} bytes)", left.size);
+        Violation::new(LEFT_OUT, Some(left.path.clone()), message)
+    };
+    let mut flags: Vec<Violation> = patch.left_out.iter().take(MAX_NAMED).map(flag).collect();
+    if let more @ 1.. = patch.left_out.len() - flags.len() {
+        let message =
+            format!("{more} more files are not in `{name}`, which is too large with them");
+        flags.push(Violation::new(LEFT_OUT, None, message));
+    }
+    HandedOver { patch: Some(hand_over::patch(&patch.left_out, &patch.bytes)), flags }
+}
+
+/// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
+/// not fatal.
+pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
+    let patch = match fs_err::read(run.folder.path.join("change.patch")) {
+        // There is none without a change.
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(err) => {
+            run.around.ui.failure(&format!("the report is without the change: {err}"));
+            Vec::new()
+        }
+        Ok(patch) => patch,
+    };
+    write_page(run, outcome, &String::from_utf8_lossy(&patch));
+    // A value as text: there is nothing in it that could fail.
+    write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
+}
+
+/// Writes `report.html`.
+pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
+    let lines = recorded_lines(run);
+    let recorded = lanes::lanes(&lines);
+    let agents: Vec<html::Agent> = recorded
+        .iter()
+        .map(|lane| html::Agent {
+            who: who(lane),
+            ended: lane.status.before_closing().word(),
+            spending: lane.spending.clone(),
+            items: conversation(&lane.entries),
+        })
+        .collect();
+    let page = html::report(&html::Report {
+        subject: &run.subject(),
+        title: run.issue_title.as_deref().unwrap_or_default(),
+        outcome,
+        diff,
+        items: &conversation(lines.iter().map(|line| &line.entry)),
+        agents: &agents,
+    });
+    write_last(run, "report.html", &page);
+}
+
+fn write_last(run: &Run<'_>, name: &str, text: &str) {
+    let text = run.world.redactor.redact(text);
+    if let Err(failure) = run.folder.write(name, text.as_bytes()) {
+        run.around.ui.say(&failure.to_string());
+    }
+}
+
+/// The run in a form for programs: `result.json`, and the last line of `--json`.
+pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
+    let mut whole = json!({
+        "is": "result",
+        "run": outcome.run,
+        "conclusion": outcome.conclusion,
+        "reason": outcome.reason,
+        "checks": outcome.evidence.verdict().word(),
+        "final_message": outcome.final_message,
+        "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
+        "plan": outcome.plan,
+        "evidence": outcome.evidence,
+        "judgement": outcome.judgement,
+        "spending": outcome.spending,
+        "provenance": outcome.provenance,
+        "published": published,
+        "folder": run.folder.path,
+    });
+    let agents = agents(run);
+    if let Value::Object(fields) = &mut whole
+        && !agents.is_empty()
+    {
+        fields.insert("agents".to_owned(), Value::Array(agents));
+    }
+    journal::redact_strings(&mut whole, &run.world.redaction());
+    whole
+}
+
+/// What the journal has. That it cannot be read is said: a report without it looks like a run in which
+/// nothing happened.
+fn recorded_lines(run: &Run<'_>) -> Vec<Line> {
+    journal::read(run.folder.journal.path()).unwrap_or_else(|failure| {
+        run.around.ui.failure(&failure.to_string());
+        Vec::new()
+    })
+}
+
+/// A conversation as the journal has it.
+fn conversation<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Prompted { items: said, .. }
+            | Entry::Added { items: said }
+            | Entry::Told { items: said, .. } => items.extend_from_slice(said),
+            Entry::Replied { reply, .. } => items.extend_from_slice(&reply.items),
+            Entry::Compacted { replies, .. } => {
+                items.extend(replies.iter().flatten().flat_map(|reply| reply.items.clone()));
+            }
+            Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
+                items.push(Item::Output(output.clone()));
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
+/// Which agent this is: `agent-1 (explorer, gpt-5.3-codex)`.
+fn who(lane: &Lane) -> String {
+    format!("{} ({}, {})", lane.id, lane.kind, lane.model)
+}
+
+/// What each sub-agent was and used, in a form for programs.
+fn agents(run: &Run<'_>) -> Vec<Value> {
+    let lines = recorded_lines(run);
+    let agent = |lane: &Lane| {
+        json!({
+            "id": lane.id,
+            "type": lane.kind,
+            "model": lane.model,
+            "ended": lane.status.before_closing().word(),
+            "spending": lane.spending,
+        })
+    };
+    lanes::lanes(&lines).iter().map(agent).collect()
+}

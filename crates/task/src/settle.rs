@@ -1,0 +1,190 @@
+//! From what came out of the sandbox to what may leave the building: judge the change, keep back
+//! what may not be published, and make the commit.
+
+use std::collections::BTreeSet;
+use std::iter;
+
+use super::agent_phase::{CHANGE_FILE, Worked};
+use super::run::Run;
+use super::salvage;
+use super::workspace::{RUN_TRAILER, Workspace};
+use patchwright_base::error::{Failure, Result};
+use patchwright_git::clone::Repo;
+use patchwright_git::tree::Change;
+use patchwright_git::{GitError, Oid, commit, tree};
+use patchwright_policy::{self as policy, Blobs, Judgement, Unread};
+use patchwright_report::{commit_message, pr_body};
+use patchwright_types::task::TaskKind;
+
+/// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
+const BLOB_CAP: usize = 64 << 20;
+/// Bytes of one file that is searched at once because it cannot be streamed: as much as comes out of
+/// a sandbox.
+const SEARCH_CAP: usize = 256 << 20;
+
+/// The blobs of a repository.
+pub struct BlobsOf<'a>(pub &'a Repo);
+
+impl Blobs for BlobsOf<'_> {
+    fn read(&self, oid: Oid) -> Option<Vec<u8>> {
+        tree::read_blob(self.0, oid, BLOB_CAP).ok()
+    }
+
+    fn stream(&self, oid: Oid, take: &mut dyn FnMut(&[u8])) -> Result<(), Unread> {
+        tree::stream_blob(self.0, oid, SEARCH_CAP, take).map_err(|err| {
+            tracing::warn!(%err, "a file of the change cannot be searched");
+            Unread
+        })
+    }
+}
+
+/// A judged change.
+#[derive(Debug, Default)]
+pub struct Settled {
+    pub judgement: Judgement,
+    /// What may be published; `None` when nothing may, or nothing was changed.
+    pub change: Option<Change>,
+    /// The commit of `change` on the base.
+    pub commit: Option<Oid>,
+    /// The files that were kept back, as a patch on top of `change`.
+    pub held_back_patch: Option<Vec<u8>>,
+}
+
+impl Settled {
+    /// Judges and commits. `trailers` go below the commit's message, beside the run's.
+    pub fn new(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        worked: &Worked,
+        trailers: &[String],
+    ) -> Result<Settled> {
+        let Some(whole) = &worked.change else { return Ok(Settled::default()) };
+        let mut judgement = policy::check(
+            &run.config.policy,
+            whole,
+            &BlobsOf(&workspace.repo),
+            &run.world.redactor,
+            &outbound(worked),
+        );
+        let kept = if judgement.held_back.is_empty() {
+            Some(whole.clone())
+        } else {
+            let is_kept =
+                |path: &str| !judgement.held_back.iter().any(|held| held.file.path == path);
+            let kept = tree::restrict(&workspace.repo, whole, |file| is_kept(&file.path))
+                .map_err(|err| Failure::internal("the change cannot be split").caused_by(err))?;
+            (!kept.files.is_empty()).then_some(kept)
+        };
+        let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
+        let commit = match &kept {
+            Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
+            None => None,
+        };
+        if judgement.leaks() {
+            let changes: Vec<&Change> = iter::once(whole).chain(&kept).collect();
+            forget_secrets(run, workspace, &changes, &judgement)?;
+        }
+        Ok(Settled { judgement, change: kept, commit, held_back_patch })
+    }
+}
+
+/// Takes what has one of our secrets in it, or could not be searched, out of our repository, which
+/// outlives the run: contents, and trees with names. The list of changed files goes as well.
+fn forget_secrets(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    changes: &[&Change],
+    judgement: &Judgement,
+) -> Result<()> {
+    let failed =
+        |err: GitError| Failure::machine("a file with a secret cannot be removed").caused_by(err);
+    let leaks = judgement.violations.iter().filter(|found| found.is_leak());
+    let paths: BTreeSet<&str> = leaks.filter_map(|found| found.path.as_deref()).collect();
+    let mut oids = BTreeSet::new();
+    for change in changes {
+        for file in &change.files {
+            if paths.contains(file.path.as_str()) {
+                oids.extend(file.new.map(|new| new.oid));
+            }
+            if !run.world.redactor.scan(file.path.as_bytes()).is_empty() {
+                let trees = tree::trees_of(&workspace.repo, change.tree, &file.path);
+                oids.extend(trees.map_err(failed)?);
+            }
+        }
+    }
+    for oid in oids {
+        workspace.repo.forget(oid).map_err(failed)?;
+    }
+    match fs_err::remove_file(run.folder.path.join(CHANGE_FILE)) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(failed(err.into())),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn held_back_patch(
+    workspace: &Workspace,
+    whole: &Change,
+    kept: Option<&Change>,
+    judgement: &mut Judgement,
+) -> Result<Option<Vec<u8>>> {
+    if judgement.held_back.is_empty() || judgement.leaks() {
+        return Ok(None);
+    }
+    let from = match kept {
+        Some(kept) => kept.tree,
+        None => workspace.base_tree()?,
+    };
+    let handed = salvage::handed_over(workspace, from, whole.tree, "held-back.patch");
+    judgement.flags.extend(handed.flags);
+    Ok(handed.patch)
+}
+
+fn make_commit(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    change: &Change,
+    worked: &Worked,
+    trailers: &[String],
+) -> Result<Oid> {
+    let fixed = match &run.task.kind {
+        TaskKind::Campaign { title: Some(title), .. } => Some(commit_message::subject(title)),
+        _ => None,
+    };
+    let (title, words) = if let Some(title) = fixed {
+        (title, worked.stopped.final_message.clone())
+    } else {
+        let issue_title = run.issue_title.as_deref();
+        (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
+    };
+    let message = commit_message::commit_message(&title, &words, &[]);
+    let identity = commit::Identity {
+        name: run.config.identity.name.clone(),
+        email: run.config.identity.email.clone(),
+    };
+    let spec = commit::CommitSpec {
+        author: identity.clone(),
+        committer: identity,
+        message: run.world.redactor.redact(&message),
+        trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
+            .chain(trailers.iter().cloned())
+            .collect(),
+        time: run.world.clock.now(),
+    };
+    commit::create(&workspace.repo, change.base, change.tree, &spec)
+        .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
+}
+
+/// The model's last message without its first line, which has become the subject.
+fn words_of(worked: &Worked) -> String {
+    let message = worked.stopped.final_message.trim_start();
+    message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
+}
+
+/// Every text of the model that would go out with the change.
+fn outbound(worked: &Worked) -> Vec<(&'static str, &str)> {
+    let plan = &worked.stopped.plan;
+    let mut texts = vec![("the final message", worked.stopped.final_message.as_str())];
+    texts.extend(plan.explanation.as_deref().map(|text| ("the plan", text)));
+    texts.extend(plan.steps.iter().map(|step| ("the plan", step.step.as_str())));
+    texts
+}

@@ -1,0 +1,375 @@
+//! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
+//! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::failures;
+use crate::event::is_own_branch;
+use crate::world::World;
+use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_config::Config;
+use patchwright_forge::Repository;
+use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror};
+use patchwright_git::commit::{self, Facts};
+use patchwright_git::diff;
+use patchwright_git::packed;
+use patchwright_git::transport::Remote;
+use patchwright_git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
+use patchwright_git::{GitError, Oid, blocking};
+use patchwright_sandbox::ContainerLimits;
+use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_sandbox::packed::Packed;
+
+/// Files that pin dependencies; part of the key under which a prepared image is cached.
+const LOCK_FILES: [&str; 18] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "package-lock.json",
+    "package.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lock",
+    "requirements.txt",
+    "poetry.lock",
+    "uv.lock",
+    "Pipfile.lock",
+    "pyproject.toml",
+    "go.mod",
+    "go.sum",
+    "Gemfile.lock",
+    "composer.lock",
+    "mix.lock",
+    "pom.xml",
+];
+
+/// A pinned repository.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// Our bare repository.
+    pub repo: Repo,
+    /// The commit that the run works on, whatever happens to the branch meanwhile.
+    pub base: Oid,
+    pub base_branch: String,
+    depth: u32,
+}
+
+/// What decides about a run: the tree from which configuration, checks and instructions are read, and in
+/// which setup commands run. It is the base of the run, as a rule. Setup has a network and runs as root,
+/// and what it leaves is what later runs start from, so what a model wrote does not decide: where the
+/// base is a branch of ours, which nobody has merged, the default branch stands in.
+///
+/// Made by [`Workspace::rules`] alone, so that tree and configuration are always of one commit.
+#[derive(Clone, Debug)]
+pub struct Rules(Workspace);
+
+impl Rules {
+    pub fn workspace(&self) -> &Workspace {
+        &self.0
+    }
+}
+
+impl Workspace {
+    /// Fetches `base_branch` (or a commit id) `depth` commits deep and pins it.
+    pub async fn open(
+        world: &World,
+        repository: &Repository,
+        base_branch: &str,
+        depth: u32,
+    ) -> Result<Workspace> {
+        let failed = |error: GitError| failure(error, &format!("cannot fetch `{}`", repository.id));
+        let state = world.state.clone();
+        let url = repository.clone_url.clone();
+        let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
+        let refs = [base_branch.to_owned()];
+        world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
+            failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
+        })?;
+        Workspace::pin(repo, base_branch, depth).await
+    }
+
+    /// Pins what has been fetched into `repo` already.
+    pub async fn pin(repo: Repo, base_branch: &str, depth: u32) -> Result<Workspace> {
+        let (from, name) = (repo.clone(), base_branch.to_owned());
+        let base = blocking(move || from.resolve(&name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
+        Ok(Workspace { repo, base, base_branch: base_branch.to_owned(), depth })
+    }
+
+    /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
+    pub async fn pack(&self, limits: &ContainerLimits) -> Result<Packed> {
+        let (this, room) = (self.clone(), limits.workspace_bytes);
+        let packed = blocking(move || {
+            let usual = ArchiveOptions::new(this.branch(), this.depth);
+            let options = ArchiveOptions { max_bytes: usual.max_bytes.min(room), ..usual };
+            let result = packed::whole(&this.repo, this.base, &options);
+            if result.as_ref().is_err_and(GitError::is_corruption) {
+                // The next run starts with a fresh clone instead of failing again.
+                this.repo.set_aside()?;
+            }
+            result
+        });
+        packed.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
+    }
+
+    /// The repository as it decides about runs on this one: see [`Rules`]. Without a `repository` of a
+    /// forge it is this one, which the operator has named.
+    ///
+    /// # Errors
+    /// For the user: the default branch cannot be fetched.
+    pub async fn rules(
+        &self,
+        world: &World,
+        config: &Config,
+        repository: Option<&Repository>,
+    ) -> Result<Rules> {
+        let Some(repository) = repository else { return Ok(Rules(self.clone())) };
+        let name = self.base_branch.as_str();
+        if name == repository.default_branch {
+            return Ok(Rules(self.clone()));
+        }
+        let is_named_ours = is_own_branch(name)
+            || config.publish.branch.as_deref().is_some_and(|branch| branch == name);
+        let tip = commit::read(&self.repo, self.base);
+        if !is_named_ours && tip.is_ok_and(|tip| !is_ours(&tip, &config.identity.email)) {
+            return Ok(Rules(self.clone()));
+        }
+        let default = &repository.default_branch;
+        Workspace::open(world, repository, default, self.depth).await.map(Rules)
+    }
+
+    /// What tells the repository from every other one: its place among the clones below `state`, which
+    /// is made of its host, owners and name, or of its folder.
+    pub(super) fn identity(&self, state: &Path) -> String {
+        let path = self.repo.path();
+        path.strip_prefix(state).unwrap_or(path).display().to_string()
+    }
+
+    /// Names of the files in the root folder.
+    pub async fn root_files(&self) -> Result<Vec<String>> {
+        let entries = self.list("").await?;
+        let files = entries.into_iter().filter(|entry| entry.kind == ListedKind::File);
+        Ok(files.map(|entry| entry.name).collect())
+    }
+
+    /// Names of the files and folders in the root folder.
+    pub async fn root_names(&self) -> Result<Vec<String>> {
+        let is_wanted =
+            |entry: &Listed| matches!(entry.kind, ListedKind::File | ListedKind::Folder);
+        let entries = self.list("").await?.into_iter().filter(is_wanted);
+        Ok(entries.map(|entry| entry.name).collect())
+    }
+
+    /// Lock files in the root folder with the SHA-256 of their contents, by name: they may be large, and
+    /// only have to be told from others.
+    pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut found = Vec::new();
+        for name in self.root_files().await? {
+            if LOCK_FILES.contains(&name.as_str())
+                && let Some(content) = self.file(&name).await?
+            {
+                found.push((name, Sha256::digest(&content).to_vec()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// A regular file of the base commit.
+    pub async fn file(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        blocking(move || tree::file_at(&repo, base, &name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot read `{path}` of the base commit")))
+    }
+
+    /// The same, at once: for readers that cannot wait. Unreadable counts as absent.
+    pub fn file_now(&self, path: &str) -> Option<Vec<u8>> {
+        tree::file_at(&self.repo, self.base, path).ok().flatten()
+    }
+
+    /// There is a regular file at this path.
+    pub fn has_file(&self, path: &str) -> bool {
+        tree::is_file_at(&self.repo, self.base, path)
+    }
+
+    /// What is in a folder of the base commit; the root is the empty path.
+    pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
+        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        blocking(move || tree::list_at(&repo, base, &name))
+            .await
+            .map_err(|error| failure(error, &format!("cannot list `{path}` of the base commit")))
+    }
+
+    /// Every regular file of the base commit, sorted; at most `most`.
+    pub async fn paths(&self, most: usize) -> Result<Vec<String>> {
+        let (repo, base) = (self.repo.clone(), self.base);
+        blocking(move || tree::paths_at(&repo, base, most))
+            .await
+            .map_err(|error| failure(error, "cannot list the files of the base commit"))
+    }
+
+    /// Fetches what changed in the sandbox and turns it into a tree on the base. Commands that still run
+    /// in sessions are ended first: what they are in the middle of writing is no change.
+    pub async fn collect(&self, client: &Client, limits: CollectLimits) -> Result<Change> {
+        let failed = |error| {
+            Failure::sandbox("cannot collect the changes from the sandbox").caused_by(error)
+        };
+        client.end_sessions().await.map_err(failed)?;
+        let collected = client.collect(limits).await.map_err(failed)?;
+        let (repo, base) = (self.repo.clone(), self.base);
+        blocking(move || tree::build(&repo, base, &collected))
+            .await
+            .map_err(|error| failure(error, "cannot store the changes"))
+    }
+
+    /// Takes back what was written since the last collection, which came to `change`: it was not the model.
+    /// What is new stays where it is and is no part of any later change.
+    pub async fn put_back(&self, client: &Client, change: &Change) -> Result<()> {
+        let failed =
+            |error| Failure::sandbox("cannot put the files in the sandbox back").caused_by(error);
+        let paths = client.overlook().await.map_err(failed)?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let (repo, tree) = (self.repo.clone(), change.tree);
+        let files = blocking(move || packed::some(&repo, tree, &paths, 0)).await;
+        let files = files.map_err(|error| failure(error, "cannot pack the files of the change"))?;
+        files.restore(client, Vec::new()).await.map_err(failed)
+    }
+
+    /// The repository of `exec`: a folder or a URL, without a forge.
+    pub async fn open_remote(
+        state: &Path,
+        remote: Remote,
+        url: &str,
+        base: Option<&str>,
+        depth: u32,
+    ) -> Result<Workspace> {
+        let failed =
+            |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
+        let asked = base.unwrap_or("HEAD").to_owned();
+        let (state, key) = (state.to_owned(), url.to_owned());
+        let (repo, reference) = blocking(move || {
+            let repo = mirror(&state, &key)?;
+            let fetched = fetch(&repo, &remote, std::slice::from_ref(&asked), depth);
+            let tag = format!("refs/tags/{asked}");
+            match fetched {
+                Ok(()) => Ok((repo, asked)),
+                // What is no branch may be a tag; when it is neither, the first answer names it.
+                Err(GitError::NotFound(name)) => {
+                    match fetch(&repo, &remote, std::slice::from_ref(&tag), depth) {
+                        Ok(()) => Ok((repo, tag)),
+                        Err(_) => Err(GitError::NotFound(name)),
+                    }
+                }
+                Err(err) => Err(err),
+            }
+        })
+        .await
+        .map_err(failed)?;
+        Workspace::pin(repo, &reference, depth).await
+    }
+
+    /// Fetches the head of a pull request: by the pull request's own ref, which outlives a deleted
+    /// fork, or by its id when the branch has moved on since `head` was read.
+    pub async fn fetch_head(
+        &self,
+        world: &World,
+        repository: &Repository,
+        number: u64,
+        head: &str,
+    ) -> Result<Oid> {
+        let forge = world.forge()?;
+        let Ok(oid) = head.parse::<Oid>() else {
+            return Err(Failure::forge(format!("`{head}` is no commit")));
+        };
+        let mut fetched = Ok(());
+        for reference in [format!("refs/pull/{number}/head"), head.to_owned()] {
+            fetched = forge.fetch(repository, self.repo.path(), &[reference], self.depth).await;
+            if fetched.is_ok() && self.has(oid) {
+                return Ok(oid);
+            }
+        }
+        match fetched {
+            Err(err) => {
+                Err(failures::of_forge(format!("cannot fetch pull request #{number}"), err))
+            }
+            Ok(()) => Err(Failure::forge(format!(
+                "commit {head} of pull request #{number} can no longer be fetched"
+            ))),
+        }
+    }
+
+    /// The same repository pinned to another commit, which must be there.
+    #[must_use]
+    pub fn at(&self, commit: Oid) -> Workspace {
+        Workspace { base: commit, ..self.clone() }
+    }
+
+    /// Whether a commit is in our repository with its tree.
+    pub fn has(&self, commit: Oid) -> bool {
+        diff::tree_of(&self.repo, commit).is_ok()
+    }
+
+    /// The tree of the base commit.
+    pub fn base_tree(&self) -> Result<Oid> {
+        diff::tree_of(&self.repo, self.base)
+            .map_err(|error| failure(error, "cannot read the base commit"))
+    }
+
+    /// A file of the base commit as text.
+    pub async fn text_file(&self, path: &str) -> Result<Option<String>> {
+        Ok(self.file(path).await?.map(|content| String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    /// The branch that `HEAD` is on in the sandbox.
+    fn branch(&self) -> &str {
+        let name = self.base_branch.strip_prefix("refs/heads/").unwrap_or(&self.base_branch);
+        let is_branch = name != "HEAD" && !name.starts_with("refs/") && !is_commit_id(name);
+        if is_branch { name } else { "main" }
+    }
+}
+
+/// The trailer of our commits; the run's id follows.
+pub const RUN_TRAILER: &str = "Patchwright-Run: ";
+
+/// We made it: our committer, and the trailer that every commit of ours ends with. What a person adds
+/// on top, or amends, is theirs.
+pub fn is_ours(commit: &Facts, email: &str) -> bool {
+    commit.committer_email == email
+        && commit.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+}
+
+/// A git error as people read it.
+pub fn failure(error: GitError, message: &str) -> Failure {
+    let kind = match &error {
+        GitError::Machine(_) => FailureKind::Machine,
+        GitError::Unacceptable(_) => FailureKind::Refused,
+        GitError::Empty => FailureKind::NothingToDo,
+        GitError::Authentication { .. }
+        | GitError::Forbidden { .. }
+        | GitError::Rejected { .. }
+        | GitError::Moved { .. }
+        | GitError::Limited { .. }
+        | GitError::NotFound(_)
+        | GitError::Transport(_)
+        | GitError::Other(_) => FailureKind::Forge,
+    };
+    let failure = Failure::new(kind, message);
+    let failure = match &error {
+        GitError::Authentication { .. } => {
+            failure.hint("check that `GITHUB_TOKEN` is set, valid and not expired")
+        }
+        GitError::Forbidden { .. } => {
+            failure.hint("give the token `contents: write` for this repository")
+        }
+        GitError::Machine(_) => {
+            failure.hint("check free space and permissions of the state folder")
+        }
+        GitError::Empty => failure.hint("push a first commit"),
+        _ => failure,
+    };
+    failure.caused_by(error)
+}

@@ -1,0 +1,284 @@
+//! The outside, in one struct that is passed first: forge, model, sandbox, clock, state folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use url::Url;
+
+use patchwright_base::clock::Clock;
+use patchwright_base::env::Env;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::Redactor;
+use patchwright_config::flags::Common;
+use patchwright_config::{Config, SandboxChoice};
+use patchwright_forge::Forge;
+use patchwright_forge::github::Pace;
+use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions};
+use patchwright_forge::seal::Seal;
+use patchwright_git::transport::{Credentials, Remote};
+use patchwright_provider::catalogue::{self, Catalogue, Model};
+use patchwright_provider::endpoint;
+use patchwright_provider::hosted;
+use patchwright_provider::http;
+use patchwright_provider::item::Wire;
+use patchwright_provider::{Provider, ToolDeclaration};
+use patchwright_sandbox::Sandbox;
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::local::LocalSandbox;
+use patchwright_tools::mcp::headers::Headers;
+use patchwright_tools::profile::{self, Profile};
+use patchwright_tools::registry::ToolSet;
+
+/// Everything a run needs of the outside.
+pub struct World {
+    forge: Option<Arc<dyn Forge>>,
+    pub provider: Arc<dyn Provider>,
+    /// The model that `provider` is asked for.
+    pub model: Model,
+    /// Tools that the model's provider runs.
+    pub hosted_tools: Vec<ToolDeclaration>,
+    /// Of MCP servers over HTTP, with their secrets.
+    pub mcp_headers: Headers,
+    pub sandbox: Arc<dyn Sandbox>,
+    pub clock: Clock,
+    pub redactor: Arc<Redactor>,
+    /// `…/patchwright`; runs live in `runs/<run-id>` below it, clone mirrors in `mirrors/`.
+    pub state: PathBuf,
+    /// The one HTTP client.
+    pub http: reqwest::Client,
+    /// For repositories of `exec` that are on the forge's own host.
+    git_token: Option<(Url, SecretString)>,
+}
+
+/// What all runs of a process share. Cheap to clone.
+#[derive(Clone)]
+pub struct Shared {
+    pub sandbox: Arc<dyn Sandbox>,
+    pub clock: Clock,
+    pub redactor: Arc<Redactor>,
+    pub state: PathBuf,
+    pub http: reqwest::Client,
+}
+
+impl World {
+    /// The world of one of many runs: its own forge and model, and what all share. The model is not
+    /// asked anything yet.
+    ///
+    /// # Errors
+    /// When the configuration names no model that can be asked.
+    pub fn beside(
+        shared: &Shared,
+        forge: Arc<dyn Forge>,
+        config: &Config,
+        env: &Env,
+    ) -> Result<World> {
+        let model = model(config)?;
+        let mcp_headers = Headers::look_up(&config.mcp, env);
+        mcp_headers.check()?;
+        let Shared { sandbox, clock, redactor, state, http } = shared.clone();
+        Ok(World {
+            forge: Some(forge),
+            provider: endpoint::open(config.endpoint(), &model, env, &http)?,
+            hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
+            mcp_headers,
+            model,
+            sandbox,
+            clock,
+            redactor,
+            state,
+            http,
+            git_token: None,
+        })
+    }
+
+    /// The world of work on GitHub.
+    pub async fn for_github(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        Headers::look_up(&config.mcp, env).check()?;
+        let http = http::client()?;
+        let forge = github(env, &http, &state_dir(common, env)?)?;
+        let model = model(config)?;
+        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
+        World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
+    }
+
+    /// The world of `exec`: no forge.
+    pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
+        Headers::look_up(&config.mcp, env).check()?;
+        let http = http::client()?;
+        let model = model(config)?;
+        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
+        World::around(None, provider, model, config, common, env, http).await
+    }
+
+    /// A world without a network: prepared replies, and a forge that is already there.
+    pub async fn offline(
+        forge: Option<Arc<dyn Forge>>,
+        provider: Arc<dyn Provider>,
+        config: &Config,
+        common: &Common,
+        env: &Env,
+    ) -> Result<World> {
+        let model = unchecked_model(config)?;
+        World::around(forge, provider, model, config, common, env, http::client()?).await
+    }
+
+    async fn around(
+        forge: Option<Arc<dyn Forge>>,
+        provider: Arc<dyn Provider>,
+        model: Model,
+        config: &Config,
+        common: &Common,
+        env: &Env,
+        http: reqwest::Client,
+    ) -> Result<World> {
+        let state = state_dir(common, env)?;
+        let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
+        let server = Url::parse(&env.github_server_url()).ok();
+        Ok(World {
+            forge,
+            provider,
+            model,
+            sandbox: sandbox(config, env, &state).await?,
+            clock: Clock::new(env)?,
+            hosted_tools,
+            mcp_headers: Headers::look_up(&config.mcp, env),
+            redactor: Arc::new(Redactor::new(env.secrets())),
+            state,
+            http,
+            git_token: server.zip(env.github_token()),
+        })
+    }
+
+    /// The forge.
+    ///
+    /// # Errors
+    /// In a world without one, which a task that needs it never gets.
+    pub fn forge(&self) -> Result<&Arc<dyn Forge>> {
+        self.forge.as_ref().ok_or_else(|| Failure::internal("there is no forge in this world"))
+    }
+
+    /// What everything passes through before it is written down.
+    pub fn redaction(&self) -> patchwright_journal::Redact {
+        let redactor = Arc::clone(&self.redactor);
+        Arc::new(move |text: &str| redactor.redact(text))
+    }
+
+    /// Where `exec` reads a repository: a folder, or a URL (with the forge's token when it is on the
+    /// forge's own host).
+    pub fn remote(&self, repository: &str) -> Result<Remote> {
+        if !repository.contains("://") {
+            let path = fs_err::canonicalize(repository).map_err(|err| {
+                Failure::usage(format!("there is no repository at `{repository}`")).caused_by(err)
+            })?;
+            return Ok(Remote::local(&path));
+        }
+        let url = url("--repo", repository)?;
+        let token = self.git_token.as_ref().filter(|(server, _)| server.origin() == url.origin());
+        let credentials = token.map(|(_, token)| Credentials::token(token.clone()));
+        Remote::http(&self.http, repository, credentials)
+            .map_err(|err| Failure::usage(format!("`{repository}` cannot be read")).caused_by(err))
+    }
+}
+
+/// GitHub as the environment names it: with a token, else as an App. `state` is the state folder.
+///
+/// # Errors
+/// Without either, or when an address is none.
+pub fn github(env: &Env, http: &reqwest::Client, state: &Path) -> Result<GitHubForge> {
+    let token = env.github_token();
+    let app = if token.is_some() { None } else { AppKey::of(env)? };
+    let options = GitHubOptions {
+        api_url: url("GITHUB_API_URL", &env.github_api_url())?,
+        graphql_url: url("GITHUB_GRAPHQL_URL", &env.github_graphql_url())?,
+        server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
+        token: token.clone().unwrap_or_default(),
+        http: http.clone(),
+        pace: Pace { scale: env.time_scale(), ..Pace::default() },
+        seal: Seal::of(env, Some(state))?,
+    };
+    match (token, app) {
+        (Some(_), _) => GitHubForge::new(options),
+        (None, Some(key)) => GitHubForge::of_app(options, key),
+        (None, None) => {
+            return Err(Failure::forge("no GitHub token").hint(
+                "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
+                 `pull-requests: write`, or `PATCHWRIGHT_APP_ID` and a private key to be a GitHub App",
+            ));
+        }
+    }
+    .map_err(Failure::from)
+}
+
+/// The model that the configuration names, checked: it can be asked, with the configured effort and
+/// tool profile.
+///
+/// # Errors
+/// When one of them does not exist.
+pub fn model(config: &Config) -> Result<Model> {
+    let model = unchecked_model(config)?;
+    model.check(config.effort.as_deref())?;
+    Ok(model)
+}
+
+/// The model that the configuration names, for replies that are there already.
+fn unchecked_model(config: &Config) -> Result<Model> {
+    let mut model = Catalogue::load(&config.models)?.resolve(&config.model, config.wire)?;
+    let of_models = config.models.iter().filter_map(|(name, fields)| {
+        Some((format!("models.{name}.profile"), fields.profile.as_ref()?))
+    });
+    let of_flag = config.profile.iter().map(|profile| ("--profile".to_owned(), profile));
+    for (setting, name) in of_models.chain(of_flag) {
+        check_profile(&setting, name)?;
+    }
+    if let Some(profile) = &config.profile {
+        profile::choose(&mut model, profile);
+    }
+    model.stateful |= config.stateful && model.wire == Wire::Responses;
+    // What cannot be declared is said before anything is started.
+    ToolSet::for_run(&model, config.mode, &[])?;
+    Ok(model)
+}
+
+fn check_profile(setting: &str, name: &str) -> Result<()> {
+    let known = Profile::ALL.iter().map(|profile| profile.name());
+    if known.clone().any(|known| known == name) {
+        return Ok(());
+    }
+    let failure = Failure::usage(format!("unknown tool profile `{name}` in `{setting}`"));
+    let names: Vec<String> = known.clone().map(|name| format!("`{name}`")).collect();
+    Err(catalogue::suggest(failure, name, known)
+        .hint(format!("the profiles are {}", names.join(", "))))
+}
+
+/// Where commands run, as the configuration chooses; Docker is asked whether it is there.
+///
+/// # Errors
+/// Without it.
+pub async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
+    Ok(match config.sandbox {
+        SandboxChoice::Docker => Arc::new(DockerSandbox::connect(env.var("DOCKER_HOST")).await?),
+        SandboxChoice::Local => Arc::new(LocalSandbox::new(state.to_owned())),
+    })
+}
+
+/// The state folder, writable.
+pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let state = common.state_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+    let state = state.unwrap_or_else(|| env.state_dir());
+    let unusable = |err: std::io::Error| {
+        Failure::machine(format!("the state folder `{}` cannot be written", state.display()))
+            .caused_by(err)
+            .hint("choose a folder that you can write to with `--state-dir`")
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+    tempfile::tempfile_in(&state).map_err(unusable)?;
+    fs_err::canonicalize(&state).map_err(unusable)
+}
+
+fn url(name: &str, text: &str) -> Result<Url> {
+    Url::parse(text).map_err(|err| {
+        Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
+    })
+}

@@ -1,0 +1,372 @@
+//! From what a model wrote to the checked arguments of a tool, or a message that makes its next call
+//! right. Pure; the guest checks once more, because it trusts nobody.
+
+use jsonschema::error::ValidationErrorKind;
+use serde_json::{Value, json};
+
+use super::dispatch::printable;
+use super::registry::{Known, Place};
+use super::{schema, spelling};
+use patchwright_provider::item::Payload;
+use patchwright_types::journalled::Fault;
+
+/// Most complaints about one call; the first ones are enough to go on.
+const MAX_COMPLAINTS: usize = 8;
+
+/// Why a call cannot be run as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub fault: Fault,
+    /// For the model.
+    pub message: String,
+}
+
+/// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
+pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+    shown(tool, payload).map(|args| own(tool, args))
+}
+
+/// The arguments of a call of `tool` as it shows them, checked.
+pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+    let args = match (text_argument(tool), payload) {
+        (Some(field), Payload::Freeform(text)) => json!({ field: text }),
+        (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
+            from_json(tool, text)?
+        }
+    };
+    checked(tool, args)
+}
+
+/// Arguments that are JSON already, as the tool shows them, checked.
+pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
+    if let Some(face) = tool.face {
+        spelling::shown(face, tool.schema(), tool.understood(), &mut args);
+        if let Some(message) = spelling::impossible(face, &args) {
+            return Err(Refusal { fault: Fault::Arguments, message });
+        }
+    }
+    if let Place::Extra(extra) = &tool.place {
+        args = extra
+            .spelled(args)
+            .map_err(|err| Refusal { fault: Fault::Arguments, message: err.to_string() })?;
+    }
+    check(tool, &args)?;
+    Ok(args)
+}
+
+/// Checked arguments under the tool's own names.
+pub fn own(tool: &Known, args: Value) -> Value {
+    match tool.face {
+        Some(face) => spelling::own(face, args),
+        None => args,
+    }
+}
+
+/// The argument of a tool whose calls can be one free text.
+fn text_argument(tool: &Known) -> Option<&'static str> {
+    Some(tool.face?.free.as_ref()?.argument)
+}
+
+fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
+    if text.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::String(code)) if text_argument(tool) == Some("code") => {
+            Ok(json!({ "code": code }))
+        }
+        // The name that free text has where there are only functions.
+        Ok(Value::Object(mut fields))
+            if text_argument(tool) == Some("code") && fields.contains_key("input") =>
+        {
+            if let Some(code) = fields.shift_remove("input") {
+                fields.entry("code").or_insert(code);
+            }
+            Ok(Value::Object(fields))
+        }
+        // Some models encode their arguments twice.
+        Ok(Value::String(inner)) if !is_patch(tool, &inner) => {
+            Ok(serde_json::from_str(&inner).unwrap_or(Value::String(inner)))
+        }
+        Ok(Value::String(patch)) => Ok(json!({ "input": patch })),
+        Ok(value) => Ok(value),
+        Err(_) if is_patch(tool, text) => Ok(json!({ "input": text })),
+        Err(_) if text_argument(tool) == Some("code") && !text.starts_with("{\"") => {
+            Ok(json!({ "code": text }))
+        }
+        Err(err) => Err(Refusal {
+            fault: Fault::NotJson,
+            message: format!(
+                "the arguments of `{}` are not valid JSON: {err}. Send one JSON object: {}",
+                tool.name,
+                schema::shape(tool.schema())
+            ),
+        }),
+    }
+}
+
+fn is_patch(tool: &Known, text: &str) -> bool {
+    tool.tool == "apply_patch" && text.trim_start().starts_with("*** Begin Patch")
+}
+
+fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
+    let Some(validator) = tool.validator() else { return check_object(tool, args) };
+    if validator.is_valid(args) {
+        return Ok(());
+    }
+    let mut complaints: Vec<String> = validator
+        .iter_errors(args)
+        .take(MAX_COMPLAINTS)
+        .map(|err| complaint(err.kind(), err.instance(), err.instance_path().as_str()))
+        .collect();
+    complaints.dedup();
+    Err(Refusal {
+        fault: Fault::Arguments,
+        message: format!(
+            "the arguments of `{}` do not fit:\n- {}\nexpected: {}",
+            tool.name,
+            complaints.join("\n- "),
+            schema::shape(tool.schema())
+        ),
+    })
+}
+
+/// All that is known of arguments whose schema cannot be used: they are an object.
+fn check_object(tool: &Known, args: &Value) -> Result<(), Refusal> {
+    if args.is_object() {
+        return Ok(());
+    }
+    Err(Refusal {
+        fault: Fault::Arguments,
+        message: format!(
+            "the arguments of `{}` do not fit: they must be a JSON object, and are: {}",
+            tool.name,
+            kind_of(args)
+        ),
+    })
+}
+
+fn complaint(kind: &ValidationErrorKind, instance: &Value, path: &str) -> String {
+    let field = path.trim_start_matches('/').replace('/', ".");
+    let place =
+        if field.is_empty() { String::new() } else { format!(" in `{}`", printable(&field)) };
+    match kind {
+        ValidationErrorKind::Required { property } => {
+            format!("missing{place}: `{}`", property.as_str().unwrap_or_default())
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let names =
+                unexpected.iter().take(MAX_COMPLAINTS).map(|name| format!("`{}`", printable(name)));
+            format!("unexpected{place}: {}", names.collect::<Vec<_>>().join(", "))
+        }
+        ValidationErrorKind::Type { .. } | ValidationErrorKind::AnyOf { .. } => {
+            format!("wrong type{place}: {}", kind_of(instance))
+        }
+        ValidationErrorKind::Enum { options } => {
+            format!("unknown value{place}: it must be one of {options}")
+        }
+        ValidationErrorKind::Minimum { limit } if limit.as_u64() == Some(0) => {
+            format!("below zero{place}: it must be a whole number from 0")
+        }
+        ValidationErrorKind::Minimum { limit } => format!("too small{place}: at least {limit}"),
+        ValidationErrorKind::Maximum { limit } => format!("too large{place}: at most {limit}"),
+        ValidationErrorKind::MinItems { limit } => {
+            format!("too few items{place}: at least {limit}")
+        }
+        ValidationErrorKind::MinLength { limit } => format!("too short{place}: at least {limit}"),
+        other => format!("`{}` is not met{place}", other.keyword()),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::arguments::*;
+    use crate::face;
+
+    /// What a call of the tool behind a face becomes, or the words for the model.
+    fn parsed(name: &str, args: &Value) -> Result<Value, String> {
+        let faces = [
+            &face::GEMINI_SHELL,
+            &face::GEMINI_READ,
+            &face::GEMINI_READ_MANY,
+            &face::GEMINI_LIST,
+            &face::GEMINI_GLOB,
+            &face::GEMINI_GREP,
+            &face::GREP,
+            &face::BASH,
+            &face::READ_FILE,
+            &face::EXEC_COMMAND,
+            &face::WRITE_STDIN,
+            &face::SPAWN_AGENT,
+            &face::SEND_INPUT,
+            &face::CALL_TOOL,
+            &face::TOOL_SEARCH,
+        ];
+        let face = faces.into_iter().find(|face| face.name == name).unwrap();
+        let tool = Known::new(face).unwrap();
+        parse(&tool, &Payload::Json(args.to_string())).map_err(|refusal| refusal.message)
+    }
+
+    /// Calls in the words of a family, and what they mean.
+    fn check(rows: &[(&str, Value, Value)]) {
+        for (name, given, own) in rows {
+            assert_eq!(parsed(name, given).as_ref(), Ok(own), "{name} {given}");
+        }
+    }
+
+    /// Every argument that a family publishes for its tool is understood.
+    #[test]
+    fn what_families_publish_for_files_is_understood() {
+        check(&[
+            (
+                "list_directory",
+                json!({"dir_path": ".", "ignore": ["*.o"], "respect_git_ignore": true,
+                    "file_filtering_options": {"respect_gemini_ignore": true}}),
+                json!({"dir_path": ".", "ignore": ["*.o"]}),
+            ),
+            (
+                "glob",
+                json!({"pattern": "*", "respect_git_ignore": false, "case_sensitive": true}),
+                json!({"pattern": "*", "respect_git_ignore": false, "case_sensitive": true}),
+            ),
+            (
+                "read_file",
+                json!({"file_path": "a", "start_line": 3, "end_line": 5}),
+                json!({"file_path": "a", "offset": 3, "limit": 3}),
+            ),
+            (
+                "read_file",
+                json!({"file_path": "a", "offset": 0, "pages": "1-2"}),
+                json!({"file_path": "a"}),
+            ),
+            (
+                "read_file",
+                json!({"file_path": "a", "start_line": 3, "end_line": -1}),
+                json!({"file_path": "a", "offset": 3}),
+            ),
+            (
+                "read_many_files",
+                json!({"include": "*.rs", "recursive": true, "useDefaultExcludes": true,
+                    "file_filtering_options": {"respect_git_ignore": false}}),
+                json!({"paths": ["*.rs"], "respect_git_ignore": false}),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_families_publish_for_searches_is_understood() {
+        check(&[
+            (
+                "grep_search",
+                json!({"pattern": "a", "dir_path": "src", "case_sensitive": false, "context": 2,
+                    "fixed_strings": true, "no_ignore": true, "total_max_matches": 5,
+                    "exclude_pattern": "", "max_matches_per_file": 1}),
+                json!({"pattern": "a", "path": "src", "case_sensitive": false, "before": 2,
+                    "after": 2, "fixed_strings": true, "respect_git_ignore": false, "limit": 5,
+                    "output": "lines"}),
+            ),
+            (
+                "grep_search",
+                json!({"pattern": "a", "names_only": true}),
+                json!({"pattern": "a", "output": "files"}),
+            ),
+            (
+                "grep",
+                json!({"pattern": "a", "output_mode": "content", "-A": 1, "-n": true, "-i": true,
+                    "type": "rust", "head_limit": 0, "multiline": false, "offset": 0}),
+                json!({"pattern": "a", "output": "lines", "after": 1, "case_sensitive": false,
+                    "include": "*.rs", "limit": 2000}),
+            ),
+            (
+                "grep",
+                json!({"pattern": "a", "output_mode": "count", "glob": "*.c", "type": "py"}),
+                json!({"pattern": "a", "output": "count", "include": "*.c"}),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_families_publish_for_commands_and_calls_is_understood() {
+        check(&[
+            (
+                "run_shell_command",
+                json!({"command": "make", "is_background": false, "delay_ms": 200,
+                    "timeout_ms": 0, "directory": "src"}),
+                json!({"command": "make", "workdir": "src"}),
+            ),
+            (
+                "bash",
+                json!({"command": "make", "run_in_background": false, "description": "Builds",
+                    "dangerouslyDisableSandbox": false, "timeout": 0}),
+                json!({"command": "make"}),
+            ),
+            (
+                "spawn_agent",
+                json!({"items": [{"type": "text", "text": "Look."}, {"type": "skill", "path": "a"}],
+                    "fork_context": false}),
+                json!({"message": "Look.\na"}),
+            ),
+            (
+                "send_input",
+                json!({"id": "1", "message": "Go.", "items": []}),
+                json!({"id": "1", "message": "Go."}),
+            ),
+            (
+                "call_tool",
+                json!({"tool_name": "a", "args": "{\"b\": 1}"}),
+                json!({"name": "a", "arguments": {"b": 1}}),
+            ),
+            ("tool_search", json!({"q": "a b", "top_k": 3}), json!({"query": "a b", "limit": 3})),
+        ]);
+    }
+
+    #[test]
+    fn what_is_neither_shown_nor_understood_is_told() {
+        for (name, given, says) in [
+            ("bash", json!({"command": "a", "run_in_background": true}), "end with the call"),
+            ("run_shell_command", json!({"command": "a", "is_background": true}), "in one command"),
+            ("bash", json!({"command": "a", "dangerouslyDisableSandbox": true}), "nobody can"),
+            ("grep", json!({"pattern": "a", "multiline": true}), "one by one"),
+            ("grep", json!({"pattern": "a", "output_mode": "tree"}), "unexpected: `output_mode`"),
+            (
+                "grep",
+                json!({"pattern": "a", "case_sensitive": "no"}),
+                "in `case_sensitive`: string",
+            ),
+            ("bash", json!({"command": "a", "colour": 1}), "unexpected: `colour`"),
+        ] {
+            let text = parsed(name, &given).unwrap_err();
+            assert!(text.contains(says), "{name} {given}: {text}");
+        }
+        // What is understood is not shown.
+        let text = parsed("grep", &json!({"patern": "a"})).unwrap_err();
+        assert!(text.contains("\"limit\"?") && !text.contains("case_sensitive"), "{text}");
+    }
+
+    #[test]
+    fn numbers_below_zero_are_told_in_plain_words() {
+        for (name, given, field) in [
+            ("exec_command", json!({"cmd": "a", "yield_time_ms": -5}), "yield_time_ms"),
+            ("write_stdin", json!({"session_id": -1}), "session_id"),
+            ("bash", json!({"command": "a", "timeout_ms": -1}), "timeout_ms"),
+        ] {
+            let text = parsed(name, &given).unwrap_err();
+            let says = format!("below zero in `{field}`: it must be a whole number from 0");
+            assert!(text.contains(&says) && text.contains("expected: {"), "{text}");
+            assert!(!text.contains("u64") && !text.contains("u32"), "{text}");
+        }
+        let schema = face::WRITE_STDIN.schema().unwrap().to_string();
+        assert!(!schema.contains("minimum"), "{schema}");
+    }
+}

@@ -1,0 +1,124 @@
+//! When the workspace is recorded: after each call that may have changed it and before the result of that
+//! call is written down, and every few seconds while something runs that may be changing it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::arguments;
+use super::dispatch::{Asked, Broken, Dispatch, Means};
+use patchwright_base::error::Failure;
+use patchwright_provider::item::ToolCall;
+
+/// How long something runs until the workspace is recorded meanwhile.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Recording takes at most this part of the time: one in so many.
+const SHARE: u32 = 20;
+
+/// How long the end of an agent waits for the last checkpoint.
+const LAST: Duration = Duration::from_secs(20);
+
+/// Records a workspace.
+#[async_trait]
+pub trait Recorder: Send + Sync {
+    /// Records the workspace as it is now; `after` is the call that has just run. What cannot be recorded
+    /// is journalled as such, and the run goes on.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    async fn record(&self, after: Option<&str>) -> Result<(), Failure>;
+
+    /// Commands of earlier calls were still running when it was recorded last.
+    fn has_sessions(&self) -> bool;
+}
+
+/// The checkpoints of one run; none without a recorder.
+#[derive(Default)]
+pub struct Checkpoints {
+    recorder: Option<Arc<dyn Recorder>>,
+    /// Calls that run and may change the workspace.
+    running: AtomicUsize,
+}
+
+/// Held while a call runs that may change the workspace.
+pub(super) struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Checkpoints {
+    pub fn new(recorder: Arc<dyn Recorder>) -> Checkpoints {
+        Checkpoints { recorder: Some(recorder), running: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn begin(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(&self.running)
+    }
+
+    /// A call has run, and may have changed the workspace or not.
+    pub(super) async fn after(&self, call: &str, may_change: bool) -> Result<(), Failure> {
+        match &self.recorder {
+            // What a command in the background wrote may be in any result.
+            Some(recorder) if may_change || recorder.has_sessions() => {
+                recorder.record(Some(call)).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records while calls and sessions run, for ever; the error is that of the journal.
+    pub async fn watch(&self) -> Failure {
+        let Some(recorder) = &self.recorder else { return std::future::pending().await };
+        let mut wait = INTERVAL;
+        loop {
+            tokio::time::sleep(wait).await;
+            if self.running.load(Ordering::Relaxed) == 0 && !recorder.has_sessions() {
+                continue;
+            }
+            let began = Instant::now();
+            if let Err(failure) = recorder.record(None).await {
+                return failure;
+            }
+            wait = INTERVAL.max(began.elapsed() * SHARE);
+        }
+    }
+
+    /// The agents stop here, but the run can go on later.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub async fn last(&self) -> Result<(), Failure> {
+        let Some(recorder) = &self.recorder else { return Ok(()) };
+        // One that takes too long is given up: there is an earlier one.
+        tokio::time::timeout(LAST, recorder.record(None)).await.unwrap_or(Ok(()))
+    }
+}
+
+impl Dispatch<'_> {
+    /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
+    /// that goes on has the one with the other, and before the next call may write.
+    pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
+        let Means { journal, services, .. } = self.means;
+        let id = match journal.agent() {
+            Some(agent) => format!("{agent}/{}", call.id),
+            None => call.id.clone(),
+        };
+        services.checkpoints.after(&id, writes).await.map_err(Broken::Journal)
+    }
+
+    /// The call only looks: made again after an interruption, it does no harm.
+    pub fn is_repeatable(&self, call: &ToolCall) -> bool {
+        self.asked(0, call).map_or(true, |Asked { tool, shown }| {
+            self.means.services.rules().hooks.is_empty()
+                && tool.is_repeatable(&arguments::own(tool, shown))
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! `read_diff`: the difference of one changed file, in numbered lines, page by page. What was shown
+//! counts as reviewed.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{HostCall, Tool};
+use crate::schema;
+use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
+use patchwright_journal::Entry;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// A changed file; without it the changed files are listed.
+    path: Option<String>,
+    /// Where to go on, as the page before says.
+    from: Option<usize>,
+}
+
+pub struct ReadDiff;
+
+#[async_trait]
+impl Tool for ReadDiff {
+    fn name(&self) -> &'static str {
+        "read_diff"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schema::of::<Args>()
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
+        let desk = super::desk(ctx)?;
+        let from = args.from.unwrap_or(0);
+        let Some(path) = args.path.as_deref().filter(|path| !path.trim().is_empty()) else {
+            return Ok(ToolOutput::text(desk.list(from)));
+        };
+        let found = desk.find(path);
+        let page = found.and_then(|file| Some((file, desk.page(file, from, desk.page_bytes)?)));
+        let Some((file, mut page)) = page else {
+            return Err(ToolError::tell(format!(
+                "this file is not changed by the pull request; the nearest that are: {}",
+                desk.nearest(path)
+            )));
+        };
+        if page.total == 0 {
+            page.text.push_str("[there are no lines to show]\n");
+        } else if !page.is_last() {
+            let (end, total) = (page.lines.end, page.total);
+            let _ = writeln!(page.text, "[line {end} of {total}: go on with `from` {end}]");
+        }
+        if !page.lines.is_empty() {
+            let path = desk.diff.files.get(file).map(|file| file.path.clone()).unwrap_or_default();
+            let (from, to) = (page.lines.start, page.lines.end);
+            ctx.journal
+                .append(&Entry::Shown { path, from, to })
+                .map_err(|failure| ToolError::Broken(failure.to_string()))?;
+            desk.mark(file, page.lines);
+        }
+        Ok(ToolOutput::text(page.text))
+    }
+}

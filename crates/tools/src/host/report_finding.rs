@@ -1,0 +1,192 @@
+//! `report_finding`: one thing that is wrong with the change under review, and the code that shows it.
+
+use std::sync::PoisonError;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{HostCall, Tool};
+use crate::review::Desk;
+use crate::schema;
+use patchwright_base::text;
+use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
+use patchwright_journal::Entry;
+use patchwright_review::finding::{Category, Finding, Priority};
+
+/// Most findings of one review that are at least as important as the next one; and of those that must
+/// not be merged.
+const MAX_FINDINGS: usize = 200;
+const MAX_GRAVE: usize = 1000;
+/// Findings that are kept at all, so that the review can say how many it left out.
+const MAX_COUNTED: usize = 2000;
+/// Characters of a title that are kept.
+const MAX_TITLE: usize = 200;
+/// Bytes of a body, a quote and a replacement.
+const MAX_BODY: usize = 16 << 10;
+const MAX_CODE: usize = 8 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Changed file, relative to the root of the repository.
+    path: String,
+    /// The lines that it is about, copied from the file exactly: whole lines, without signs and numbers,
+    /// as few as show the problem.
+    quote: String,
+    /// Number of the first quoted line.
+    line: Option<u32>,
+    /// What is wrong, in one line.
+    title: String,
+    /// Why it is wrong, when it shows and what to do about it; Markdown.
+    body: String,
+    /// 0: must not be merged like this; 1: fix it in this pull request; 2: fix it some time; 3: nice to
+    /// have.
+    #[schemars(range(min = 0, max = 3))]
+    priority: u8,
+    /// How sure you are that it is a real problem, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    confidence: f64,
+    category: Category,
+    /// What stands in place of the quoted lines; only when it is complete and you are sure.
+    replacement: Option<String>,
+}
+
+pub struct ReportFinding;
+
+#[async_trait]
+impl Tool for ReportFinding {
+    fn name(&self) -> &'static str {
+        "report_finding"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schema::of::<Args>()
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
+        let desk = super::desk(ctx)?;
+        let (finding, place) = match checked(desk, args)? {
+            Checked::Good { finding, place } => (finding, place),
+            Checked::SendBack { finding, why } => return Err(send_back(ctx, desk, finding, &why)),
+        };
+        // Held from the comparison to the entry: calls of one reply run side by side.
+        let mut findings = ctx.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = findings.iter().position(|known| is_same(known, &finding)) {
+            return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
+        }
+        let most = if finding.priority == Priority::P0 { MAX_GRAVE } else { MAX_FINDINGS };
+        let too_many =
+            findings.iter().filter(|known| known.priority <= finding.priority).count() >= most;
+        let only_graver = |what: &str| {
+            Err(ToolError::tell(format!(
+                "{what}: there are {most} findings that are as important, the most of one review. Go on \
+                 only with graver ones, or end with the summary"
+            )))
+        };
+        if too_many && findings.len() >= MAX_COUNTED {
+            return only_graver("not reported");
+        }
+        ctx.journal
+            .append(&Entry::Found { finding: finding.clone() })
+            .map_err(|failure| ToolError::Broken(failure.to_string()))?;
+        findings.push(finding);
+        if too_many {
+            // The review says how many there were.
+            return only_graver("counted only");
+        }
+        Ok(ToolOutput::text(format!("Finding {}: {place}", findings.len())))
+    }
+}
+
+/// A finding that was looked at.
+enum Checked {
+    Good {
+        finding: Finding,
+        /// In words.
+        place: String,
+    },
+    /// It has to be reported again.
+    SendBack { finding: Finding, why: String },
+}
+
+/// Keeps the finding, so that nothing is lost when the model leaves it at that.
+fn send_back(ctx: &HostCall<'_>, desk: &Desk<'_>, finding: Finding, why: &str) -> ToolError {
+    let entry = Entry::SentBack { finding: finding.clone() };
+    if let Err(failure) = ctx.journal.append(&entry) {
+        return ToolError::Broken(failure.to_string());
+    }
+    desk.send_back(finding);
+    ToolError::tell(format!("not reported yet: {why}"))
+}
+
+/// The finding as it is kept, and where it stands; or what has to be different.
+fn checked(desk: &Desk<'_>, args: Args) -> Result<Checked, ToolError> {
+    let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
+    let title = text::cut(&text::line(&args.title), MAX_TITLE);
+    if title.is_empty() {
+        return refuse("`title` is empty; say in one line what is wrong");
+    }
+    if args.body.trim().is_empty() {
+        return refuse("`body` is empty; say why it is wrong and when it shows");
+    }
+    let Ok(priority) = Priority::try_from(args.priority) else {
+        return refuse("`priority` is 0, 1, 2 or 3");
+    };
+    if !(0.0..=1.0).contains(&args.confidence) {
+        return refuse("`confidence` is a number from 0 to 1");
+    }
+    let code = args.quote.len().max(args.replacement.as_ref().map_or(0, String::len));
+    let is_too_long = args.body.len() > MAX_BODY || code > MAX_CODE;
+    let mut finding = Finding {
+        path: args.path.trim().to_owned(),
+        quote: text::head(&args.quote, MAX_CODE),
+        line: args.line,
+        title,
+        body: text::head(args.body.trim(), MAX_BODY),
+        priority,
+        confidence: args.confidence,
+        category: args.category,
+        replacement: args.replacement.filter(|_| !is_too_long),
+    };
+    let placed = (desk.place)(&finding);
+    finding.path = placed.path;
+    let asked = |why: &str| Checked::SendBack { finding: finding.clone(), why: why.to_owned() };
+    if finding.quote.trim().is_empty() {
+        return Ok(asked("`quote` is empty; copy the lines that it is about from the file"));
+    }
+    if is_too_long {
+        return Ok(asked("it is too long; quote only the lines that show the problem"));
+    }
+    let why = match placed.words {
+        Ok(place) => return Ok(Checked::Good { finding, place }),
+        Err(why) if placed.is_changed => why,
+        Err(_) => format!(
+            "this file is not changed by the pull request; the nearest that are: {}",
+            desk.nearest(&finding.path)
+        ),
+    };
+    if desk.was_sent_back(&finding) {
+        let place = "kept without a place on the diff".to_owned();
+        return Ok(Checked::Good { finding, place });
+    }
+    let why = format!(
+        "{why}\nCorrect it and report it again. When it is right as it is, report it unchanged: it is \
+         then kept without a place on the diff"
+    );
+    Ok(Checked::SendBack { finding, why })
+}
+
+/// The same lines of the same file, and the same words about them.
+fn is_same(known: &Finding, new: &Finding) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    known.path == new.path
+        && words(&known.quote) == words(&new.quote)
+        && (known.line == new.line || known.line.is_none() || new.line.is_none())
+        && words(&known.title) == words(&new.title)
+}

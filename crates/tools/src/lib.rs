@@ -1,0 +1,39 @@
+//! What the model can call.
+//!
+//! A tool is defined once, by what it does. *Guest tools* ([`guest`]) work on files and processes and
+//! run inside the sandbox; *host tools* ([`host`]) run beside the agent and reach the workspace only
+//! through commands in the sandbox. A [`profile`] says under which name and in which wire form a model family gets a tool;
+//! [`dispatch`] runs calls.
+
+pub mod arguments;
+pub mod checkpoints;
+pub mod custom;
+pub mod dispatch;
+pub mod extra;
+pub mod face;
+pub mod fault;
+pub mod format;
+pub mod hooks;
+pub mod host;
+pub mod mcp;
+pub mod metrics;
+pub mod narrow;
+pub mod need;
+pub mod nested;
+pub mod offer;
+pub mod patches;
+pub mod piped;
+pub mod profile;
+pub mod progress;
+pub mod registry;
+pub mod review;
+pub mod rules;
+pub mod schema;
+pub mod scripted;
+pub mod search;
+pub mod services;
+pub mod spelling;
+pub mod truncate;
+
+use patchwright_guest::tool::CommandOutput;
+use serde::{Deserialize, Serialize};

@@ -1,0 +1,252 @@
+//! The servers of a run: all started at once, and what they offer as tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use rmcp::model::Tool;
+use url::Url;
+
+use super::connection::{Trouble, Way};
+use super::headers::Headers;
+use super::server::{Listed, MAX_LISTED, Server, Unreadable};
+use super::tools::ServerTool;
+use super::{Servers, names, resources, text};
+use crate::extra::Extra;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::tools::McpServer;
+use patchwright_guest::protocol::Exec;
+use patchwright_sandbox::client::Client;
+
+/// Seconds that a server may take to start, and to answer a call, when nothing else is said.
+const START_SECONDS: u64 = 30;
+const CALL_SECONDS: u64 = 120;
+/// Bytes of a server's standard error that are kept.
+const MAX_STDERR: usize = 16 << 10;
+/// Tools of one server that are named because they cannot be read.
+const MAX_UNREADABLE: usize = 10;
+
+/// What servers are reached with.
+pub struct Outside<'a> {
+    /// The sandbox, for those that are started there.
+    pub client: &'a Client,
+    /// A client for an address over HTTP, or why it may not be reached.
+    pub http: &'a (dyn Fn(&Url) -> Result<reqwest::Client> + Sync),
+    pub headers: &'a Headers,
+}
+
+/// Servers that are connected.
+pub struct Opened {
+    pub servers: Arc<Servers>,
+    /// Their tools, by name.
+    pub extras: Vec<Arc<dyn Extra>>,
+    /// For the report: what of them is not offered.
+    pub notes: Vec<String>,
+}
+
+/// A server that has started, with what it says that it offers.
+struct Started {
+    server: Arc<Server>,
+    tools: Listed<Tool>,
+    has_resources: bool,
+}
+
+/// Starts servers and lists what they offer. Either all of them are there afterwards, or none.
+///
+/// # Errors
+/// For the user: a server is configured in a way that cannot work, or does not start.
+pub async fn open(
+    configured: &BTreeMap<String, McpServer>,
+    outside: &Outside<'_>,
+) -> Result<Opened> {
+    let mut ways = Vec::new();
+    for (name, server) in configured {
+        ways.push((name, server, offered(name, server)?, way(name, server, outside).await?));
+    }
+    let started = ways.into_iter().map(|(name, server, globs, way)| async move {
+        start(name, server, way).await.map(|started| (started, globs))
+    });
+    let mut all = Vec::new();
+    let mut first = None;
+    for started in join_all(started).await {
+        match started {
+            Ok(started) => all.push(started),
+            Err(failure) => first = first.or(Some(failure)),
+        }
+    }
+    let list = all.iter().map(|(started, _)| Arc::clone(&started.server)).collect();
+    let servers = Arc::new(Servers { list });
+    if let Some(failure) = first {
+        servers.close().await;
+        return Err(failure);
+    }
+    let mut notes = Vec::new();
+    let mut extras = extras(&mut all, &mut notes);
+    if all.iter().any(|(started, _)| started.has_resources) {
+        extras.extend(resources::tools(&servers)?);
+    }
+    extras.sort_by(|one, other| one.name().cmp(other.name()));
+    Ok(Opened { servers, extras, notes })
+}
+
+/// The tools that are offered, under their names.
+fn extras(all: &mut [(Started, Option<GlobSet>)], notes: &mut Vec<String>) -> Vec<Arc<dyn Extra>> {
+    for (started, globs) in all.iter_mut() {
+        let mut seen = BTreeSet::new();
+        let tools = &mut started.tools.items;
+        // Of two with one name a server can only mean one.
+        tools.retain(|tool| seen.insert(tool.name.clone()));
+        tools.retain(|tool| globs.as_ref().is_none_or(|globs| globs.is_match(tool.name.as_ref())));
+        let name = started.server.name();
+        if started.tools.is_cut {
+            notes.push(format!(
+                "the MCP server `{name}` has more than {MAX_LISTED} tools; the rest is not offered"
+            ));
+        }
+        unreadable(name, &started.tools.unreadable, globs.as_ref(), notes);
+        if started.tools.items.is_empty() && globs.is_some() {
+            notes.push(format!("`mcp.{name}.tools` matches none of the server's tools"));
+        }
+    }
+    let pairs = all.iter().flat_map(|(started, _)| {
+        let server = started.server.name();
+        started.tools.items.iter().map(move |tool| (server, tool.name.as_ref()))
+    });
+    let names = names::assign(pairs);
+    let tools = all.iter().flat_map(|(started, _)| {
+        started.tools.items.iter().filter_map(|tool| {
+            let name = names.get(&(started.server.name(), tool.name.as_ref()))?.clone();
+            let server = Arc::clone(&started.server);
+            Some(Arc::new(ServerTool::new(name, tool, server)) as Arc<dyn Extra>)
+        })
+    });
+    tools.collect()
+}
+
+/// Notes about tools that are not written as the protocol says. The others are offered.
+fn unreadable(server: &str, all: &[Unreadable], globs: Option<&GlobSet>, notes: &mut Vec<String>) {
+    let is_wanted = |it: &&Unreadable| globs.is_none_or(|globs| globs.is_match(&it.name));
+    let wanted: Vec<&Unreadable> = all.iter().filter(is_wanted).collect();
+    for tool in wanted.iter().take(MAX_UNREADABLE) {
+        let name = text::line(&tool.name, 64).replace('`', "'");
+        let note = format!(
+            "the tool `{name}` of the MCP server `{server}` is not offered: {}",
+            text::line(&tool.why, 200)
+        );
+        tracing::warn!("{note}");
+        notes.push(note);
+    }
+    if let Some(more @ 1..) = wanted.len().checked_sub(MAX_UNREADABLE) {
+        notes.push(format!("{more} more tools of the MCP server `{server}` are not offered"));
+    }
+}
+
+async fn start(name: &str, configured: &McpServer, way: Way) -> Result<Started> {
+    let limit = |seconds: Option<u64>, usual| Duration::from_secs(seconds.unwrap_or(usual).max(1));
+    let start_limit = limit(configured.start_timeout_seconds, START_SECONDS);
+    let call_limit = limit(configured.timeout_seconds, CALL_SECONDS);
+    let server = Server::start(name, way, start_limit, call_limit).await;
+    let server = server.map_err(|trouble| not_started(name, configured, &trouble))?;
+    let tools = match server.tools().await {
+        Ok(tools) => tools,
+        Err(why) => {
+            server.close().await;
+            return Err(not_started(name, configured, &Trouble::new(why)));
+        }
+    };
+    let has_resources = server.has_resources().await;
+    Ok(Started { server: Arc::new(server), tools, has_resources })
+}
+
+fn not_started(name: &str, configured: &McpServer, trouble: &Trouble) -> Failure {
+    let failure = Failure::sandbox(format!("the MCP server `{name}` did not start"))
+        .caused_by(anyhow::anyhow!("{trouble}"));
+    match &configured.url {
+        Some(url) => failure.hint(format!(
+            "see whether `{url}` is the address of a streamable HTTP endpoint, and whether \
+             `mcp.{name}.headers` are right"
+        )),
+        None => failure.hint(format!(
+            "run `{}` in the sandbox's image to see what is wrong; `mcp.{name}.start-timeout-seconds` \
+             gives it more time",
+            configured.command.join(" ")
+        )),
+    }
+}
+
+/// Which of its tools are offered; all when nothing is said.
+fn offered(name: &str, server: &McpServer) -> Result<Option<GlobSet>> {
+    if server.tools.is_empty() {
+        return Ok(None);
+    }
+    let mut globs = GlobSetBuilder::new();
+    for glob in &server.tools {
+        globs.add(Glob::new(glob).map_err(|err| {
+            Failure::usage(format!("`mcp.{name}.tools` has a pattern that is none: `{glob}`"))
+                .caused_by(err)
+                .hint("patterns of tool names have `*` and `?`")
+        })?);
+    }
+    let globs = globs.build();
+    let wrong = || Failure::usage(format!("`mcp.{name}.tools` cannot be used"));
+    globs.map(Some).map_err(|err| wrong().caused_by(err))
+}
+
+/// How a server is reached.
+async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Way> {
+    match (server.command.split_first(), &server.url) {
+        (Some((program, _)), None) => in_sandbox(name, program, server, outside.client).await,
+        (None, Some(url)) => over_http(name, url, outside),
+        (Some(_), Some(_)) | (None, None) => {
+            Err(Failure::usage(format!("`mcp.{name}` needs either `command` or `url`"))
+                .hint("`command` starts a server in the sandbox, `url` reaches one over HTTP"))
+        }
+    }
+}
+
+async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Client) -> Result<Way> {
+    if let Some((variable, _)) = server.env.iter().find(|(_, value)| value.contains("${")) {
+        return Err(Failure::usage(format!(
+            "`mcp.{name}.env.{variable}` refers to the environment, and no secret goes into the sandbox"
+        ))
+        .hint("write the value itself when it is no secret; use a server with `url` when it is one"));
+    }
+    let found = client.find(&[program]).await.map_err(|err| {
+        Failure::sandbox(format!("the MCP server `{name}` cannot be started")).caused_by(err)
+    })?;
+    if found.is_empty() {
+        return Err(Failure::usage(format!(
+            "`mcp.{name}.command`: there is no program `{}` in the sandbox",
+            text::line(program, 200)
+        ))
+        .hint("install it with `setup`, or choose an `image` that has it"));
+    }
+    let exec = Exec {
+        argv: server.command.clone(),
+        cwd: None,
+        env: server.env.clone(),
+        timeout_ms: 0,
+        output_cap: MAX_STDERR,
+    };
+    Ok(Way::Sandbox { client: client.clone(), exec })
+}
+
+fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
+    let parsed = Url::parse(url).ok();
+    let is_usable = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    let Some(parsed) = parsed.filter(is_usable) else {
+        return Err(Failure::usage(format!(
+            "`mcp.{name}.url` is not a web address without a password"
+        ))
+        .hint("write `https://HOST/PATH`, and secrets into `headers`"));
+    };
+    let client = (outside.http)(&parsed)?;
+    let headers = outside.headers.of(name)?;
+    Ok(Way::Http { client, url: Arc::from(parsed.as_str()), headers })
+}

@@ -1,0 +1,409 @@
+//! What of its tools a run really offers: those whose needs are met and that nobody switched off, and
+//! behind them the ones that only this run has. A function of its inputs, so that every run with the
+//! same ones sends the same bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::extra::Extra;
+use super::face::{self, Face};
+use super::need::{Need, Present};
+use super::profile::{self, Profile, Setting, Shape};
+use super::registry::{Known, Place, ToolSet};
+use super::rules::Names;
+use super::{dispatch, schema};
+use patchwright_base::error::Result;
+use patchwright_config::Mode;
+use patchwright_config::tools::Tools;
+use patchwright_guest::tool::{Effect, Power};
+use patchwright_provider::catalogue::{Model, ToolMode};
+use patchwright_provider::item::Wire;
+use patchwright_provider::{ToolDeclaration, ToolForm};
+
+/// Tools of servers and configuration that are declared; with more they are searched for.
+const SEARCH_ABOVE: usize = 30;
+/// Sources that the description of the search names.
+const MAX_SOURCES: usize = 20;
+
+/// When and how tools are searched for instead of being declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// With more tools than this.
+    pub above: usize,
+    pub form: SearchForm,
+}
+
+/// How a search is declared, and what it found is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchForm {
+    /// The provider's own tool, whose answer declares what was found.
+    Native,
+    /// A function; the wire takes calls of declared functions only, so what it found is wrapped.
+    Wrapped,
+}
+
+impl SearchForm {
+    /// The form for a model.
+    pub fn of(model: &Model) -> SearchForm {
+        // A script calls what it found by its name.
+        let is_direct = model.tool_mode == ToolMode::Direct;
+        if model.wire == Wire::Responses && model.tool_search && is_direct {
+            SearchForm::Native
+        } else {
+            SearchForm::Wrapped
+        }
+    }
+}
+
+impl ToolSet {
+    /// Every program that one of the tools, or one that may join them, needs.
+    pub fn programs(&self) -> Vec<&'static str> {
+        let hosts = self.known.iter().filter_map(|known| match &known.place {
+            Place::Host(tool) => Some(tool.needs()),
+            Place::Guest | Place::Extra(_) => None,
+        });
+        let optional = face::OPTIONAL.iter().map(|face| needs(face));
+        let mut programs: Vec<&'static str> = hosts
+            .chain(optional)
+            .flatten()
+            .filter_map(|need| match need {
+                Need::Program(any) => Some(any.iter().copied()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        programs.sort_unstable();
+        programs.dedup();
+        programs
+    }
+
+    /// All that a run offers: with the optional tools whose needs are met, with those that only it has,
+    /// without those that are switched off.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn offered(
+        self,
+        model: &Model,
+        config: &Tools,
+        present: &Present,
+        extras: Vec<Arc<dyn Extra>>,
+    ) -> Result<ToolSet> {
+        let above = config.search_above.unwrap_or(SEARCH_ABOVE);
+        let disabled = Names::of(&config.disabled);
+        let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
+        let search = Search { above, form: SearchForm::of(model) };
+        let tools = self.equipped(model, present)?.with_extras(extras, search)?;
+        Ok(tools.without(&config.disabled))
+    }
+
+    /// With the optional tools whose needs are met, without those that lack something.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn equipped(mut self, model: &Model, present: &Present) -> Result<ToolSet> {
+        let unmet = |face: &Face| needs(face).iter().find(|need| !need.is_met(present)).copied();
+        self.withdraw(&|known| known.face.and_then(unmet).map(Need::missing));
+        if self.profile == Profile::Text {
+            return Ok(self);
+        }
+        for face in face::OPTIONAL.iter().copied() {
+            if let Some(need) = unmet(face) {
+                if need.is_worth_a_word() {
+                    let why = need.missing();
+                    self.notes.push(format!("the tool `{}` is not offered: {why}", face.name));
+                }
+                self.withdrawn.push((face.name.to_owned(), need.missing()));
+                continue;
+            }
+            let known = Known::new(face)?;
+            if self.mode != Mode::Execute && known.effect == Effect::Writes {
+                continue;
+            }
+            self.known.retain(|other| other.name != face.name);
+            self.known.push(Arc::new(known));
+            let shape = profile::optional_shape(face, model.wire);
+            let declared = profile::declarations(&[(face, shape)], &Setting::of(model))?;
+            self.declarations.extend(declared);
+        }
+        Ok(self.told_to_scripts())
+    }
+
+    /// Without the tools whose names match one of these globs; what only they could do, the run cannot
+    /// do under another name either.
+    #[must_use]
+    pub fn without(mut self, globs: &[String]) -> ToolSet {
+        if globs.is_empty() {
+            return self;
+        }
+        let names = Names::of(globs);
+        let why = || "it is switched off".to_owned();
+        // A tool may be understood under several names.
+        let gone: BTreeSet<String> = self
+            .known
+            .iter()
+            .filter(|known| names.hold_for(&known.name))
+            .map(|known| known.tool.to_string())
+            .collect();
+        self.withdraw(&|known| gone.contains(known.tool.as_ref()).then(why));
+        self.declarations.retain(|it| !names.has(&it.name));
+        self.deferred.retain(|it| !names.has(&it.name));
+        self.extras.retain(|it| !names.has(it.name()));
+        self.told_to_scripts()
+    }
+
+    /// Takes away tools for a reason; of the names that are only understood, those for whose power no
+    /// declared tool is left go too.
+    fn withdraw(&mut self, reason: &dyn Fn(&Known) -> Option<String>) {
+        let declared = |set: &ToolSet, known: &Known| {
+            set.declarations.iter().chain(&set.deferred).any(|it| it.name == known.name)
+        };
+        let mut gone = Vec::new();
+        for known in &self.known {
+            if let Some(why) = reason(known) {
+                gone.push((known.name.clone().into_owned(), why));
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        let is_gone = |name: &str| gone.iter().any(|(gone, _)| gone == name);
+        let lost_declared = self.known.iter().any(|it| is_gone(&it.name) && declared(self, it));
+        self.declarations.retain(|it| !is_gone(&it.name));
+        self.deferred.retain(|it| !is_gone(&it.name));
+        self.extras.retain(|it| !is_gone(it.name()));
+        self.known.retain(|it| !is_gone(&it.name));
+        if lost_declared {
+            let powers: Vec<Power> = self
+                .known
+                .iter()
+                .filter(|it| declared(self, it))
+                .flat_map(|it| it.powers())
+                .copied()
+                .collect();
+            let kept: Vec<Arc<Known>> = std::mem::take(&mut self.known);
+            let has_power = |it: &Known| {
+                face::DECLINED.iter().any(|face| face.name == it.name)
+                    || it.powers().first().is_none_or(|power| powers.contains(power))
+            };
+            self.known =
+                kept.into_iter().filter(|it| declared(self, it) || has_power(it)).collect();
+        }
+        self.withdrawn.extend(gone);
+    }
+
+    /// With tools that only this run has, declared behind the others in the order of their names, or
+    /// found by searching when there are too many. Of two with one name the first stays; a name that is
+    /// only understood gives way.
+    ///
+    /// # Errors
+    /// When a description is missing, which is a defect.
+    pub fn with_extras(
+        mut self,
+        mut extras: Vec<Arc<dyn Extra>>,
+        search: Search,
+    ) -> Result<ToolSet> {
+        if self.profile == Profile::Text && !extras.is_empty() {
+            self.notes.push(format!(
+                "{} tools of servers and configuration are not offered: the model has no tool calls",
+                extras.len()
+            ));
+            return Ok(self);
+        }
+        extras.sort_by(|one, other| one.name().cmp(other.name()));
+        for extra in extras {
+            let name = extra.name();
+            if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
+                continue;
+            }
+            let taken = self.declarations.iter().flat_map(|it| {
+                let native = match &it.form {
+                    ToolForm::Native { value } => value.get("name").and_then(Value::as_str),
+                    _ => None,
+                };
+                [Some(it.name.as_str()), native].into_iter().flatten()
+            });
+            let is_taken =
+                taken.chain(face::FINDING.iter().map(|face| face.name)).any(|it| it == name)
+                    || self.extras.iter().any(|it| it.name() == name);
+            if is_taken || !is_name(name) {
+                let (name, origin) =
+                    (dispatch::printable(name), dispatch::printable(extra.origin()));
+                let why =
+                    if is_taken { "another tool has its name" } else { "its name is no name" };
+                self.notes.push(format!("the tool `{name}` of `{origin}` is not offered: {why}"));
+                continue;
+            }
+            self.known.retain(|known| known.name != name);
+            self.known.push(Arc::new(Known::extra(Arc::clone(&extra))));
+            for other in extra.also().iter().copied() {
+                if !self.known.iter().any(|known| known.name == other) {
+                    self.known.push(Arc::new(Known::extra(Arc::clone(&extra)).named(other)));
+                }
+            }
+            self.extras.push(extra);
+        }
+        let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
+        if self.extras.len() <= search.above {
+            self.declarations.extend(declared);
+            return Ok(self.told_to_scripts());
+        }
+        self.deferred = declared.collect();
+        self.searchable(search.form).map(ToolSet::told_to_scripts)
+    }
+
+    /// Declares how to find what is not declared.
+    fn searchable(mut self, form: SearchForm) -> Result<ToolSet> {
+        let faces: &[&'static Face] = match form {
+            SearchForm::Native => &[&face::TOOL_SEARCH],
+            SearchForm::Wrapped => face::FINDING,
+        };
+        let setting = Setting::plain(Wire::Chat);
+        for face in face::SEARCHING.iter().copied() {
+            if !self.known.iter().any(|known| known.name == face.name) {
+                self.known.push(Arc::new(Known::new(face)?));
+            }
+        }
+        for face in faces.iter().copied() {
+            self.known.push(Arc::new(Known::new(face)?));
+            let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
+            for declaration in &mut declared {
+                if face.tool == face::TOOL_SEARCH.tool {
+                    declaration.description.push_str(&self.sources());
+                    if form == SearchForm::Native {
+                        make_native(declaration);
+                    }
+                }
+            }
+            self.declarations.extend(declared);
+        }
+        Ok(self)
+    }
+
+    /// Where the tools come from that can be found, for the one that finds them.
+    fn sources(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for extra in &self.extras {
+            *counts.entry(extra.origin()).or_default() += 1;
+        }
+        let shown = counts.iter().take(MAX_SOURCES);
+        let shown =
+            shown.map(|(origin, count)| format!("{} ({count})", dispatch::printable(origin)));
+        let shown: Vec<String> = shown.collect();
+        format!(" {} tools can be found: {}.", self.extras.len(), shown.join(", "))
+    }
+
+    /// With the own tools of another set, none of them declared: calls that were recorded with them
+    /// are run again.
+    #[must_use]
+    pub fn with_extras_of(mut self, other: &ToolSet) -> ToolSet {
+        for extra in &other.extras {
+            self.known.retain(|known| known.name != extra.name());
+            self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
+            self.extras.push(Arc::clone(extra));
+        }
+        let faces = face::FINDING.iter().chain(face::OPTIONAL).copied();
+        for known in faces.filter_map(|face| Known::new(face).ok()) {
+            if !self.known.iter().any(|other| other.name == known.name) {
+                self.known.push(Arc::new(known));
+            }
+        }
+        self
+    }
+
+    /// The tools that are found by searching.
+    pub fn deferred(&self) -> &[ToolDeclaration] {
+        &self.deferred
+    }
+
+    /// What people should know about the tools of this run.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// What the tool behind a face needs.
+fn needs(face: &Face) -> &'static [Need] {
+    super::host::find(face.tool).map_or(&[], super::host::Tool::needs)
+}
+
+/// Names that every provider takes.
+fn is_name(name: &str) -> bool {
+    dispatch::is_tool_name(name) && !name.contains('.')
+}
+
+/// As OpenAI's Responses API declares a search that the client does.
+fn make_native(declaration: &mut ToolDeclaration) {
+    if let ToolForm::Function { schema, .. } = &declaration.form {
+        let value = json!({
+            "type": "tool_search", "execution": "client",
+            "description": declaration.description, "parameters": schema,
+        });
+        declaration.form = ToolForm::Native { value };
+    }
+}
+
+fn declaration(extra: &dyn Extra) -> ToolDeclaration {
+    ToolDeclaration {
+        name: extra.name().to_owned(),
+        description: extra.description().to_owned(),
+        form: ToolForm::Function { schema: schema::declared(extra.schema()), strict: false },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use crate::custom;
+    use crate::host::web_fetch::WebFetch;
+    use crate::offer::{Extra, Present, ToolSet, Tools};
+    use patchwright_config::Mode;
+    use patchwright_provider::catalogue::Catalogue;
+
+    /// Other families' names for the tool that fetches pages mean that one, and rules for it hold.
+    #[test]
+    fn pages_are_fetched_under_other_names_too() {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+        let fetch: Arc<dyn Extra> = Arc::new(WebFetch::new(&["a.test".to_owned()]));
+        let (config, present) = (Tools::default(), Present::default());
+        let tools = tools.offered(&model, &config, &present, vec![fetch]).unwrap();
+        for name in ["web_fetch", "WebFetch", "webfetch", "fetch_url"] {
+            assert_eq!(tools.find(name).unwrap().tool, "web_fetch", "{name}");
+        }
+        let other = tools.find("webfetch").unwrap();
+        assert_eq!(tools.in_place_of(other), ["web_fetch"]);
+        let declared = tools.declarations().iter().filter(|it| it.name.contains("fetch"));
+        assert_eq!(declared.count(), 1);
+        let tools = tools.without(&["web_fetch".to_owned()]);
+        assert!(tools.find("webfetch").is_err() && tools.find("web_fetch").is_err());
+    }
+
+    /// A tool of the configuration stands for nothing but itself: it does not keep names alive whose
+    /// power was switched off, or take them for its own.
+    #[test]
+    fn what_only_a_run_has_gives_no_power() {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        let offered = |config: &str| {
+            let config: Tools = serde_json::from_str(config).unwrap();
+            let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+            let extras = custom::tools(&config);
+            tools.offered(&model, &config, &Present::default(), extras).unwrap()
+        };
+        let peek =
+            r#""custom": {"peek": {"description": "Peeks.", "command": "true", "reads": true}}"#;
+        let tools = offered(&format!("{{{peek}}}"));
+        assert!(tools.find("peek").is_ok() && tools.find("glob").is_ok());
+        let glob = tools.find("glob").unwrap();
+        assert_eq!(tools.in_place_of(glob), ["read_file", "list_dir", "grep_files"]);
+        let readers = r#""disabled": ["read_file", "list_dir", "grep_files"]"#;
+        let tools = offered(&format!("{{{readers}, {peek}}}"));
+        assert!(tools.find("peek").is_ok() && tools.find("glob").is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! What happens during a run, told as it happens to whoever watches: the loop tells of replies, the
+//! tools of calls and the plan.
+
+use std::time::Duration;
+
+use patchwright_provider::Progress;
+use patchwright_provider::item::ToolCall;
+use patchwright_types::outcome::Spending;
+use patchwright_types::plan::Plan;
+
+/// Somebody who watches. Called from the loop, so it must not block.
+pub trait AgentProgress: Send + Sync {
+    fn happened(&self, what: Happening<'_>);
+}
+
+impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
+    fn happened(&self, what: Happening<'_>) {
+        self(what);
+    }
+}
+
+/// What happens during a run, as it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Happening<'a> {
+    /// Text, reasoning and retries of the reply that is on its way.
+    Model(Progress<'a>),
+    /// A reply has arrived; what has been spent by now.
+    Replied {
+        spending: &'a Spending,
+    },
+    CallStarted {
+        call: &'a ToolCall,
+        /// A call makes it, not the model.
+        is_nested: bool,
+    },
+    CallEnded {
+        call: &'a ToolCall,
+        success: bool,
+        took: Duration,
+    },
+    /// The conversation was shortened; tokens before and after, as estimated.
+    Compacted {
+        before: u64,
+        after: u64,
+    },
+    PlanUpdated {
+        plan: &'a Plan,
+    },
+    /// Something of this happens to a sub-agent.
+    Agent {
+        id: &'a str,
+        what: &'a Happening<'a>,
+    },
+}

@@ -1,0 +1,500 @@
+//! The tools of one run: what is declared to the model, and what is found under a name that it calls.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::extra::Extra;
+use super::face::{self, Face};
+use super::host::{self, Tool};
+use super::profile::{self, Profile, Setting};
+use super::scripted::Declared;
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::Mode;
+use patchwright_config::tools::compiled;
+use patchwright_guest::tool::{Effect, Power, ToolError};
+use patchwright_guest::tools as guest;
+use patchwright_provider::ToolDeclaration;
+use patchwright_provider::catalogue::{Model, ToolMode, distance};
+use patchwright_provider::item::{OutputForm, ToolCall, Wire};
+
+/// What some models write in front of a tool's name.
+const PREFIXES: &[&str] = &["functions.", "default_api.", "default_api:"];
+
+/// Names that are listed for a model that called one that does not exist.
+const MAX_NAMES: usize = 40;
+
+/// The tools of one run. Clones share what is known of each tool.
+#[derive(Clone)]
+pub struct ToolSet {
+    pub(super) profile: Profile,
+    pub(super) declarations: Vec<ToolDeclaration>,
+    pub(super) known: Vec<Arc<Known>>,
+    pub(super) mode: Mode,
+    /// Tools that only this run has, in the order of their names.
+    pub(super) extras: Vec<Arc<dyn Extra>>,
+    /// Those of them that are not declared: they are found by searching.
+    pub(super) deferred: Vec<ToolDeclaration>,
+    /// Names that cannot be called in this run, and why.
+    pub(super) withdrawn: Vec<(String, String)>,
+    /// How the tools are declared to a model that calls them from scripts.
+    pub(super) scripts: Option<Declared>,
+    /// What people should know about the tools of this run.
+    pub(super) notes: Vec<String>,
+}
+
+/// A tool that can be called.
+pub struct Known {
+    /// What the model calls it.
+    pub name: Cow<'static, str>,
+    /// The tool that runs; of an extra one, its name.
+    pub tool: Cow<'static, str>,
+    /// `None` for extra tools, whose arguments are taken as they are.
+    pub face: Option<&'static Face>,
+    pub effect: Effect,
+    pub place: Place,
+    /// Of the arguments as the face shows them; made when it is first needed.
+    schema: OnceLock<Value>,
+    /// The same of all that is understood.
+    understood: OnceLock<Value>,
+    /// Compiled when it is first needed; most runs use a few tools only.
+    validator: OnceLock<Option<Validator>>,
+}
+
+/// Where a tool runs.
+#[derive(Clone)]
+pub enum Place {
+    /// In the sandbox.
+    Guest,
+    /// Beside the agent.
+    Host(&'static dyn Tool),
+    /// Wherever it comes from.
+    Extra(Arc<dyn Extra>),
+}
+
+impl ToolSet {
+    /// The tools of a run: those that the model's catalogue entry names, in a mode, and those that its
+    /// provider runs. Who only plans gets none that write; a family whose tools all write (one shell
+    /// and one editor) gets the reading ones of the generic profile instead.
+    ///
+    /// # Errors
+    /// For the user: the profile does not exist, or cannot be spoken to this model; a model without
+    /// tool calls cannot plan, because what it does, it does in a shell.
+    pub fn for_run(model: &Model, mode: Mode, hosted: &[ToolDeclaration]) -> Result<ToolSet> {
+        let setting = Setting::of(model);
+        let profile = Profile::named(&model.profile)?;
+        let plain = Setting { shell: None, patch: None, ..setting };
+        let mut tools = match mode {
+            Mode::Execute => ToolSet::with(profile, &setting)?,
+            Mode::Plan if profile == Profile::Text => {
+                return Err(Failure::usage("the mode `plan` needs a model with tool calls")
+                    .hint("choose another model or profile, or leave out `--mode plan`"));
+            }
+            Mode::Review if profile == Profile::Text => {
+                return Err(Failure::usage("a review needs a model with tool calls").hint(
+                    "choose another model with `--model`, or another tool profile with `--profile`",
+                ));
+            }
+            Mode::Plan => match ToolSet::with(profile, &setting)?.read_only(mode) {
+                tools if tools.can_read_files() => tools,
+                _ => ToolSet::with(Profile::Generic, &plain)?.read_only(mode),
+            },
+            Mode::Review => {
+                let own = profile.tools(&setting)?;
+                let shows = |(face, _): &profile::Entry| {
+                    let powers = face::powers(face.tool);
+                    face::opens_files(powers) && face::only_reads(powers)
+                };
+                let (profile, setting, mut entries) = if own.iter().any(shows) {
+                    (profile, setting, own)
+                } else {
+                    (Profile::Generic, plain, Profile::Generic.tools(&plain)?)
+                };
+                entries.extend(profile::reviewing());
+                ToolSet::of(profile, &setting, &entries)?.read_only(mode)
+            }
+        };
+        tools.declarations.extend_from_slice(hosted);
+        if mode == Mode::Execute && model.tool_mode == ToolMode::Code && profile != Profile::Text {
+            return tools.in_scripts(model.wire);
+        }
+        Ok(tools)
+    }
+
+    /// The tools of a profile in its usual variant, declared for a wire.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_run`].
+    pub fn new(profile: Profile, wire: Wire) -> Result<ToolSet> {
+        ToolSet::with(profile, &Setting::plain(wire))
+    }
+
+    /// The tools of a profile.
+    ///
+    /// # Errors
+    /// As [`ToolSet::for_run`].
+    pub fn with(profile: Profile, setting: &Setting<'_>) -> Result<ToolSet> {
+        ToolSet::of(profile, setting, &profile.tools(setting)?)
+    }
+
+    /// These tools, in the way of a profile.
+    fn of(profile: Profile, setting: &Setting<'_>, tools: &[profile::Entry]) -> Result<ToolSet> {
+        let declarations = profile::declarations(tools, setting)?;
+        let powers: Vec<Power> =
+            tools.iter().flat_map(|(face, _)| face::powers(face.tool)).copied().collect();
+        let has_power = |face: &Face| {
+            face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
+        };
+        let written = match profile {
+            Profile::Text => face::WRITTEN,
+            Profile::Codex if has_power(&face::EXEC) => face::SCRIPTS,
+            _ => &[],
+        };
+        let mut known: Vec<Arc<Known>> = Vec::new();
+        let declared = tools.iter().map(|(face, _)| *face);
+        for face in declared
+            .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
+            .chain(written.iter().chain(face::DECLINED).copied())
+        {
+            if !known.iter().any(|tool| tool.name == face.name) {
+                known.push(Arc::new(Known::new(face)?));
+            }
+        }
+        Ok(ToolSet {
+            profile,
+            declarations,
+            known,
+            mode: Mode::Execute,
+            extras: Vec::new(),
+            deferred: Vec::new(),
+            withdrawn: Vec::new(),
+            scripts: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// With the calls for sub-agents, declared behind the others. `kinds` says which agents there are, for
+    /// the description of the call that starts one. A model without tool calls gets none.
+    ///
+    /// # Errors
+    /// When one cannot be declared, which is a defect.
+    pub fn with_agents(mut self, model: &Model, kinds: &str) -> Result<ToolSet> {
+        if self.profile == Profile::Text {
+            return Ok(self);
+        }
+        // Scripts that call tools have a call of the name `wait` too; where it is only understood, it
+        // gives way.
+        if self.scripts.is_none() {
+            self.known.retain(|known| !known.is_script() || known.name != face::WAIT.name);
+        }
+        let is_taken = self.known.iter().any(|known| known.name == face::WAIT.name);
+        let wait = if is_taken { &face::WAIT_AGENT } else { &face::WAIT };
+        let entries = profile::delegating(wait);
+        let mut declarations = profile::declarations(&entries, &Setting::of(model))?;
+        if let Some(spawn) = declarations.first_mut() {
+            let own = spawn.description.replace("`wait`", &format!("`{}`", wait.name));
+            spawn.description = format!("{own}\n{kinds}");
+        }
+        let is_taken = |name: &str| self.known.iter().any(|known| known.name == name);
+        declarations.retain(|declaration| !is_taken(&declaration.name));
+        let faces = entries.iter().map(|(face, _)| *face).chain(face::DELEGATING.iter().copied());
+        for face in faces {
+            if !self.known.iter().any(|known| known.name == face.name) {
+                self.known.push(Arc::new(Known::new(face)?));
+            }
+        }
+        self.declarations.extend(declarations);
+        Ok(self.told_to_scripts())
+    }
+
+    /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
+    /// What finds tools stays while there are some to be found.
+    #[must_use]
+    pub fn keeping(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
+        let mut tools = self.clone();
+        // Scripts are how such a model calls tools, whichever it has.
+        let is_way = |known: &Known| self.scripts.is_some() && known.is_script();
+        tools.known.retain(|known| is_way(known) || (keep(known) && !known.is_script()));
+        let is_known = |name: &str| tools.known.iter().any(|known| known.name == name);
+        tools.deferred.retain(|it| is_known(&it.name));
+        tools.extras.retain(|it| is_known(it.name()));
+        if !tools.deferred.is_empty() {
+            let finds = |known: &&Arc<Known>| face::FINDING.iter().any(|it| it.tool == known.tool);
+            tools.known.extend(self.known.iter().filter(finds).cloned());
+        }
+        let known = &tools.known;
+        tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
+        tools.told_to_scripts()
+    }
+
+    /// The tools that only this run has.
+    pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
+        self.extras.clone()
+    }
+
+    /// Every tool that can be called, under whatever name, by its name here; sorted.
+    pub fn names(&self) -> Vec<String> {
+        let names: BTreeSet<&str> = self.known.iter().map(|known| known.tool.as_ref()).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The tools that are declared or found, in order; not those that the provider runs.
+    pub fn declared(&self) -> impl Iterator<Item = &Known> {
+        let known = |name: &str| self.known.iter().find(|known| known.name == name);
+        let all = self.declarations.iter().chain(&self.deferred);
+        all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
+    }
+
+    /// The declared tools that do what a tool does that is only understood; none for a declared one.
+    pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
+        if let Place::Extra(_) = tool.place {
+            let meant = |it: &&str| *it == tool.tool && *it != tool.name;
+            return self.extras.iter().map(|extra| extra.name()).filter(meant).collect();
+        }
+        let Some(power) = tool.powers().first() else { return Vec::new() };
+        if self.declared().any(|declared| declared.name == tool.name) {
+            return Vec::new();
+        }
+        let does = |it: &&Known| it.powers().first() == Some(power);
+        self.declared().filter(does).map(|it| it.name.as_ref()).collect()
+    }
+
+    /// Without the tools that write.
+    fn read_only(mut self, mode: Mode) -> ToolSet {
+        let mut declarations = std::mem::take(&mut self.declarations);
+        declarations
+            .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
+        self.known.retain(|tool| tool.effect == Effect::Reads);
+        ToolSet { declarations, mode, ..self }
+    }
+
+    fn can_read_files(&self) -> bool {
+        let is_declared =
+            |known: &&Arc<Known>| self.declarations.iter().any(|it| it.name == known.name);
+        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(&tool))
+    }
+
+    /// In whose way results are worded.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// What is sent with each request.
+    pub fn declarations(&self) -> &[ToolDeclaration] {
+        self.scripts.as_ref().map_or(&self.declarations, |scripts| &scripts.declared)
+    }
+
+    /// The tool that a name means, declared or not.
+    ///
+    /// # Errors
+    /// For the model: the names that it can call, the nearest first.
+    pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
+        let mut known = self.known.iter().map(Arc::as_ref);
+        let exact = known.find(|tool| tool.name == name);
+        exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The tool that a call means. Calls of tools that `OpenAI` defines say by their kind what they mean,
+    /// whatever the profile calls by their name.
+    ///
+    /// # Errors
+    /// As [`ToolSet::find`].
+    pub fn meant(&self, call: &ToolCall) -> Result<&Known, ToolError> {
+        let (own, kind) = match call.output_form() {
+            OutputForm::Shell => (&face::HOSTED_SHELL, &face::SHELL_CALL),
+            OutputForm::ApplyPatch => (&face::HOSTED_PATCH, &face::APPLY_PATCH_CALL),
+            _ => return self.find(&call.name),
+        };
+        match self.find(&call.name) {
+            Ok(tool) if tool.tool == own.tool => Ok(tool),
+            named => self.find(kind.name).map_err(|err| named.err().unwrap_or(err)),
+        }
+    }
+
+    fn find_loosely(&self, name: &str) -> Option<&Known> {
+        let bare = bare(name);
+        self.known.iter().map(Arc::as_ref).find(|tool| tool.name.eq_ignore_ascii_case(bare))
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let shown = super::dispatch::printable(name);
+        let gone = self.withdrawn.iter().find(|(gone, _)| gone == bare(name));
+        if let Some((_, why)) = gone {
+            return ToolError::tell(format!("`{shown}` cannot be used in this run: {why}"));
+        }
+        let mut names: Vec<&str> = self.declarations.iter().map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return ToolError::tell(format!("there is no tool `{shown}`; this run has no tools"));
+        }
+        let given = name.to_ascii_lowercase();
+        names.extend(self.deferred.iter().map(|it| it.name.as_str()));
+        names.sort_by_key(|name| distance(&given, name));
+        let nearest = self.named(names);
+        let why = match self.mode {
+            Mode::Execute => "",
+            Mode::Plan => " in this run, which only plans and changes nothing",
+            Mode::Review => " in this run, which reviews and changes nothing",
+        };
+        ToolError::tell(format!(
+            "there is no tool `{shown}`{why}; the tools are, the nearest first: {nearest}"
+        ))
+    }
+
+    /// Which tools there are, for a model that called something that cannot be one.
+    pub fn listed(&self) -> String {
+        let all = self.declarations.iter().chain(&self.deferred);
+        let names: Vec<&str> = all.map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return "This run has no tools.".to_owned();
+        }
+        format!("The tools are: {}.", self.named(names))
+    }
+
+    /// As many names as are worth saying, and how many more there are.
+    fn named(&self, mut names: Vec<&str>) -> String {
+        let left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let more = match (left_out, self.deferred.is_empty()) {
+            (0, _) => String::new(),
+            (more, true) => format!(" and {more} more"),
+            (more, false) => format!(" and {more} more, which `tool_search` finds"),
+        };
+        format!("{}{more}", names.join(", "))
+    }
+}
+
+/// The name without what some models write in front of it.
+fn bare(name: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
+impl Known {
+    pub(super) fn new(face: &'static Face) -> Result<Known> {
+        let tool = face.tool;
+        let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
+        let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
+        let (effect, place) = guest
+            .or_else(host)
+            .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
+        let (name, tool) = (Cow::Borrowed(face.name), Cow::Borrowed(tool));
+        let (schema, understood, validator) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Known { name, tool, face: Some(face), effect, place, schema, understood, validator })
+    }
+
+    pub(super) fn extra(extra: Arc<dyn Extra>) -> Known {
+        let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
+        Known {
+            tool: name.clone(),
+            name,
+            face: None,
+            effect: extra.effect(),
+            schema: OnceLock::from(extra.schema().clone()),
+            understood: OnceLock::new(),
+            validator: OnceLock::new(),
+            place: Place::Extra(extra),
+        }
+    }
+
+    /// One of only this run, under another name.
+    pub(super) fn named(self, name: &'static str) -> Known {
+        Known { name: Cow::Borrowed(name), ..self }
+    }
+
+    /// The schema of the arguments as the model sees them.
+    pub fn schema(&self) -> &Value {
+        // The tool was found when this was made, so there is a schema.
+        self.schema
+            .get_or_init(|| self.face.and_then(|face| face.schema().ok()).unwrap_or_default())
+    }
+
+    /// The schema of all arguments that are understood, shown or not.
+    pub fn understood(&self) -> &Value {
+        let Some(face) = self.face else { return self.schema() };
+        self.understood.get_or_init(|| face.understood().unwrap_or_default())
+    }
+
+    /// The compiled schema of what is understood; `None` when it cannot be compiled, which leaves
+    /// checking to the tool.
+    pub fn validator(&self) -> Option<&Validator> {
+        self.validator.get_or_init(|| compiled(self.understood()).ok()).as_ref()
+    }
+
+    /// The same tool under another name.
+    pub(super) fn renamed(&self, name: String) -> Known {
+        Known {
+            name: Cow::Owned(name),
+            tool: self.tool.clone(),
+            face: self.face,
+            effect: self.effect,
+            place: self.place.clone(),
+            schema: OnceLock::new(),
+            understood: OnceLock::new(),
+            validator: OnceLock::new(),
+        }
+    }
+
+    /// What it gives to the profile that declares it. Tools that only this run has stand for nothing but
+    /// themselves.
+    pub fn powers(&self) -> &'static [Power] {
+        match &self.place {
+            Place::Guest | Place::Host(_) => face::powers(&self.tool),
+            Place::Extra(_) => &[],
+        }
+    }
+
+    /// A call that was interrupted can simply be made again, and has changed nothing in the workspace.
+    /// `args` are under the tool's own names.
+    pub fn is_repeatable(&self, args: &Value) -> bool {
+        match &self.place {
+            Place::Guest => self.effect_of(args) == Effect::Reads,
+            Place::Host(host) => host.is_repeatable(),
+            Place::Extra(extra) => extra.is_repeatable(),
+        }
+    }
+
+    /// What it answers comes from outside of the sandbox.
+    pub fn is_outside(&self) -> bool {
+        matches!(&self.place, Place::Extra(extra) if extra.is_outside())
+    }
+
+    /// It is the way in which scripts run.
+    pub fn is_script(&self) -> bool {
+        matches!(self.place, Place::Host(_)) && self.powers().contains(&Power::Run)
+    }
+
+    /// The tool runs commands for the model.
+    pub fn is_shell(&self) -> bool {
+        matches!(self.place, Place::Guest) && self.powers().contains(&Power::Run)
+    }
+
+    /// The tool waits for a command that may go on after the call.
+    pub fn is_session(&self) -> bool {
+        self.is_ours(&face::EXEC_COMMAND) || self.is_ours(&face::WRITE_STDIN)
+    }
+
+    /// A call of it means another tool, which it names.
+    pub fn is_wrapper(&self) -> bool {
+        self.is_ours(&face::CALL_TOOL)
+    }
+
+    /// It is the tool behind this face, under whatever name.
+    pub(super) fn is_ours(&self, face: &Face) -> bool {
+        self.face.is_some() && self.tool == face.tool
+    }
+
+    /// A call with these arguments, under the tool's own names, only waits for a command that runs already.
+    pub fn only_waits(&self, args: &Value) -> bool {
+        let typed = args.get("chars").and_then(Value::as_str).unwrap_or_default();
+        self.is_ours(&face::WRITE_STDIN) && typed.is_empty()
+    }
+
+    /// What a call with these arguments, under the tool's own names, may do.
+    pub fn effect_of(&self, args: &Value) -> Effect {
+        let is_view = || args.get("command").and_then(Value::as_str) == Some("view");
+        if self.is_ours(&face::TEXT_EDITOR) && is_view() { Effect::Reads } else { self.effect }
+    }
+}

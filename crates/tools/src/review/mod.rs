@@ -1,0 +1,192 @@
+//! What the tools of a review work on: the difference under review, what of it the model has been
+//! shown, and where a finding would stand. Made by `task/review`, used by the host tools
+//! `report_finding`, `read_diff` and `run_check`.
+
+pub mod page;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use self::page::Page;
+use patchwright_base::text;
+use patchwright_git::hunks::{Diff, FileDiff, FileStatus};
+use patchwright_provider::catalogue::distance;
+use patchwright_review::finding::Finding;
+
+/// Paths that are suggested for one that is not there.
+const SUGGESTED: usize = 3;
+/// Bytes of one list of files.
+const MAX_LIST: usize = 24 << 10;
+
+/// Says where a finding stands.
+pub type Place<'a> = &'a (dyn Fn(&Finding) -> Placed + Send + Sync);
+
+/// Where a finding stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The file that it is about, when the path could be understood.
+    pub path: String,
+    /// The lines in words; or what keeps it from standing on any.
+    pub words: Result<String, String>,
+    /// The file is one of those that the pull request changes.
+    pub is_changed: bool,
+}
+
+/// A review at work.
+pub struct Desk<'a> {
+    pub diff: &'a Diff,
+    /// Positions in `diff` of the files that are to be reviewed, in the order in which they matter.
+    pub scope: &'a [usize],
+    /// Lines that came after the last review, by path and new number; `None` when all are new to us.
+    pub fresh: Option<&'a BTreeMap<String, BTreeSet<u32>>>,
+    /// The commands that `run_check` runs.
+    pub checks: &'a [String],
+    pub place: Place<'a>,
+    /// Bytes of one answer of `read_diff`.
+    pub page_bytes: usize,
+    /// Shown lines of files, by position in `diff`.
+    shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
+    /// Findings that were sent back, in order.
+    sent_back: Mutex<Vec<Finding>>,
+    /// Checks run one at a time: they may use the same files.
+    pub checking: tokio::sync::Mutex<()>,
+}
+
+impl<'a> Desk<'a> {
+    pub fn new(
+        diff: &'a Diff,
+        scope: &'a [usize],
+        fresh: Option<&'a BTreeMap<String, BTreeSet<u32>>>,
+        checks: &'a [String],
+        place: Place<'a>,
+        page_bytes: usize,
+    ) -> Desk<'a> {
+        Desk {
+            diff,
+            scope,
+            fresh,
+            checks,
+            place,
+            page_bytes,
+            shown: Mutex::default(),
+            sent_back: Mutex::default(),
+            checking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The changed file that a path means: as it is named now or was before, or as a model may write
+    /// it (`./x`, `b/x`, absolute).
+    pub fn find(&self, path: &str) -> Option<usize> {
+        let files = &self.diff.files;
+        let exactly = |path: &str| files.iter().position(|file| file.path == path);
+        let path = path.trim();
+        let bare = path.strip_prefix("./").unwrap_or(path);
+        let short = || bare.strip_prefix("a/").or_else(|| bare.strip_prefix("b/"));
+        let below = |file: &FileDiff| {
+            path.starts_with('/')
+                && path.strip_suffix(&file.path).is_some_and(|it| it.ends_with('/'))
+        };
+        exactly(path)
+            .or_else(|| exactly(bare))
+            .or_else(|| short().and_then(exactly))
+            .or_else(|| files.iter().position(|file| file.old_path.as_deref() == Some(bare)))
+            .or_else(|| files.iter().position(below))
+            .or_else(|| files.iter().position(|file| shown_path(&file.path) == path))
+    }
+
+    /// Changed files that a wrong path may have meant, in words.
+    pub fn nearest(&self, path: &str) -> String {
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_lowercase();
+        let (wanted, lower) = (name(path), path.to_lowercase());
+        let mut files: Vec<&str> = self.diff.files.iter().map(|file| file.path.as_str()).collect();
+        files.sort_by_cached_key(|file| (name(file) != wanted, distance(&lower, file)));
+        let files = files.iter().take(SUGGESTED).map(|file| text::code(&shown_path(file)));
+        files.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Lines of a file's difference from a position on (the first is 0), as many as fit.
+    pub fn page(&self, file: usize, from: usize, room: usize) -> Option<Page> {
+        let changed = self.diff.files.get(file)?;
+        let fresh = self.fresh.and_then(|fresh| fresh.get(&changed.path));
+        Some(page::page(changed, from, room, fresh))
+    }
+
+    /// The files under review, from the position `from` in their order on.
+    pub fn list(&self, from: usize) -> String {
+        let mut out = String::new();
+        for (at, index) in self.scope.iter().enumerate().skip(from) {
+            let Some(file) = self.diff.files.get(*index) else { continue };
+            if out.len() > MAX_LIST {
+                let _ = writeln!(out, "[{} more: go on with `from` {at}]", self.scope.len() - at);
+                return out;
+            }
+            let _ = writeln!(out, "{}", summary(file));
+        }
+        out
+    }
+
+    /// The model has been shown these lines of a file.
+    pub fn mark(&self, file: usize, lines: Range<usize>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.entry(file).or_default().push(lines);
+    }
+
+    /// How many of a file's added and deleted lines have been shown, and whether nothing of its
+    /// difference is left.
+    pub fn read(&self, file: usize) -> (u64, bool) {
+        let Some(changed) = self.diff.files.get(file) else { return (0, false) };
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranges = shown.get(&file).map(Vec::as_slice).unwrap_or_default();
+        let (mut lines, mut whole) = (0, true);
+        let all = changed.hunks.iter().flat_map(|hunk| &hunk.lines).enumerate();
+        for (at, line) in all {
+            let is_shown = ranges.iter().any(|range| range.contains(&at));
+            whole &= is_shown;
+            lines += u64::from(is_shown && (line.old.is_none() || line.new.is_none()));
+        }
+        (lines, whole)
+    }
+
+    /// A finding like this one was sent back before.
+    pub fn was_sent_back(&self, finding: &Finding) -> bool {
+        let known = self.sent_back.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().any(|known| {
+            (&known.path, &known.quote, &known.title)
+                == (&finding.path, &finding.quote, &finding.title)
+        })
+    }
+
+    /// Keeps a finding that is sent back, in case that it is not reported again.
+    pub fn send_back(&self, finding: Finding) {
+        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).push(finding);
+    }
+
+    /// All that were sent back, in order.
+    pub fn sent_back(&self) -> Vec<Finding> {
+        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A changed file in one line: `src/a.rs: modified, +3 −1`.
+pub fn summary(file: &FileDiff) -> String {
+    let path = shown_path(&file.path);
+    let what = match (file.status, &file.old_path) {
+        (FileStatus::Added, _) => "added".to_owned(),
+        (FileStatus::Modified, _) => "modified".to_owned(),
+        (FileStatus::Deleted, _) => "deleted".to_owned(),
+        (FileStatus::Renamed, Some(old)) => format!("renamed from {}", shown_path(old)),
+        (FileStatus::Renamed, None) => "renamed".to_owned(),
+        (FileStatus::ModeChanged, _) => "mode changed".to_owned(),
+    };
+    if file.opaque {
+        return format!("{path}: {what}, not text");
+    }
+    format!("{path}: {what}, +{} -{}", file.added, file.deleted)
+}
+
+/// A path in one visible line.
+pub fn shown_path(path: &str) -> String {
+    text::visible(path).replace('\n', "\\n")
+}

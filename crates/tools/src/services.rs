@@ -1,0 +1,42 @@
+//! What the tools of one run share besides the sandbox: made when the run's sandbox is up, before the
+//! first request.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::RwLock;
+
+use crate::checkpoints::Checkpoints;
+use crate::host::code_mode::Scripts;
+use crate::host::js_repl::Kernel;
+use crate::mcp::Servers;
+use crate::rules::Rules;
+use patchwright_config::tools::Tools;
+use patchwright_sandbox::egress::Egress;
+
+/// Shared by the calls of a run, those of its sub-agents too.
+#[derive(Default)]
+pub struct Services {
+    pub config: Tools,
+    /// Made of `config` when they are first asked for ([`Services::rules`]).
+    pub rules: OnceLock<Rules>,
+    /// The way out, when hosts are allowed.
+    pub egress: Option<Arc<Egress>>,
+    /// The Node process of `js_repl`.
+    pub kernel: Kernel,
+    /// Scripts that have not ended, and what they stored.
+    pub scripts: Scripts,
+    /// The connected MCP servers.
+    pub servers: Option<Arc<Servers>>,
+    /// Reads share it, a write has it alone, whichever agent makes the call. It is fair, so calls pass in
+    /// the order in which they were made.
+    pub gate: RwLock<()>,
+    /// Keeps what calls do to the workspace.
+    pub checkpoints: Checkpoints,
+}
+
+impl Services {
+    /// The operator's rules about calls.
+    pub fn rules(&self) -> &Rules {
+        self.rules.get_or_init(|| Rules::of(&self.config))
+    }
+}

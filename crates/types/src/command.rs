@@ -1,0 +1,35 @@
+//! What a comment can ask for.
+
+use serde::{Deserialize, Serialize};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+pub enum Command {
+    /// Change the pull request's branch. `words` are what is to be done; may be empty, when the thread
+    /// says it.
+    Fix {
+        words: String,
+    },
+    /// Answer a question in the thread that asked.
+    Ask {
+        words: String,
+    },
+    /// Post a plan with its hash.
+    Plan {
+        words: String,
+    },
+    /// Carry out the plan with this hash: hexadecimal, lower case; empty when none was given.
+    Approve {
+        hash: String,
+    },
+    /// Review, completely when `full`.
+    Review {
+        full: bool,
+    },
+    /// Read the failing checks of our own pull request and repair them.
+    FixCi,
+    /// Do nothing more here until asked again.
+    Stop,
+    Help,
+}

@@ -1,0 +1,13 @@
+//! Plain data that several parts of the program speak of: a [`task`] with its limits, the [`plan`], how a
+//! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], what was [`published`], the rows
+//! of a [`campaign`].
+
+pub mod campaign;
+pub mod command;
+pub mod evidence;
+pub mod journalled;
+pub mod outcome;
+pub mod plan;
+pub mod published;
+pub mod reviewed;
+pub mod task;

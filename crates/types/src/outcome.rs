@@ -1,0 +1,143 @@
+//! How a run ended, as plain data: what reports, outputs and the journal are made of. Decided in
+//! `patchwright_task::decide`.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use crate::evidence::Evidence;
+use crate::journalled::ToolUse;
+use patchwright_base::error::FailureKind;
+use patchwright_git::tree::Change;
+use patchwright_policy::Judgement;
+use patchwright_provider::item::Usage;
+use patchwright_sandbox::egress::ledger::HostUse;
+
+/// Everything that the reports are made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub run: String,
+    pub conclusion: Conclusion,
+    /// Why, in a sentence, when the conclusion is not `Done`.
+    pub reason: Option<String>,
+    /// What the model said last. Reported as the model's words, never as fact.
+    pub final_message: String,
+    pub plan: Plan,
+    /// What was changed; absent when nothing was.
+    pub change: Option<Change>,
+    pub evidence: Evidence,
+    pub judgement: Judgement,
+    pub spending: Spending,
+    pub provenance: Provenance,
+}
+
+/// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all
+/// say [`Conclusion::word`]; files of earlier versions, which had shorter words for three of them, are
+/// read as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// A complete change (or, for `exec`, answer).
+    Done,
+    /// No change was needed or made.
+    NothingToDo,
+    /// The model says that it cannot go on without an answer.
+    NeedsInput,
+    /// A change exists, but parts of it could not be published.
+    Partial,
+    /// Policy refused all of it, or access was refused.
+    Refused,
+    /// A budget, the deadline or the loop detector ended the run; work kept.
+    #[serde(rename = "budget_exhausted", alias = "budget")]
+    Budget,
+    /// The provider failed; work kept.
+    #[serde(rename = "provider_error", alias = "provider")]
+    Provider,
+    /// The sandbox failed; work kept where possible.
+    #[serde(rename = "sandbox_error", alias = "sandbox")]
+    Sandbox,
+}
+
+impl Conclusion {
+    /// The failure kind that gives the exit code; `None` is exit code 0.
+    pub fn failure_kind(self) -> Option<FailureKind> {
+        match self {
+            Conclusion::Done => None,
+            Conclusion::NothingToDo | Conclusion::NeedsInput => Some(FailureKind::NothingToDo),
+            Conclusion::Partial => Some(FailureKind::Partial),
+            Conclusion::Refused => Some(FailureKind::Refused),
+            Conclusion::Budget => Some(FailureKind::Budget),
+            Conclusion::Provider => Some(FailureKind::Provider),
+            Conclusion::Sandbox => Some(FailureKind::Sandbox),
+        }
+    }
+
+    /// The word for files, outputs and reports: that of the failure with the same exit code, but for
+    /// what is no failure, or asks for something.
+    pub fn word(self) -> &'static str {
+        match (self, self.failure_kind()) {
+            (Conclusion::NeedsInput, _) => "needs_input",
+            (_, Some(kind)) => kind.conclusion(),
+            (_, None) => "done",
+        }
+    }
+}
+
+/// What the run used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spending {
+    pub turns: u32,
+    pub usage: Usage,
+    pub cost_usd: f64,
+    /// The cost is an upper bound, because a price or a usage figure was missing.
+    pub cost_is_estimate: bool,
+    pub wall_seconds: f64,
+    /// What the tools did, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolUse>,
+}
+
+/// Where the change comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// `patchwright 0.1.0`.
+    pub tool: String,
+    pub model: String,
+    pub sandbox: String,
+    pub image: String,
+    /// What the sandbox enforced.
+    pub enforced: Vec<String>,
+    pub base_branch: String,
+    pub base_sha: String,
+    /// The workflow run, when there is one.
+    pub run_url: Option<String>,
+    /// Number of hidden parts removed from the issue, and comments left out because they came or
+    /// changed after the trigger.
+    pub input_notes: Vec<String>,
+    /// Files of the AGENTS.md family that the model was given.
+    pub instruction_files: Vec<String>,
+    /// What was reached over the network, and what was refused, by host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<HostUse>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json, to_value};
+
+    use crate::outcome::Conclusion::{
+        Budget, Done, NeedsInput, NothingToDo, Partial, Provider, Refused, Sandbox,
+    };
+    use crate::outcome::*;
+
+    #[test]
+    fn a_conclusion_has_one_spelling_and_the_former_ones_are_read() {
+        let all = [Done, NothingToDo, NeedsInput, Partial, Refused, Budget, Provider, Sandbox];
+        for conclusion in all {
+            assert_eq!(to_value(conclusion).unwrap(), json!(conclusion.word()));
+            assert_eq!(from_value::<Conclusion>(json!(conclusion.word())).unwrap(), conclusion);
+        }
+        for (former, now) in [("budget", Budget), ("provider", Provider), ("sandbox", Sandbox)] {
+            assert_eq!(from_value::<Conclusion>(json!(former)).unwrap(), now);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What became of a run's work on the forge.
+
+use serde::{Deserialize, Serialize};
+
+use patchwright_forge::CheckConclusion;
+use patchwright_forge::Operation;
+use patchwright_review::incremental::Known;
+
+/// What became of the change on the forge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    pub branch: String,
+    pub head_sha: String,
+    pub pull_request: u64,
+    pub url: String,
+    pub operation: Operation,
+    /// It is a draft now.
+    #[serde(default)]
+    pub draft: bool,
+}
+
+/// What became of a review on the forge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedReview {
+    pub review: Option<u64>,
+    pub url: Option<String>,
+    /// Inline comments that are there now because of this run.
+    pub inline: usize,
+    /// Findings in the body instead.
+    pub in_body: usize,
+    /// Threads that were resolved.
+    pub resolved: usize,
+    pub check_url: Option<String>,
+    /// We may not write to this pull request; findings became annotations and files instead.
+    pub handed_over: bool,
+    /// What the check says, whether or not it could be written.
+    #[serde(default)]
+    pub verdict: Option<CheckConclusion>,
+    /// What became of all findings, old and new.
+    #[serde(default)]
+    pub known: Vec<Known>,
+}
