@@ -38,7 +38,7 @@ bench name:
 # The static program that runs inside the sandbox.
 [group('build')]
 guest:
-    cargo rustc --profile guest --no-default-features --bin patchwright-guest -- -C target-feature=+crt-static
+    cargo rustc --package patchwright-guest-program --profile guest --bin patchwright-guest -- -C target-feature=+crt-static
 
 # The container image.
 [group('build')]

@@ -23,8 +23,8 @@ fn sources(folder: &Path) -> String {
 /// them exist.
 fn check(name: &str, least: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let product = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let tests = sources(&folder) + &sources(&product);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tests = sources(&folder) + &sources(&root.join("src")) + &sources(&root.join("crates"));
     let streams = folder.join("fixtures/streams");
     let document = document(name);
     let is_heading = |line: &str| line.starts_with("| Fault |") || line.starts_with("| Attack |");

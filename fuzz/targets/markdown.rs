@@ -5,8 +5,8 @@
 use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use patchwright::context::hidden;
-use patchwright::report::markdown::passage;
+use patchwright_task::context::hidden;
+use patchwright_report::markdown::passage;
 
 #[path = "../../tests/markdown/oracle.rs"]
 mod oracle;

@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use patchwright::provider::item::Wire;
+use patchwright_provider::item::Wire;
 
 fuzz_target!(|data: &[u8]| patchwright_fuzz::streams::check(Wire::Messages, data));

@@ -138,7 +138,7 @@ fn every_variable_is_documented_and_every_documented_one_is_read() {
     let mut documented = variables(&read("docs/cli.md"));
     documented.extend(documents().iter().flat_map(|(_, text)| variables(text)));
     let mut sources = String::new();
-    let mut folders = vec![path("src")];
+    let mut folders = vec![path("src"), path("crates")];
     while let Some(folder) = folders.pop() {
         for entry in fs_err::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
