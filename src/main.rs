@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::json;
+
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::{redact, telemetry};
 use patchwright_git::helper;
 use patchwright_report as report;
-use serde_json::json;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_asked() {

@@ -89,11 +89,11 @@ async fn only_what_changed_is_sent() {
         .await;
     let ((tree, made), two) = look(one).await;
     assert_eq!((paths(&tree), made.whole), (vec!["a", "dir/new"], false));
-    let ((tree, _), three) = look(two).await;
-    assert!(tree.files.is_empty() && tree.listing.deleted.is_empty(), "{:?}", paths(&tree));
+    let ((same, _), last) = look(two).await;
+    assert!(same.files.is_empty() && same.listing.deleted.is_empty(), "{:?}", paths(&same));
     // Another time and the same content is no change; the same size and time may be one.
     guest.sh("touch a; rm dir/new dir/b; chmod +x dir/sub/c; ln -s a link").await;
-    let ((tree, _), four) = look(three).await;
+    let ((tree, _), four) = look(last).await;
     assert_eq!(paths(&tree), ["dir/sub/c", "link"]);
     assert_eq!(tree.listing.deleted, ["dir/b", "dir/new"]);
     guest.sh("echo B > a; echo b > dir/b").await;

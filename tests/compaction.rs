@@ -7,7 +7,7 @@ use patchwright_journal::{Entry, Journal, Line};
 use patchwright_provider::Provider;
 use patchwright_provider::item::Wire;
 use patchwright_provider::scripted::ScriptedProvider;
-use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_types::calls::CompactionTrigger;
 
 use crate::support::bench::{Bench, Ended, clock, no_redaction, without_notice};
 use crate::support::transcript::transcript;
@@ -60,7 +60,7 @@ fn bench(compact_at: u64) -> Bench {
 }
 
 /// Why, and how often the model was asked for notes.
-fn compactions(ended: &Ended) -> Vec<(Trigger, usize)> {
+fn compactions(ended: &Ended) -> Vec<(CompactionTrigger, usize)> {
     let of = |line: &Line| match &line.entry {
         Entry::Compacted { trigger, replies, .. } => Some((*trigger, replies.len())),
         _ => None,
@@ -73,7 +73,7 @@ async fn near_the_limit_task_plan_files_failures_and_notes_stay() {
     let bench = bench(80_000);
     let ended = bench.run(&format!("{WORK}{NOTES}{REST}")).await;
     assert_eq!(ended.stopped.reason.word(), "finished");
-    assert_eq!(compactions(&ended), [(Trigger::Threshold, 1)]);
+    assert_eq!(compactions(&ended), [(CompactionTrigger::Threshold, 1)]);
     assert_eq!(bench.file("calc.sh"), FIXED);
     assert_eq!(transcript(&ended.seen[..1]), "user: Make check.sh pass.\n");
     expect![[r#"
@@ -129,7 +129,7 @@ async fn after_a_refusal_the_work_goes_on() {
     let bench = bench(1_000_000);
     let ended = bench.run(&format!("{WORK}{OVERFLOW}{NOTES}{REST}")).await;
     assert_eq!(ended.stopped.reason.word(), "finished");
-    assert_eq!(compactions(&ended), [(Trigger::Overflow, 1)]);
+    assert_eq!(compactions(&ended), [(CompactionTrigger::Overflow, 1)]);
     assert_eq!(bench.file("calc.sh"), FIXED);
     let asking = &ended.requests[4];
     assert!(asking.contains("bytes left out"), "long outputs lose their middle: {asking}");
@@ -147,7 +147,7 @@ async fn a_model_that_writes_no_notes_gets_the_facts_all_the_same() {
         let bench = bench(1_000_000);
         let ended = bench.run(&format!("{WORK}{answers}{REST}")).await;
         assert_eq!(ended.stopped.reason.word(), "finished", "{answers}");
-        assert_eq!(compactions(&ended), [(Trigger::Overflow, asked)], "{answers}");
+        assert_eq!(compactions(&ended), [(CompactionTrigger::Overflow, asked)], "{answers}");
         assert!(
             !bench.folder.path().join("workspace/strange").exists(),
             "a call in place of notes"
@@ -172,7 +172,10 @@ async fn a_second_refusal_in_a_row_ends_the_run_with_its_work() {
     let again = format!("{WORK}{OVERFLOW}{NOTES}{LIST}{OVERFLOW}{NOTES}{REST}");
     let ended = bench(1_000_000).run(&again).await;
     assert_eq!(ended.stopped.reason.word(), "finished");
-    assert_eq!(compactions(&ended), [(Trigger::Overflow, 1), (Trigger::Overflow, 1)]);
+    assert_eq!(
+        compactions(&ended),
+        [(CompactionTrigger::Overflow, 1), (CompactionTrigger::Overflow, 1)]
+    );
 }
 
 /// A window that is smaller than the catalogue says: the threshold moves below the refused length.
@@ -182,7 +185,10 @@ async fn a_refusal_teaches_where_the_limit_is() {
     let long = LIST.trim_end().to_owned() + "\n  usage: { input: 80000, output: 10 }\n";
     let ended = bench.run(&format!("{WORK}{OVERFLOW}{NOTES}{long}{NOTES}{REST}")).await;
     assert_eq!(ended.stopped.reason.word(), "finished");
-    assert_eq!(compactions(&ended), [(Trigger::Overflow, 1), (Trigger::Threshold, 1)]);
+    assert_eq!(
+        compactions(&ended),
+        [(CompactionTrigger::Overflow, 1), (CompactionTrigger::Threshold, 1)]
+    );
 }
 
 /// Compaction that does not help is not tried over and over: each time costs a turn.

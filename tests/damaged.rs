@@ -18,8 +18,8 @@ fn spoil(journal: &Path, entry: &str, change: impl FnOnce(&mut Value)) {
     let mut lines: Vec<Value> =
         whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     change(lines.iter_mut().find(|line| line["is"] == entry).unwrap());
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    fs_err::write(journal, lines).unwrap();
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    fs_err::write(journal, lines.join("\n") + "\n").unwrap();
 }
 
 /// A run that was killed after its first command.
@@ -143,17 +143,17 @@ fn a_review_whose_notes_are_damaged_says_so_and_posts_nothing_twice() {
 
     let text = String::from_utf8(journal_before).unwrap();
     let (whole, _) = text.rsplit_once('\n').unwrap();
-    let spoiled: String = whole
+    let spoiled: Vec<String> = whole
         .lines()
         .map(|line| {
             let mut line: Value = serde_json::from_str(line).unwrap();
             if is_done(&line) {
                 line["detail"] = json!("yes");
             }
-            format!("{line}\n")
+            line.to_string()
         })
         .collect();
-    fs_err::write(&journal, spoiled).unwrap();
+    fs_err::write(&journal, spoiled.join("\n") + "\n").unwrap();
     let output = world.run(&["review", "acme/app#3"]).expect(1);
     assert!(output.stderr.contains("says that `review` was written"), "{}", output.text());
     assert_eq!(world.github.reviews(3).len(), 1);

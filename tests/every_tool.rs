@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use patchwright_provider::catalogue::{Catalogue, Model};
 use patchwright_provider::item::Wire;
 use patchwright_provider::{ToolDeclaration, ToolForm, wire};
-use patchwright_tools::face;
+use patchwright_tools::alias;
 use patchwright_tools::profile::{Profile, Setting};
 use patchwright_tools::registry::ToolSet;
 use serde_json::Value;
@@ -275,13 +275,17 @@ fn every_declared_tool_has_a_row() {
 /// Tools that only some runs have are called in files of their own, which are named.
 #[test]
 fn every_optional_tool_is_called_somewhere() {
-    for face in face::OPTIONAL {
-        let found = ELSEWHERE.iter().find(|(name, _)| *name == face.name);
+    for alias in alias::OPTIONAL {
+        let found = ELSEWHERE.iter().find(|(name, _)| *name == alias.name);
         let (_, file) = found.unwrap_or_else(|| {
-            panic!("no line for the optional tool `{}` in tests/every_tool/rows.rs", face.name)
+            panic!("no line for the optional tool `{}` in tests/every_tool/rows.rs", alias.name)
         });
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let text = fs_err::read_to_string(path).unwrap();
-        assert!(text.contains(&format!("\"{}\"", face.name)), "`{file}` calls no `{}`", face.name);
+        assert!(
+            text.contains(&format!("\"{}\"", alias.name)),
+            "`{file}` calls no `{}`",
+            alias.name
+        );
     }
 }

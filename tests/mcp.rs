@@ -17,7 +17,7 @@ use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Journal;
 use patchwright_provider::ToolDeclaration;
 use patchwright_sandbox::client::Client;
-use patchwright_tools::extra::Extra;
+use patchwright_tools::extra::DynamicTool;
 use patchwright_tools::host::{HostCall, Nested};
 use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::mcp::{self, Opened, Outside};
@@ -47,7 +47,7 @@ fn names(opened: &Opened) -> Vec<&str> {
     opened.extras.iter().map(|extra| extra.name()).collect()
 }
 
-fn find<'a>(opened: &'a Opened, name: &str) -> &'a dyn Extra {
+fn find<'a>(opened: &'a Opened, name: &str) -> &'a dyn DynamicTool {
     let found = opened.extras.iter().find(|extra| extra.name() == name);
     found.unwrap_or_else(|| panic!("no `{name}` in {:?}", names(opened))).as_ref()
 }

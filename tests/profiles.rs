@@ -21,11 +21,11 @@ use crate::support::tool_desk::ToolDesk;
 use crate::support::transcript::without_times;
 
 /// A desk with a small workspace.
-struct Desk {
+struct ReviewContext {
     desk: ToolDesk,
 }
 
-impl Deref for Desk {
+impl Deref for ReviewContext {
     type Target = ToolDesk;
 
     fn deref(&self) -> &ToolDesk {
@@ -48,12 +48,12 @@ fn model(profile: Profile, wire: Wire) -> Model {
     Model { profile: profile.name().to_owned(), wire, images: true, ..model }
 }
 
-impl Desk {
-    async fn new(profile: Profile, wire: Wire) -> Desk {
-        Desk::with(model(profile, wire)).await
+impl ReviewContext {
+    async fn new(profile: Profile, wire: Wire) -> ReviewContext {
+        ReviewContext::with(model(profile, wire)).await
     }
 
-    async fn with(model: Model) -> Desk {
+    async fn with(model: Model) -> ReviewContext {
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
         let desk = ToolDesk::with(model, tools, Services::default()).await;
         for (name, content) in FILES {
@@ -62,7 +62,7 @@ impl Desk {
         fs::write(desk.guest.folder.path().join("secret"), "secret\n").unwrap();
         symlink("../../secret", desk.guest.workspace().join("src/leak")).unwrap();
         symlink("..", desk.guest.workspace().join("up")).unwrap();
-        Desk { desk }
+        ReviewContext { desk }
     }
 
     async fn output(&self, call: &ToolCall) -> CallOutput {
@@ -326,7 +326,7 @@ fn the_catalogue_chooses_between_variants() {
 #[tokio::test]
 async fn codex_s_commands_go_on_in_sessions() {
     let shell = Some("unified_exec".to_owned());
-    let desk = Desk::with(Model { shell, ..model(Profile::Codex, Wire::Responses) }).await;
+    let desk = ReviewContext::with(Model { shell, ..model(Profile::Codex, Wire::Responses) }).await;
     let exec = |cmd: &str| ("exec_command", json!({ "cmd": cmd }));
     desk.check(
         &[
@@ -434,7 +434,7 @@ async fn other_families_have_sessions_too() {
         (Profile::Gemini, Wire::Gemini),
         (Profile::Generic, Wire::Chat),
     ] {
-        let desk = Desk::new(profile, wire).await;
+        let desk = ReviewContext::new(profile, wire).await;
         let args =
             json!({"cmd": "echo on; read it; exit 4", "stdin": true, "yield_time_ms": 10000});
         let typed = json!({"session_id": 1, "chars": "it\n", "yield_time_ms": 20000});
@@ -462,7 +462,7 @@ async fn other_families_have_sessions_too() {
 
 #[tokio::test]
 async fn claude_s_shell_stays() {
-    let desk = Desk::new(Profile::Claude, Wire::Messages).await;
+    let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     let bash = |command: &str| ("bash", json!({"command": command}));
     desk.check(
         &[
@@ -581,7 +581,7 @@ async fn claude_s_shell_stays() {
 
 #[tokio::test]
 async fn claude_s_shell_writes_a_lot_and_is_cut() {
-    let desk = Desk::new(Profile::Claude, Wire::Messages).await;
+    let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     let text = desk.call("bash", json!({"command": "seq 1 200000; echo end"})).await;
     assert!(text.starts_with("ok: Exit code 0\n1\n2\n"), "{}", &text[..100]);
     assert!(text.ends_with("200000\nend\n") && text.contains("bytes left out here"));
@@ -597,7 +597,7 @@ async fn claude_s_shell_writes_a_lot_and_is_cut() {
 
 #[tokio::test]
 async fn claude_s_shell_leaves_nobody_behind() {
-    let desk = Desk::new(Profile::Claude, Wire::Messages).await;
+    let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     // A time that nobody else sleeps.
     let time = format!("9{:07}", std::process::id());
     let bash = |script: &str| json!({"command": script.replace('T', &time), "timeout_ms": 2_000});
@@ -618,7 +618,7 @@ fn sleepers(time: &str) -> usize {
 
 #[tokio::test]
 async fn claude_s_editor() {
-    let desk = Desk::new(Profile::Claude, Wire::Messages).await;
+    let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     let edit = |args: Value| ("str_replace_based_edit_tool", args);
     desk.check(
         &[
@@ -741,7 +741,7 @@ async fn claude_s_editor() {
 
 #[tokio::test]
 async fn gemini_s_tools() {
-    let desk = Desk::new(Profile::Gemini, Wire::Gemini).await;
+    let desk = ReviewContext::new(Profile::Gemini, Wire::Gemini).await;
     desk.check(
         &[
             ("run_shell_command", json!({"command": "pwd; exit 3", "description": "Where?", "dir_path": "src"})),
@@ -850,7 +850,7 @@ async fn gemini_s_tools() {
 
 #[tokio::test]
 async fn generic_tools() {
-    let desk = Desk::new(Profile::Generic, Wire::Chat).await;
+    let desk = ReviewContext::new(Profile::Generic, Wire::Chat).await;
     let absolute = desk.guest.workspace().join("src/util.py");
     desk.check(
         &[
@@ -917,7 +917,7 @@ async fn generic_tools() {
 
 #[tokio::test]
 async fn hosted_tools_answer_in_the_provider_s_form() {
-    let desk = Desk::new(Profile::OpenAiHosted, Wire::Responses).await;
+    let desk = ReviewContext::new(Profile::OpenAiHosted, Wire::Responses).await;
     let shell = native_call(
         "shell",
         &json!({"commands": ["echo a; exit 2", "sleep 30", "echo never"], "timeout_ms": 5000}),
@@ -984,7 +984,8 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
 #[tokio::test]
 async fn codex_s_local_shell_answers_in_the_provider_s_form() {
     let local = Some("local_shell".to_owned());
-    let desk = Desk::with(Model { shell: local, ..model(Profile::Codex, Wire::Responses) }).await;
+    let desk =
+        ReviewContext::with(Model { shell: local, ..model(Profile::Codex, Wire::Responses) }).await;
     let call = native_call("local_shell", &json!({"command": ["echo", "a b"], "workdir": "src"}));
     let output = desk.output(&call).await;
     assert_eq!(output.form, patchwright_provider::item::OutputForm::LocalShell);
@@ -993,7 +994,7 @@ async fn codex_s_local_shell_answers_in_the_provider_s_form() {
 
 #[tokio::test]
 async fn other_families_names_are_understood_where_there_is_the_power() {
-    let desk = Desk::new(Profile::Codex, Wire::Responses).await;
+    let desk = ReviewContext::new(Profile::Codex, Wire::Responses).await;
     desk.check(
         &[
             ("bash", json!({"command": "echo a"})),
@@ -1064,7 +1065,9 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
     )
     .await;
     let without = Some("none".to_owned());
-    let desk = Desk::with(Model { patch: without, ..model(Profile::Codex, Wire::Responses) }).await;
+    let desk =
+        ReviewContext::with(Model { patch: without, ..model(Profile::Codex, Wire::Responses) })
+            .await;
     for name in ["apply_patch", "write_file", "replace", "str_replace_based_edit_tool"] {
         let answer = desk.call(name, json!({"command": "view", "path": "README.md"})).await;
         assert!(answer.starts_with("failed: there is no tool"), "{answer}");
@@ -1073,8 +1076,8 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
 
 #[tokio::test]
 async fn no_tool_leaves_the_workspace() {
-    let desk = Desk::new(Profile::Gemini, Wire::Gemini).await;
-    let claude = Desk::new(Profile::Claude, Wire::Messages).await;
+    let desk = ReviewContext::new(Profile::Gemini, Wire::Gemini).await;
+    let claude = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     for desk in [&desk, &claude] {
         let fifo = desk.guest.workspace().join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600))
@@ -1147,9 +1150,9 @@ async fn pictures_are_shown_or_described() {
         ),
         ("cut.png", b"\x89PNG\r\n\x1a\n".to_vec()),
     ];
-    let able = Desk::new(Profile::Codex, Wire::Responses).await;
+    let able = ReviewContext::new(Profile::Codex, Wire::Responses).await;
     let blind = Model { images: false, ..model(Profile::Codex, Wire::Responses) };
-    let blind = Desk::with(blind).await;
+    let blind = ReviewContext::with(blind).await;
     let mut seen = String::new();
     for (name, content) in &pictures {
         for desk in [&able, &blind] {
@@ -1222,7 +1225,7 @@ async fn tools_that_show_files_show_pictures() {
         (Profile::Generic, vec![("read_file", json!({"absolute_path": "a.png"}))]),
     ] {
         for images in [true, false] {
-            let desk = Desk::with(Model { images, ..model(profile, Wire::Chat) }).await;
+            let desk = ReviewContext::with(Model { images, ..model(profile, Wire::Chat) }).await;
             for (name, width) in [("a.png", 2), ("wide.png", 8001)] {
                 fs::write(desk.guest.workspace().join(name), png(width, 2)).unwrap();
             }

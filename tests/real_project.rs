@@ -13,7 +13,7 @@ use patchwright_config::flags::Common;
 use patchwright_forge::RepositoryId;
 use patchwright_forge::local::{LocalForge, Seed};
 use patchwright_provider::scripted::ScriptedProvider;
-use patchwright_task::run::{self, Ended, Surroundings};
+use patchwright_task::run::{self, Ended, RunEnvironment};
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{Task, TaskKind};
@@ -107,6 +107,7 @@ async fn fix(folder: &Path) -> (Ended, String) {
         issues: vec![(7, TITLE.to_owned(), BODY.to_owned())],
         owner: "maintainer".to_owned(),
     };
+    crate::support::git_quick::name_helper();
     let forge = LocalForge::create(&folder.join("forge"), &seed, Clock::default()).unwrap();
     let model = Arc::new(ScriptedProvider::parse("real project", SCRIPT).unwrap());
     let env = Env::default();
@@ -114,7 +115,7 @@ async fn fix(folder: &Path) -> (Ended, String) {
     let kind = TaskKind::Issue { repository: id, number: 7, trigger: None };
     let task = Task { kind, limits: config.limits.clone() };
     let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
-    let ended = run::run_task(&world, config, task, Surroundings::new(ui, &env)).await.unwrap();
+    let ended = run::run_task(&world, config, task, RunEnvironment::new(ui, &env)).await.unwrap();
     let number = ended.published.as_ref().unwrap().pull_request;
     let page = folder.join(format!("forge/pull-requests/{number}.md"));
     (ended, fs_err::read_to_string(page).unwrap())

@@ -16,8 +16,8 @@ use patchwright_report::{
     progress, template,
 };
 use patchwright_task::verify;
+use patchwright_types::calls::ToolUse;
 use patchwright_types::evidence::CheckRun;
-use patchwright_types::journalled::ToolUse;
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
 use patchwright_types::plan::{Plan, Step, StepStatus};
 

@@ -13,7 +13,7 @@ use patchwright_review::finding::{Category, Finding, Priority};
 use patchwright_review::incremental::{Code, Fate, Known, Memory};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 const HEAD: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334";
@@ -838,13 +838,13 @@ fn annotations_name_file_and_lines_and_cannot_be_broken_out_of() {
 fn the_job_summary_and_the_outputs_say_what_happened() {
     let one = found(7, Priority::P1, "Subtracts instead of adding");
     let reviewed = partial(vec![one.clone()]);
-    let published = Published {
+    let published = PublishedReview {
         review: Some(80),
         url: Some("https://github.com/acme/app/pull/3#pullrequestreview-80".to_owned()),
         inline: 1,
         verdict: Some(CheckConclusion::Neutral),
         known: vec![known(&one, Fate::New)],
-        ..Published::default()
+        ..PublishedReview::default()
     };
     expect![[r#"
         ## Patchwright: review of acme/app#&#8203;3 — partly done

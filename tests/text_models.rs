@@ -10,7 +10,7 @@ use patchwright_provider::item::{
     CallOutput, Content, Item, Message, OutputForm, Payload, Role, StopReason, ToolCall, Usage,
 };
 use patchwright_provider::{Reply, Request, ToolChoice, wire};
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::Fault;
 
 use crate::exec::project;
 use crate::resume::{kill_when, rest};

@@ -106,7 +106,7 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
         return Ok(Reacted::Review(Box::new(ended)));
     }
     let world = World::for_github(&config, &flags.common, env).await?;
-    react::react(&world, config, decision, run::Surroundings::new(ui, env)).await
+    react::react(&world, config, decision, run::RunEnvironment::new(ui, env)).await
 }
 
 /// Where a review that was handed over may be posted, by what the event says.

@@ -64,7 +64,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         },
         limits: config.limits.clone(),
     };
-    let mut surroundings = run::Surroundings::new(ui, env);
+    let mut surroundings = run::RunEnvironment::new(ui, env);
     surroundings.out.clone_from(&args.out);
     let ended = run::run_task(&world, config, task, surroundings).await?;
     ui.data(&ended.outcome.final_message);

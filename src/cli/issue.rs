@@ -162,7 +162,7 @@ pub async fn start(
         kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
         limits: config.limits.clone(),
     };
-    let ended = run::run_task(&world, config, task, run::Surroundings::new(ui, env)).await?;
+    let ended = run::run_task(&world, config, task, run::RunEnvironment::new(ui, env)).await?;
     ui.data(&ended.outcome.final_message);
     Ok(ended.outcome.conclusion)
 }

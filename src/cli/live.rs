@@ -3,13 +3,12 @@
 //!
 //! While it stands, [`patchwright_base::ui::Ui`] writes through [`above`], so that no line is garbled.
 
-use patchwright_base::ui::above;
-use patchwright_base::ui::standing;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use patchwright_base::ui::standing;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_report::campaign::{self, Waiting};
 use patchwright_types::campaign::{CampaignView, Millis};

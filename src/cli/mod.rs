@@ -21,14 +21,14 @@ pub mod tools;
 pub mod worker;
 
 use clap::{Parser, Subcommand};
-use patchwright_base::ui;
+use ui::{Ui, Verbosity};
 
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::Result;
 use patchwright_base::redact::Redactor;
+use patchwright_base::ui;
 use patchwright_types::outcome::Conclusion;
-use ui::{Ui, Verbosity};
 
 /// Patchwright: issue in, pull request out
 ///
@@ -116,7 +116,7 @@ impl Command {
 pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
     match command {
         Command::Issue(args) => issue::run(args, &env, ui).await.map(code),
-        Command::Review(args) => review::run(args, &env, ui).await.map(code),
+        Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => respond::run(args, &env, ui).await.map(code),
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
         Command::Batch(args) => batch::run(args, &env, ui).await,

@@ -6,7 +6,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_task::respond::asked::{self, Reference};
 use patchwright_task::respond::respond;
-use patchwright_task::run::Surroundings;
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
 
@@ -56,7 +56,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         }
         (None, None) => return Err(Failure::internal("there is neither comment nor command")),
     };
-    let responded = respond(&world, config, task, Surroundings::new(ui, env)).await?;
+    let responded = respond(&world, config, task, RunEnvironment::new(ui, env)).await?;
     ui.data(&responded.message);
     Ok(responded.conclusion)
 }

@@ -15,10 +15,10 @@ use patchwright_provider::http;
 use patchwright_report::findings;
 use patchwright_task::review::hand_over::{self, Expected, Poster};
 use patchwright_task::review::run::{self, Ended};
-use patchwright_task::run::Surroundings;
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::{self, World};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 use patchwright_types::task::{Task, TaskKind, Trigger};
 
@@ -127,7 +127,7 @@ pub async fn post_from(
     expected: &Expected,
     env: &Env,
     ui: Ui,
-) -> Result<(Reviewed, Published)> {
+) -> Result<(Reviewed, PublishedReview)> {
     let forge = world::github(env, &http::client()?, &world::state_dir(common, env)?)?;
     let redactor = Redactor::new(env.secrets());
     let now = Clock::new(env)?.now();
@@ -159,7 +159,7 @@ pub async fn start(
         kind: TaskKind::Review { repository, number, trigger, head, full },
         limits: config.limits.clone(),
     };
-    let ended = run::review(&world, config, task, Surroundings::new(ui, env)).await?;
+    let ended = run::review(&world, config, task, RunEnvironment::new(ui, env)).await?;
     for line in listed(&ended) {
         ui.say(&line);
     }

@@ -192,7 +192,7 @@ async fn a_pack_without_end_is_cut_at_its_limit() {
     let world = World::with(&[file("a", "1\n")]).await;
     let begin = [b"PACK".to_vec(), vec![0, 0, 0, 2, 0, 0, 0, 1], head(BLOB, 1 << 45)].concat();
     let begin = [begin, stored(&[], true)].concat();
-    let again = stored(&[0; 0xffff], true)[2..].to_vec();
+    let again = stored(&vec![0; 0xffff], true)[2..].to_vec();
     let endless = Fault::Endless([b"0008NAK\n".to_vec(), bands(&begin)].concat(), bands(&again));
     world.server.fault(Step::Fetch, endless);
     let error = world.fetch(world.remote().limited(tight()), &["main"], 0).await.unwrap_err();
@@ -228,7 +228,7 @@ async fn find_helper(world: &World, requests_before: usize) -> PathBuf {
         {
             return found;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "no helper was started");
+        assert!(started.elapsed() < Duration::from_mins(1), "no helper was started");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -314,16 +314,16 @@ fn memory_without(process: &Path, secret: &[u8]) -> bool {
 async fn a_reader_of_packs_ends_with_the_run_that_needs_it() {
     let world = World::with(&[file("a", "1\n")]).await;
     // A deadline.
-    world.server.fault(Step::Fetch, Fault::Slow(Duration::from_secs(600)));
+    world.server.fault(Step::Fetch, Fault::Slow(Duration::from_mins(10)));
     let stop = Stop { deadline: Some(Instant::now() + Duration::from_secs(10)), ..Stop::default() };
     let remote = world.remote().limited(tight()).until(stop);
     world.fetch(remote, &["main"], 1).await.unwrap_err();
     assert_eq!(helper_of_ours(), None);
     // Somebody gives up.
-    world.server.fault(Step::Fetch, Fault::Slow(Duration::from_secs(600)));
+    world.server.fault(Step::Fetch, Fault::Slow(Duration::from_mins(10)));
     let stop = Stop::default();
     let cancel = stop.cancel.clone();
-    let remote = world.remote().limited(Limits { idle: Duration::from_secs(600), ..tight() });
+    let remote = world.remote().limited(Limits { idle: Duration::from_mins(10), ..tight() });
     let before = world.server.requests().len();
     let ended = async {
         find_helper(&world, before).await;

@@ -122,7 +122,7 @@ fn findings_in_a_final_message_are_chosen_by_importance_too() {
         "overall_correctness": "patch is incorrect", "overall_explanation": "Much.",
         "overall_confidence_score": 0.9,
     });
-    let world = TestWorld::new(github, [say(&message.to_string())]);
+    let world = TestWorld::new(github, [say(message.to_string())]);
     review(&world).expect(0);
     assert!(sticky(&world).contains("Not shown: 5 findings beyond the 200"), "{}", sticky(&world));
     assert_eq!(table(&world).iter().filter(|row| row.starts_with("new: Adds 20")).count(), 6);

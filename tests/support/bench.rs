@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use patchwright_agent::budget::Share;
-use patchwright_agent::sub::{Company, Kind};
+use patchwright_agent::budget::BudgetShare;
+use patchwright_agent::sub::{Kind, SubAgentConfig};
 use patchwright_agent::{Agent, AgentSpec, Happening, Stopped, history};
 use patchwright_base::clock::Clock;
 use patchwright_base::ui::{Ui, Verbosity};
@@ -229,7 +229,7 @@ impl Bench {
     }
 
     /// The tools of the model, and those that it can start.
-    fn equipment(&self) -> (ToolSet, Option<Company>) {
+    fn equipment(&self) -> (ToolSet, Option<SubAgentConfig>) {
         if !self.with_agents {
             return (self.tools.clone(), None);
         }
@@ -240,9 +240,9 @@ impl Bench {
             instructions: "Be brief.".to_owned(),
             role: None,
             tools: self.tools.clone(),
-            share: Share::default(),
+            share: BudgetShare::default(),
         };
-        let company = Company {
+        let company = SubAgentConfig {
             kinds: vec![kind],
             most: 4,
             opening: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use patchwright_config::tools::Tools;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
-use patchwright_tools::extra::Extra;
+use patchwright_tools::extra::DynamicTool;
 use patchwright_tools::host::HostCall;
 use patchwright_tools::need::Present;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ struct Outside {
 }
 
 #[async_trait]
-impl Extra for Outside {
+impl DynamicTool for Outside {
     fn name(&self) -> &'static str {
         "outside"
     }
@@ -55,7 +55,8 @@ impl Extra for Outside {
 pub(crate) fn added_to(bench: &mut Bench) -> Arc<AtomicU32> {
     let calls = Arc::new(AtomicU32::new(0));
     let schema = json!({"type": "object"});
-    let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
+    let extras: Vec<Arc<dyn DynamicTool>> =
+        vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
     let programs = vec!["node".to_owned()];
     let present = Present { programs, js_repl: true, ..Present::default() };
     let tools = bench.tools.clone().offered(&bench.model, &Tools::default(), &present, extras);

@@ -8,7 +8,7 @@ use patchwright_config::Mode;
 use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
 use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall};
-use patchwright_tools::dispatch::{Dispatch, Means};
+use patchwright_tools::dispatch::{Dispatch, DispatchContext};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
 use patchwright_types::plan::Plan;
@@ -50,7 +50,7 @@ impl ToolDesk {
     }
 
     pub(crate) async fn dispatched<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = Means {
+        let means = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,

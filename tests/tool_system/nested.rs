@@ -11,8 +11,8 @@ use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_journal::{Entry, Journal};
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
-use patchwright_tools::dispatch::{Dispatch, Means};
-use patchwright_tools::extra::Extra;
+use patchwright_tools::dispatch::{Dispatch, DispatchContext};
+use patchwright_tools::extra::DynamicTool;
 use patchwright_tools::host::HostCall;
 use patchwright_tools::need::Present;
 use patchwright_tools::progress::Happening;
@@ -31,7 +31,7 @@ struct Several {
 }
 
 #[async_trait]
-impl Extra for Several {
+impl DynamicTool for Several {
     fn name(&self) -> &'static str {
         "several"
     }
@@ -72,7 +72,7 @@ impl Extra for Several {
     }
 }
 
-struct Desk {
+struct ReviewContext {
     guest: Guest,
     model: Model,
     tools: ToolSet,
@@ -83,22 +83,22 @@ struct Desk {
     started: Mutex<Vec<(String, bool)>>,
 }
 
-impl Desk {
-    async fn new(extra: Several, config: Tools) -> Desk {
+impl ReviewContext {
+    async fn new(extra: Several, config: Tools) -> ReviewContext {
         let guest = Guest::start().await;
         let journal = Journal::create(&guest.folder.path().join("run"), clock(), no_redaction());
         let Bench { model, limits, .. } = Bench::new();
         let model = Model { wire: Wire::Responses, ..model };
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
-        let extras: Vec<Arc<dyn Extra>> = vec![Arc::new(extra)];
+        let extras: Vec<Arc<dyn DynamicTool>> = vec![Arc::new(extra)];
         let tools = tools.offered(&model, &config, &Present::default(), extras).unwrap();
         let services = Services { config, ..Services::default() };
         let started = Mutex::default();
-        Desk { guest, model, tools, journal: journal.unwrap(), limits, services, started }
+        ReviewContext { guest, model, tools, journal: journal.unwrap(), limits, services, started }
     }
 
     async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = Means {
+        let means = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,
@@ -158,7 +158,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
         ],
         ..Tools::default()
     };
-    let desk = Desk::new(Several { schema: object() }, config).await;
+    let desk = ReviewContext::new(Several { schema: object() }, config).await;
     let args = json!({"calls": [
         {"tool": "shell_command", "args": {"command": "echo one >> log; cat log"}},
         {"tool": "list_dir", "args": {"dir_path": "."}},
@@ -194,7 +194,7 @@ async fn calls_inside_a_call_take_the_same_steps_and_are_journalled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_the_model_is_one_whatever_its_id_looks_like() {
-    let desk = Desk::new(Several { schema: object() }, Tools::default()).await;
+    let desk = ReviewContext::new(Several { schema: object() }, Tools::default()).await;
     let args = json!({"calls": [{"tool": "list_dir", "args": {"dir_path": "."}}]});
     desk.say(&ToolCall { id: "outer#1".to_owned(), ..calling(&args) }).await;
     let started = desk.started.lock().unwrap().clone();
@@ -230,7 +230,7 @@ async fn schemas_that_are_not_ours_are_checked_where_they_can_be_and_never_looke
         ),
     ] {
         let several = Several { schema: schema.clone() };
-        let desk = Desk::new(several, Tools::default()).await;
+        let desk = ReviewContext::new(several, Tools::default()).await;
         let (output, text) = desk.say(&calling(&args)).await;
         assert_eq!(output.success, told.is_empty(), "{schema}: {text}");
         assert!(text.contains(told), "{schema}: {text}");

@@ -30,14 +30,14 @@ pub enum Decision {
 
 /// What a run and all its sub-agents have used, against the run's limits.
 #[derive(Debug)]
-pub struct Purse {
+pub struct SharedBudget {
     limits: Limits,
     spent: Mutex<Spending>,
 }
 
-impl Purse {
-    pub fn new(limits: &Limits) -> Purse {
-        Purse { limits: limits.clone(), spent: Mutex::default() }
+impl SharedBudget {
+    pub fn new(limits: &Limits) -> SharedBudget {
+        SharedBudget { limits: limits.clone(), spent: Mutex::default() }
     }
 
     /// What was used before: by the killed attempt that a run goes on with.
@@ -81,7 +81,7 @@ impl Purse {
 
     /// The limits of one more agent: half of what is left of the run's, so that what starts it can go
     /// on when it fails, and less where `own` says so.
-    pub fn share(&self, own: &Share) -> Limits {
+    pub fn share(&self, own: &BudgetShare) -> Limits {
         let spent = self.spent();
         let half = |all: u64, used: u64| (all.saturating_sub(used) / 2).max(1);
         let turns = half(self.limits.max_turns.into(), spent.turns.into());
@@ -103,7 +103,7 @@ impl Purse {
 
 /// What an agent file says that its agent may use at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
+pub struct BudgetShare {
     pub max_turns: Option<u32>,
     pub max_tokens: Option<u64>,
     pub max_cost_usd: Option<f64>,
@@ -193,7 +193,7 @@ mod tests {
             let spending = Spending { turns: 1, usage, ..Spending::default() };
             assert_eq!(decide(&limits, &spending, 0.0, Duration::from_mins(1)), expected);
         }
-        let purse = Purse::new(&limits);
+        let purse = SharedBudget::new(&limits);
         let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
         purse.start_at(Spending { usage, ..Spending::default() });
         assert_eq!(
@@ -227,15 +227,15 @@ mod tests {
             command_timeout: Duration::from_secs(1),
             verify_rounds: 0,
         };
-        let purse = Purse::new(&limits);
+        let purse = SharedBudget::new(&limits);
         purse.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
-        let share = purse.share(&Share::default());
+        let share = purse.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_tokens), (5, 50));
         assert!((share.max_cost_usd - 0.25).abs() < 1e-9);
-        let own = Share { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
+        let own = BudgetShare { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
         assert_eq!((purse.share(&own).max_turns, purse.share(&own).max_tokens), (2, 50));
         purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
-        let share = purse.share(&Share::default());
+        let share = purse.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
     }
 

@@ -6,7 +6,6 @@
 //! they were. A turn is never split: calls stay with their outputs, reasoning with what follows it.
 
 use minijinja::context;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::history;

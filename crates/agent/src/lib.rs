@@ -10,6 +10,7 @@ pub mod checkpoints;
 pub mod compact;
 pub mod doom_loop;
 pub mod history;
+mod in_flight;
 mod interrupted;
 pub mod lanes;
 pub mod reply;
@@ -20,24 +21,22 @@ pub mod stop;
 pub mod sub;
 pub mod text_calls;
 pub mod turn;
-mod unanswered;
 
-use patchwright_journal as journal;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+pub use self::stop::{StopKind, Stopped};
+pub use self::turn::Agent;
 use patchwright_base::clock::Clock;
+use patchwright_journal as journal;
 use patchwright_provider::Provider;
 use patchwright_provider::catalogue::Model;
 use patchwright_sandbox::client::Client;
+pub use patchwright_tools::progress::{AgentProgress, Happening};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
 use patchwright_types::task::Limits;
-
-pub use self::stop::{StopKind, Stopped};
-pub use self::turn::Agent;
-pub use patchwright_tools::progress::{AgentProgress, Happening};
 
 /// What an agent works with.
 pub struct AgentSpec<'a> {

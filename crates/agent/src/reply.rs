@@ -8,7 +8,7 @@ use super::history::{History, text_of};
 use patchwright_provider::Reply;
 use patchwright_provider::item::{Content, Item, Role, StopReason, ToolCall};
 use patchwright_tools::dispatch;
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::Fault;
 
 /// Characters of what a provider says about a call that it could not read.
 const MAX_DETAILS: usize = 500;

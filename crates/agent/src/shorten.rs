@@ -14,18 +14,18 @@ use patchwright_prompt as prompt;
 use patchwright_provider::item::{Item, Role};
 use patchwright_provider::{Reply, ToolChoice, catalogue};
 use patchwright_sandbox::client::CollectLimits;
-use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_types::calls::CompactionTrigger;
 
 impl Agent<'_> {
     /// Shortens the conversation: the model writes notes for itself, and a message with them and with
     /// what the harness knows takes the place of the earlier turns.
-    pub(super) async fn compact(&mut self, trigger: Trigger) -> Result<(), StopKind> {
+    pub(super) async fn compact(&mut self, trigger: CompactionTrigger) -> Result<(), StopKind> {
         let (opening, before) = (self.state.opening, self.state.context);
         let limit = self.state.limit(self.spec.model).min(before);
         let items = self.state.history.items();
         let asked = match trigger {
-            Trigger::Threshold => items.to_vec(),
-            Trigger::Overflow => compact::cut(items, opening, before / 2),
+            CompactionTrigger::Threshold => items.to_vec(),
+            CompactionTrigger::Overflow => compact::cut(items, opening, before / 2),
         };
         let (replies, notes) = self.notes(asked).await?;
         let files = self.changed_files().await?;

@@ -19,8 +19,8 @@ use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, Item, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_review::finding::Finding;
-use patchwright_types::journalled::CompactionTrigger as Trigger;
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::CompactionTrigger;
+use patchwright_types::calls::Fault;
 use patchwright_types::outcome::Spending;
 use patchwright_types::plan::Plan;
 
@@ -76,7 +76,7 @@ pub struct State {
     /// Commands whose last run failed, the latest last.
     pub failures: Vec<OpenFailure>,
     /// How the conversation was shortened after the last reply, if it was.
-    pub compacted: Option<Trigger>,
+    pub compacted: Option<CompactionTrigger>,
     /// Tokens at which the provider refused a conversation as too long, as estimated.
     pub refused_at: Option<u64>,
     /// Refusals as too long with fewer than [`CALM`] replies in between.
@@ -297,7 +297,7 @@ impl State {
     /// The provider has refused the conversation as too long, and shortening it once more would not
     /// help: it has just been shortened, or was again and again.
     pub fn is_beyond_help(&self) -> bool {
-        self.compacted == Some(Trigger::Overflow) || self.overflows >= OVERFLOWS
+        self.compacted == Some(CompactionTrigger::Overflow) || self.overflows >= OVERFLOWS
     }
 
     /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in
@@ -328,8 +328,8 @@ impl State {
         self.history.ends_with_reply(id);
     }
 
-    fn shortened(&mut self, trigger: Trigger, before: u64, items: &[Item]) {
-        if trigger == Trigger::Overflow {
+    fn shortened(&mut self, trigger: CompactionTrigger, before: u64, items: &[Item]) {
+        if trigger == CompactionTrigger::Overflow {
             self.refused_at = Some(before);
             self.overflows += 1;
             self.calm = 0;

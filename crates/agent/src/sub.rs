@@ -2,7 +2,7 @@
 //!
 //! A sub-agent is the same loop ([`super::turn::Agent`]) with a conversation, a plan and limits of its own,
 //! in the same sandbox and at the same gate. It is a future of the run, polled beside the agent that
-//! started it ([`Crew::beside`]), so nothing of it is left when the run is over. Its entries are a lane of the
+//! started it ([`SubAgents::beside`]), so nothing of it is left when the run is over. Its entries are a lane of the
 //! run's journal. It can start no agents itself.
 
 mod answers;
@@ -19,10 +19,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::member::Member;
+pub(super) use self::member::SubAgent;
 use self::member::live;
 use super::AgentSpec;
-use super::budget::{Purse, Share};
+use super::budget::{BudgetShare, SharedBudget};
 use super::lanes::{self, Lane, Status};
 use super::stop::StopKind;
 use patchwright_base::clock::Clock;
@@ -40,7 +40,7 @@ use patchwright_tools::services::Services;
 pub const DEFAULT_MOST: usize = 4;
 
 /// Who can be started, and with what.
-pub struct Company {
+pub struct SubAgentConfig {
     /// The first one is what is started when no kind is asked for.
     pub kinds: Vec<Kind>,
     /// How many may work at the same time.
@@ -67,7 +67,7 @@ pub struct Kind {
     /// What this kind of agent is told about its work, behind the opening.
     pub role: Option<Item>,
     pub tools: ToolSet,
-    pub share: Share,
+    pub share: BudgetShare,
 }
 
 /// What the agents of a run have in common.
@@ -82,7 +82,7 @@ struct Common<'a> {
     cancel: CancellationToken,
     progress: &'a dyn AgentProgress,
     services: &'a Services,
-    purse: Arc<Purse>,
+    purse: Arc<SharedBudget>,
     opening: Arc<Vec<Item>>,
     /// What agents are told that go on after an interruption.
     notice: Arc<OnceLock<String>>,
@@ -93,20 +93,24 @@ struct Common<'a> {
 type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The agents that an agent has started.
-pub struct Crew<'a> {
+pub struct SubAgents<'a> {
     common: Common<'a>,
     kinds: Vec<Arc<Kind>>,
     most: usize,
     recorded: Option<Vec<Lane>>,
-    members: Mutex<Vec<Arc<Member>>>,
+    members: Mutex<Vec<Arc<SubAgent>>>,
     at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
     /// Started, and not at work yet.
     arrivals: Mutex<Vec<Work<'a>>>,
     arrived: Notify,
 }
 
-impl<'a> Crew<'a> {
-    pub(super) fn new(spec: &AgentSpec<'a>, purse: &Arc<Purse>, company: Company) -> Crew<'a> {
+impl<'a> SubAgents<'a> {
+    pub(super) fn new(
+        spec: &AgentSpec<'a>,
+        purse: &Arc<SharedBudget>,
+        company: SubAgentConfig,
+    ) -> SubAgents<'a> {
         let common = Common {
             provider: spec.provider,
             clock: spec.clock,
@@ -122,7 +126,7 @@ impl<'a> Crew<'a> {
             notice: Arc::default(),
             changes: watch::Sender::new(()),
         };
-        Crew {
+        SubAgents {
             common,
             kinds: company.kinds.into_iter().map(Arc::new).collect(),
             most: company.most,
@@ -215,8 +219,8 @@ impl<'a> Crew<'a> {
         can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
     }
 
-    fn add(&self, kind: Arc<Kind>, lane: Lane) -> Arc<Member> {
-        let member = Arc::new(Member::new(&lane, &self.common));
+    fn add(&self, kind: Arc<Kind>, lane: Lane) -> Arc<SubAgent> {
+        let member = Arc::new(SubAgent::new(&lane, &self.common));
         self.members.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&member));
         let work = live(self.common.clone(), kind, Arc::clone(&member), lane);
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(work));
@@ -224,19 +228,19 @@ impl<'a> Crew<'a> {
         member
     }
 
-    fn close(&self, member: &Member) -> Result<(), Failure> {
+    fn close(&self, member: &SubAgent) -> Result<(), Failure> {
         self.common.journal.lane(&member.id).append(&Entry::Closed)?;
         member.close();
         Ok(())
     }
 
-    fn members(&self) -> Vec<Arc<Member>> {
+    fn members(&self) -> Vec<Arc<SubAgent>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The agents and how they stand, a line each.
     pub(super) fn overview(&self) -> Vec<String> {
-        let line = |member: &Arc<Member>| {
+        let line = |member: &Arc<SubAgent>| {
             format!("`{}` ({}): {}", member.id, member.kind, member.status().word())
         };
         self.members().iter().map(line).collect()

@@ -18,7 +18,7 @@ use patchwright_prompt as prompt;
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, Payload, Role, StopReason, ToolCall};
 use patchwright_tools::dispatch;
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::Fault;
 
 /// Sorts a reply whose calls are written as text. Nothing of a reply that was cut is run.
 pub fn accept(reply: &Reply, turn: u32) -> Accepted {

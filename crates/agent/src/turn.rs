@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
-use super::budget::{self, Decision, Purse, Which};
+use super::budget::{self, Decision, SharedBudget, Which};
 use super::history;
+use super::in_flight::InFlightRequest;
 use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped};
-use super::sub::{Company, Crew, Member};
-use super::unanswered::Unanswered;
+use super::sub::{SubAgent, SubAgentConfig, SubAgents};
 use super::{AgentSpec, Happening};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
@@ -26,12 +26,12 @@ use patchwright_provider::{
     Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue,
 };
 use patchwright_review::finding::Finding;
-use patchwright_tools::dispatch::{Broken, Dispatch, Done, Means, printable};
+use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done, printable};
 use patchwright_tools::host::Agents;
 use patchwright_tools::metrics;
 use patchwright_tools::registry::ToolSet;
-use patchwright_tools::review::Desk;
-use patchwright_types::journalled::CompactionTrigger as Trigger;
+use patchwright_tools::review::ReviewContext;
+use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::plan::Plan;
 
 /// A model at work on one task.
@@ -42,7 +42,7 @@ pub struct Agent<'a> {
     pub(super) plan: Mutex<Plan>,
     /// What a review has found, shared with the tool that reports it.
     pub(super) findings: Mutex<Vec<Finding>>,
-    review: Option<&'a Desk<'a>>,
+    review: Option<&'a ReviewContext<'a>>,
     /// What requests without a reply have cost and is not counted yet.
     lost: Mutex<Vec<Usage>>,
     /// Calls that have ended and are not in the state yet.
@@ -55,11 +55,11 @@ pub struct Agent<'a> {
     /// What the model is told then, before it is asked.
     pub(super) notice: Option<String>,
     /// What was used by all agents of the run.
-    pub(super) purse: Arc<Purse>,
+    pub(super) purse: Arc<SharedBudget>,
     /// The agents that this one can start.
-    pub(super) crew: Option<Arc<Crew<'a>>>,
+    pub(super) crew: Option<Arc<SubAgents<'a>>>,
     /// Of a sub-agent: where it is told what to do.
-    member: Option<Arc<Member>>,
+    member: Option<Arc<SubAgent>>,
 }
 
 impl<'a> Agent<'a> {
@@ -74,7 +74,7 @@ impl<'a> Agent<'a> {
             ));
         }
         Agent {
-            purse: Arc::new(Purse::new(spec.limits)),
+            purse: Arc::new(SharedBudget::new(spec.limits)),
             spec,
             state: State::default(),
             plan: Mutex::default(),
@@ -94,21 +94,25 @@ impl<'a> Agent<'a> {
 
     /// With sub-agents that it can start.
     #[must_use]
-    pub fn with_agents(mut self, company: Option<Company>) -> Agent<'a> {
+    pub fn with_agents(mut self, company: Option<SubAgentConfig>) -> Agent<'a> {
         self.notes.extend(company.iter().flat_map(|it| it.notes.iter().cloned()));
-        self.crew = company.map(|it| Arc::new(Crew::new(&self.spec, &self.purse, it)));
+        self.crew = company.map(|it| Arc::new(SubAgents::new(&self.spec, &self.purse, it)));
         self
     }
 
     /// As a sub-agent.
-    pub(super) fn in_crew(mut self, member: &Arc<Member>, purse: &Arc<Purse>) -> Agent<'a> {
+    pub(super) fn in_crew(
+        mut self,
+        member: &Arc<SubAgent>,
+        purse: &Arc<SharedBudget>,
+    ) -> Agent<'a> {
         (self.member, self.purse) = (Some(Arc::clone(member)), Arc::clone(purse));
         self
     }
 
     /// With what is reviewed, for the tools that need it.
     #[must_use]
-    pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Agent<'a> {
+    pub fn reviewing(mut self, review: Option<&'a ReviewContext<'a>>) -> Agent<'a> {
         self.review = review;
         self
     }
@@ -188,7 +192,7 @@ impl<'a> Agent<'a> {
         self.hear()?;
         self.check_budget()?;
         if self.state.is_too_long(self.spec.model) {
-            self.compact(Trigger::Threshold).await?;
+            self.compact(CompactionTrigger::Threshold).await?;
             self.check_budget()?;
         }
         let history = &self.state.history;
@@ -197,7 +201,7 @@ impl<'a> Agent<'a> {
             Err(StopKind::ContextExhausted) if self.state.is_beyond_help() => {
                 Err(StopKind::ContextExhausted)
             }
-            Err(StopKind::ContextExhausted) => self.compact(Trigger::Overflow).await,
+            Err(StopKind::ContextExhausted) => self.compact(CompactionTrigger::Overflow).await,
             Err(stop) => Err(stop),
         }
     }
@@ -285,7 +289,7 @@ impl<'a> Agent<'a> {
             self.spec.progress.happened(Happening::Model(what));
         };
         let sent = self.member.as_ref().map_or(0, |_| self.state.context);
-        let unanswered = Unanswered::new(&self.lost, sent);
+        let unanswered = InFlightRequest::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         unanswered.was_answered();
         reply.map_err(|err| match err {
@@ -340,7 +344,7 @@ impl<'a> Agent<'a> {
     }
 
     pub(super) fn dispatch_with<'t>(&'t self, tools: &'t ToolSet) -> Dispatch<'t> {
-        let means = Means {
+        let means = DispatchContext {
             client: &self.spec.client,
             tools,
             model: self.spec.model,

@@ -2,7 +2,6 @@
 //! (`.github/patchwright.yml` of the base commit). One grammar for both; [`super::merge`] decides
 //! which keys a repository may set.
 
-use patchwright_base::duration::parse_duration;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::review::{RespondFile, ReviewFile};
 use super::{Mode, Personality};
+use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result};
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::item::Wire;

@@ -151,17 +151,15 @@ fn made(
         for (at, _) in file.path.match_indices('/') {
             let (path, start) =
                 (&file.path[..at], file.path[..at].rfind('/').map_or(0, |at| at + 1));
-            above = match folders.get(path) {
-                Some(oid) => *oid,
-                None => {
-                    let tree = git.find_tree(above)?;
-                    // It went with its last file, or a file has its place.
-                    let inner =
-                        tree.get_name(&path[start..]).filter(|it| it.filemode() == 0o040_000);
-                    let Some(inner) = inner else { break };
-                    folders.insert(path, inner.id());
-                    inner.id()
-                }
+            above = if let Some(oid) = folders.get(path) {
+                *oid
+            } else {
+                let tree = git.find_tree(above)?;
+                // It went with its last file, or a file has its place.
+                let inner = tree.get_name(&path[start..]).filter(|it| it.filemode() == 0o040_000);
+                let Some(inner) = inner else { break };
+                folders.insert(path, inner.id());
+                inner.id()
             };
             made.insert(above);
         }

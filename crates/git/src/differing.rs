@@ -127,9 +127,10 @@ impl<'a> Counter<'a> {
         }
         let mut sum = 0_u64;
         for (_, item) in self.folder(tree)?.iter() {
-            sum = sum.saturating_add(match item.is_folder {
-                true => self.count(item.id, depth + 1)?.saturating_add(self.folder),
-                false => 1,
+            sum = sum.saturating_add(if item.is_folder {
+                self.count(item.id, depth + 1)?.saturating_add(self.folder)
+            } else {
+                1
             });
             if sum > self.most {
                 break;

@@ -1,6 +1,7 @@
 //! Where packs of strangers lie until they are known to be whole: a repository of its own inside of ours,
 //! which reads our objects and writes none there. What goes wrong leaves nothing behind in ours.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -112,7 +113,7 @@ fn refs(repo: &Repo) -> Result<String, GitError> {
     for reference in git.references()? {
         let reference = reference?;
         if let (Ok(name), Some(oid)) = (reference.name(), reference.target()) {
-            text.push_str(&format!("{oid} {name}\n"));
+            let _ = writeln!(text, "{oid} {name}");
         }
     }
     Ok(text)

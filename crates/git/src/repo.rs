@@ -1,8 +1,9 @@
 //! A bare repository of ours on disk: made complete or not at all, and checked for damage. Filled by
 //! [`super::clone`], read by everything else here.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use git2::Repository;
@@ -42,6 +43,8 @@ impl Repo {
         fs_err::create_dir_all(parent)?;
         let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
         Repository::init_bare(fresh.path())?;
+        // What libgit2 makes, everybody may read.
+        fs_err::set_permissions(fresh.path(), Permissions::from_mode(0o700))?;
         fs_err::write(fresh.path().join("config"), CONFIG)?;
         for unused in ["hooks", "info", "description"] {
             let unused = fresh.path().join(unused);

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::process::WaitOptions;
+
 use patchwright_guest::confine::Bounds;
 use patchwright_guest::launch::{self, Streams};
 use patchwright_guest::programs;
@@ -18,7 +20,6 @@ use patchwright_guest::room::Budget;
 use patchwright_guest::script::SCRIPT;
 use patchwright_guest::serve::{Options, serve};
 use patchwright_guest::view;
-use rustix::process::WaitOptions;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]

@@ -7,10 +7,10 @@ use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
 use patchwright_review::finding::Finding;
 use patchwright_sandbox::egress::ledger::HostUse;
+use patchwright_types::calls::CompactionTrigger;
+use patchwright_types::calls::Fault;
+use patchwright_types::calls::NestedAnswer;
 use patchwright_types::evidence::CheckRun;
-use patchwright_types::journalled::CompactionTrigger as Trigger;
-use patchwright_types::journalled::Fault;
-use patchwright_types::journalled::NestedAnswer as Answer;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::plan::Plan;
 use patchwright_types::task::{Limits, Task};
@@ -91,7 +91,7 @@ pub enum Entry {
         bytes: u64,
         /// Of a tool that a replay cannot ask again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        answer: Option<Answer>,
+        answer: Option<NestedAnswer>,
     },
     /// A call has run.
     CallEnded {
@@ -111,7 +111,7 @@ pub enum Entry {
     },
     /// The conversation was shortened: from here on it is `items`.
     Compacted {
-        trigger: Trigger,
+        trigger: CompactionTrigger,
         /// Tokens before and after, as estimated.
         before: u64,
         after: u64,
@@ -285,7 +285,7 @@ impl Entry {
         match self {
             Entry::Replied { reply, .. } => vec![Some(reply)],
             Entry::Compacted { trigger, replies, .. } => {
-                let refused = (*trigger == Trigger::Overflow).then_some(None);
+                let refused = (*trigger == CompactionTrigger::Overflow).then_some(None);
                 refused.into_iter().chain(replies.iter().map(Option::as_ref)).collect()
             }
             _ => Vec::new(),

@@ -1,6 +1,8 @@
 //! What to change when an endpoint refuses a request: from what it said, and from what was sent where,
 //! to the one setting that is meant.
 
+use secrecy::ExposeSecret;
+
 use super::catalogue::Model;
 use super::endpoint::{Endpoint, Owner, Route};
 use super::item::Wire;
@@ -8,7 +10,6 @@ use super::retry;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use patchwright_base::roots;
-use secrecy::ExposeSecret;
 
 mod refusals;
 

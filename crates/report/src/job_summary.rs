@@ -9,7 +9,7 @@ use super::review::{self, sticky};
 use super::{markdown, sections};
 use patchwright_base::text;
 use patchwright_types::outcome::Outcome;
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 
 /// GitHub refuses summaries over 1 MiB; people stop long before.
@@ -56,7 +56,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
 }
 
 /// The summary of a review. All findings stand here, whatever became of the review on the forge.
-pub fn of_review(reviewed: &Reviewed, published: Option<&Published>) -> String {
+pub fn of_review(reviewed: &Reviewed, published: Option<&PublishedReview>) -> String {
     let known = published.map(|published| published.known.as_slice()).unwrap_or_default();
     let subject = format!("{}#{}", reviewed.repository, reviewed.number);
     let mut out = format!(

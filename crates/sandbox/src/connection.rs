@@ -35,7 +35,7 @@ const MAX_STALE_BYTES: u64 = 256 << 20;
 const MAX_HELLO: usize = 16 << 10;
 
 /// The host's end. Dropping it closes the guest's input.
-pub struct Connection {
+pub(crate) struct Connection {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     sender: Sender,
@@ -82,7 +82,7 @@ enum Outgoing {
 
 impl Connection {
     /// Waits for the hello, then starts both tasks.
-    pub async fn open<R, W>(reader: R, writer: W) -> Result<(Hello, Connection), GuestError>
+    pub(crate) async fn open<R, W>(reader: R, writer: W) -> Result<(Hello, Connection), GuestError>
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Sends a request; its answer, and its bytes if `data` is given, come to the result.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         request: &Request,
         data: Option<mpsc::Sender<Bytes>>,
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// Closes the guest's input, waits up to `wait` for the end of its output.
-    pub async fn close(&self, wait: Duration) {
+    pub(crate) async fn close(&self, wait: Duration) {
         let _ = self.outgoing.send(Outgoing::Close);
         let mut ended = self.ended.clone();
         let _ = tokio::time::timeout(wait, ended.wait_for(|ended| *ended)).await;
@@ -178,7 +178,7 @@ impl Connection {
 }
 
 /// A call that was sent. Dropping it before the answer cancels it.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     connection: &'a Connection,
     id: u32,
     answer: oneshot::Receiver<Answer>,
@@ -187,24 +187,24 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Waits for the answer. Must not be called again after it has come.
-    pub async fn answer(&mut self) -> Result<Answer, GuestError> {
+    pub(crate) async fn answer(&mut self) -> Result<Answer, GuestError> {
         let answer = (&mut self.answer).await;
         self.answered = true;
         answer.map_err(|_| self.connection.shared.cause_of_death())
     }
 
     /// The way to send bytes of the call's stream while waiting for its answer.
-    pub fn stream(&self) -> Stream<'a> {
+    pub(crate) fn stream(&self) -> Stream<'a> {
         Stream { connection: self.connection, call: self.id }
     }
 
     /// Tells the guest to stop the call; an answer may still come.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.connection.queue(FrameKind::Cancel, self.id, Vec::new(), None);
     }
 
     /// Nothing more will come on the call's stream.
-    pub fn end_data(&self) {
+    pub(crate) fn end_data(&self) {
         if let Some(waiting) = self.connection.shared.lock().waiting.get_mut(&self.id) {
             waiting.data = None;
         }
@@ -213,14 +213,14 @@ impl<'a> Call<'a> {
 
 /// Where the bytes of a call's stream go.
 #[derive(Clone, Copy)]
-pub struct Stream<'a> {
+pub(crate) struct Stream<'a> {
     connection: &'a Connection,
     call: u32,
 }
 
 impl Stream<'_> {
     /// Sends bytes of the call's stream; none ends it. Waits while too much is on its way.
-    pub async fn send(&self, body: Vec<u8>) -> Result<(), GuestError> {
+    pub(crate) async fn send(&self, body: Vec<u8>) -> Result<(), GuestError> {
         let permit = self.connection.sender.permit().await;
         if let Some(dead) = &self.connection.shared.lock().dead {
             return Err(dead.clone());

@@ -1,5 +1,8 @@
 //! Errors of the sandbox as people read them: the exit code, and the next step.
 
+use std::error::Error;
+use std::io;
+
 use super::SandboxError;
 use patchwright_base::error::{Failure, FailureKind, Hint};
 
@@ -10,7 +13,7 @@ impl From<SandboxError> for Failure {
             let failure = Failure::sandbox(format!("cannot {verb} a folder of the sandbox"))
                 .hint(Hint::on_this_machine(format!("it is `{path}`")));
             let is_full = cause.kind() == std::io::ErrorKind::StorageFull;
-            let failure = failure.caused_by(cause);
+            let failure = failure.caused_by(without_path(&cause));
             return if is_full { failure.hint("free some space on that disk") } else { failure };
         }
         let hint = match &err {
@@ -52,4 +55,12 @@ impl From<SandboxError> for Failure {
             None => failure,
         }
     }
+}
+
+/// What the system said, without the path that `fs_err` puts in front.
+fn without_path(err: &io::Error) -> io::Error {
+    let named = err.get_ref().and_then(Error::source);
+    let system = named.and_then(|err| err.downcast_ref::<io::Error>());
+    let code = err.raw_os_error().or_else(|| system.and_then(io::Error::raw_os_error));
+    code.map_or_else(|| io::Error::from(err.kind()), io::Error::from_raw_os_error)
 }

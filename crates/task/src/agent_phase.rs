@@ -26,7 +26,7 @@ use patchwright_provider::item::Role;
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running};
-use patchwright_tools::review::Desk;
+use patchwright_tools::review::ReviewContext;
 use patchwright_tools::{self as tools, metrics};
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::Spending;
@@ -159,11 +159,15 @@ pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
 }
 
 /// The same for a review, whose sandbox is thrown away.
-pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &Desk<'_>) -> Result<Worked> {
+pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &ReviewContext<'_>) -> Result<Worked> {
     work_on(phase, brief, Some(desk)).await
 }
 
-async fn work_on(phase: &Phase<'_>, brief: Brief, desk: Option<&Desk<'_>>) -> Result<Worked> {
+async fn work_on(
+    phase: &Phase<'_>,
+    brief: Brief,
+    desk: Option<&ReviewContext<'_>>,
+) -> Result<Worked> {
     let run = phase.run;
     let sandbox = checks::start(run, phase.image, &phase.tree.take()?, "agent").await?;
     let notes = brief.notes.clone();
@@ -230,7 +234,7 @@ async fn converse(
     phase: &Phase<'_>,
     sandbox: &Running,
     brief: &Brief,
-    desk: Option<&Desk<'_>>,
+    desk: Option<&ReviewContext<'_>>,
 ) -> Result<Conversed> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
@@ -260,13 +264,29 @@ async fn converse(
     })
     .reviewing(desk)
     .with_agents(company);
-    let mut stopped = match &restored {
-        Some(restored) => agent.resume(recorded, restored).await,
-        None => {
-            checkpoints.begin()?;
-            agent.run(brief.items(run, sandbox)?).await
-        }
+    let mut stopped = if let Some(restored) = &restored {
+        agent.resume(recorded, restored).await
+    } else {
+        checkpoints.begin()?;
+        agent.run(brief.items(run, sandbox)?).await
     };
+    let change = checked(phase, sandbox, &mut agent, &mut stopped).await?;
+    stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
+    if let StopKind::Machine(failure) = stopped.reason {
+        return Err(failure);
+    }
+    Ok(Conversed { stopped, change })
+}
+
+/// Runs the checks on what the model left and gives back those that fail, until they pass or there are
+/// no more rounds. Returns the change when it was collected before the last check.
+async fn checked(
+    phase: &Phase<'_>,
+    sandbox: &Running,
+    agent: &mut Agent<'_>,
+    stopped: &mut Stopped,
+) -> Result<Option<Change>> {
+    let run = phase.run;
     let rounds = match run.config.mode {
         Mode::Execute => run.config.limits.verify_rounds,
         // There is no change to check.
@@ -289,15 +309,11 @@ async fn converse(
             }
             Looked::Failed(text) => {
                 run.around.ui.say("giving the failing checks back to the model");
-                stopped = agent.continue_with(vec![message(Role::User, text)]).await;
+                *stopped = agent.continue_with(vec![message(Role::User, text)]).await;
             }
         }
     }
-    stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
-    if let StopKind::Machine(failure) = stopped.reason {
-        return Err(failure);
-    }
-    Ok(Conversed { stopped, change })
+    Ok(change)
 }
 
 /// What the checks say about what the model left.

@@ -7,8 +7,8 @@ use super::brief::{Brief, message};
 use super::equip;
 use super::run::Run;
 use crate::context::agents::{self, AgentFile};
-use patchwright_agent::budget::Share;
-use patchwright_agent::sub::{Company, DEFAULT_MOST, Kind};
+use patchwright_agent::budget::BudgetShare;
+use patchwright_agent::sub::{DEFAULT_MOST, Kind, SubAgentConfig};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_prompt::{self as prompt, SystemPrompt};
@@ -36,7 +36,7 @@ pub(super) async fn company(
     brief: &Brief,
     sandbox: &Running,
     tools: ToolSet,
-) -> Result<(ToolSet, Option<Company>)> {
+) -> Result<(ToolSet, Option<SubAgentConfig>)> {
     let config = &run.config.tools;
     let most = config.agents.unwrap_or(DEFAULT_MOST);
     let can = run.config.mode == Mode::Execute && tools.profile() != Profile::Text && most > 0;
@@ -71,7 +71,7 @@ pub(super) async fn company(
     let list = agents::list(listed.iter().map(|(name, what)| (name.as_str(), what.as_str())));
     let tools = tools.with_agents(&run.world.model, &list)?.without(&config.disabled);
     let opening = brief.surroundings(run, sandbox)?;
-    Ok((tools, Some(Company { kinds, most, opening, notes, recorded: None })))
+    Ok((tools, Some(SubAgentConfig { kinds, most, opening, notes, recorded: None })))
 }
 
 /// The operator's agent files, by path.
@@ -141,7 +141,7 @@ impl Making<'_> {
         let mut kind = self.finished(&file.name, &model, tools)?;
         let role = file.role()?;
         kind.role = (!role.is_empty()).then(|| message(Role::User, role));
-        kind.share = Share {
+        kind.share = BudgetShare {
             max_turns: file.max_turns,
             max_tokens: file.max_tokens,
             max_cost_usd: file.max_cost_usd,
@@ -230,7 +230,7 @@ impl Making<'_> {
             effort: effort.or(model.default_effort.as_ref()).cloned(),
             instructions: prompt::agent_system(&system)?,
             role: None,
-            share: Share::default(),
+            share: BudgetShare::default(),
             model: model.clone(),
             tools,
         })

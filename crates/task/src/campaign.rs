@@ -18,8 +18,8 @@ pub use self::trouble::{Fate, Trouble};
 
 use super::folder::RunFolder;
 use super::progress::Progress;
-use super::reach::Reach;
-use super::run::{DEPTH, Made, Run, Surroundings, interrupted, make};
+use super::reach::NetworkAccess;
+use super::run::{DEPTH, Made, Run, RunEnvironment, interrupted, make};
 use super::signals::Cause;
 use super::workspace::Workspace;
 use crate::world::World;
@@ -55,7 +55,7 @@ pub fn begin<'a>(
     world: &'a World,
     config: Config,
     task: Task,
-    around: Surroundings,
+    around: RunEnvironment,
     title: &str,
 ) -> Result<Begun<'a>> {
     let TaskKind::Campaign { answer, .. } = &task.kind else {
@@ -69,7 +69,7 @@ pub fn begin<'a>(
     };
     let started = world.clock.instant();
     let issue_title = Some(title.to_owned());
-    let reach = Reach::default();
+    let reach = NetworkAccess::default();
     Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, reach } })
 }
 

@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn settled(change: Option<Change>, judgement: Judgement) -> Settled {
-        Settled { change, judgement, ..Settled::default() }
+        Settled { judgement, change, ..Settled::default() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use patchwright_journal::Entry;
 use patchwright_sandbox::Running;
 use patchwright_sandbox::client::{Client, GuestError};
 use patchwright_tools::custom;
-use patchwright_tools::extra::Extra;
+use patchwright_tools::extra::DynamicTool;
 use patchwright_tools::host::web_fetch::WebFetch;
 use patchwright_tools::mcp::Opened;
 use patchwright_tools::need::Present;
@@ -54,10 +54,10 @@ pub(super) async fn present(config: &Config, client: &Client, tools: &ToolSet) -
 }
 
 /// The tools that only this run has.
-fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn Extra>> {
+fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn DynamicTool>> {
     let offered = servers.map(|opened| opened.extras).unwrap_or_default();
     let fetch = services.egress.as_ref().map(|egress| WebFetch::new(egress.hosts()));
-    let fetch = fetch.map(|fetch| Arc::new(fetch) as Arc<dyn Extra>);
+    let fetch = fetch.map(|fetch| Arc::new(fetch) as Arc<dyn DynamicTool>);
     fetch.into_iter().chain(custom::tools(&services.config)).chain(offered).collect()
 }
 

@@ -35,10 +35,3 @@ pub mod signals;
 pub mod verify;
 pub mod workspace;
 pub mod world;
-
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-
-use patchwright_forge::{CommentPlace, RepositoryId};
-use patchwright_types::command::Command;

@@ -3,8 +3,6 @@
 //! Every write is journaled before and after; a write whose answer is lost is looked up by the forge
 //! before it is repeated. Access and the state are checked again right before the push.
 
-use patchwright_types::published::Published;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::admit::{self, Admitted};
@@ -22,6 +20,7 @@ use patchwright_git::{Oid, tree};
 use patchwright_journal::Entry;
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::published::Published;
 use patchwright_types::task::{Task, TaskKind};
 
 /// What finds our pull request again.

@@ -12,7 +12,7 @@ use patchwright_sandbox::egress::ledger::HostUse;
 
 /// The ways to hosts that a run has, each made when it is first asked for.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct NetworkAccess {
     commands: OnceLock<Option<Arc<Egress>>>,
     setup: OnceLock<Option<Arc<Egress>>>,
 }

@@ -3,7 +3,7 @@
 
 use super::respond::{self, Responded};
 use super::review;
-use super::run::{self, Surroundings};
+use super::run::{self, RunEnvironment};
 use crate::event::{Decision, Event};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -57,7 +57,7 @@ pub async fn react(
     world: &World,
     config: Config,
     decision: Decision,
-    around: Surroundings,
+    around: RunEnvironment,
 ) -> Result<Reacted> {
     let kind = match at_head(world.forge()?.as_ref(), decision).await? {
         Ok(Decision::Run(kind)) => kind,

@@ -11,17 +11,17 @@ use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::item::{CallOutput, Content};
 use patchwright_provider::{ToolDeclaration, ToolForm};
-use patchwright_tools::extra::Extra;
+use patchwright_tools::extra::DynamicTool;
 use patchwright_tools::host::HostCall;
 use patchwright_tools::nested;
 use patchwright_tools::registry::ToolSet;
-use patchwright_types::journalled::NestedAnswer as Answer;
+use patchwright_types::calls::NestedAnswer;
 
 /// A tool that only knows what it has said before.
 struct Recorded {
     name: String,
     schema: Value,
-    outputs: Arc<HashMap<String, Answer>>,
+    outputs: Arc<HashMap<String, NestedAnswer>>,
 }
 
 /// The tools of servers that were declared to the model, or run, and that are in neither of these.
@@ -31,13 +31,13 @@ struct Recorded {
 pub(super) fn missing(
     lines: &[Line],
     tools: &ToolSet,
-    extras: &[Arc<dyn Extra>],
-) -> serde_json::Result<Vec<Arc<dyn Extra>>> {
+    extras: &[Arc<dyn DynamicTool>],
+) -> serde_json::Result<Vec<Arc<dyn DynamicTool>>> {
     let outputs = Arc::new(outputs(lines));
-    let mut missing: Vec<Arc<dyn Extra>> = Vec::new();
+    let mut missing: Vec<Arc<dyn DynamicTool>> = Vec::new();
     let recorded = lines.iter().map(named).collect::<serde_json::Result<Vec<_>>>()?;
     for (name, schema) in recorded.into_iter().flatten() {
-        let has = |list: &[Arc<dyn Extra>]| list.iter().any(|extra| extra.name() == name);
+        let has = |list: &[Arc<dyn DynamicTool>]| list.iter().any(|extra| extra.name() == name);
         if !is_of_server(&name) || tools.find(&name).is_ok() || has(extras) || has(&missing) {
             continue;
         }
@@ -47,10 +47,10 @@ pub(super) fn missing(
 }
 
 /// What calls were answered, by their ids; those of the run's own model where sub-agents have the same.
-fn outputs(lines: &[Line]) -> HashMap<String, Answer> {
+fn outputs(lines: &[Line]) -> HashMap<String, NestedAnswer> {
     let answered = |entry: &Entry| match entry {
         Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
-            Some((output.id.clone(), Answer::Output(Box::new(answer(output)))))
+            Some((output.id.clone(), NestedAnswer::Output(Box::new(answer(output)))))
         }
         Entry::NestedEnded { outer, number, answer: Some(answer), .. } => {
             Some((nested::id_of(outer, *number), answer.clone()))
@@ -101,7 +101,7 @@ fn answer(output: &CallOutput) -> ToolOutput {
 }
 
 #[async_trait]
-impl Extra for Recorded {
+impl DynamicTool for Recorded {
     fn name(&self) -> &str {
         &self.name
     }
@@ -154,7 +154,7 @@ mod tests {
             success: true,
             duration_ms: 0,
             bytes: 4,
-            answer: Some(Answer::Output(Box::new(ToolOutput::text("gone")))),
+            answer: Some(NestedAnswer::Output(Box::new(ToolOutput::text("gone")))),
         };
         let of_agent =
             |entry: Entry| Entry::Lane { agent: "agent-1".to_owned(), entry: Box::new(entry) };

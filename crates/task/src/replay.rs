@@ -28,8 +28,8 @@ use patchwright_provider::item::Item;
 use patchwright_provider::scripted::ScriptedProvider;
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::{ImageSpec, Running, SandboxSpec};
+use patchwright_tools::alias;
 use patchwright_tools::custom;
-use patchwright_tools::face;
 use patchwright_tools::mcp::{self, Outside};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
@@ -275,7 +275,7 @@ impl Recording {
         };
         let mut declared = tools.as_array().into_iter().flatten();
         // A model with scripts calls them from there, and is not told of them as tools.
-        let with_agents = declared.any(|tool| tool["name"] == face::SPAWN_AGENT.name)
+        let with_agents = declared.any(|tool| tool["name"] == alias::SPAWN_AGENT.name)
             || lines.iter().any(|line| matches!(line.entry, Entry::Lane { .. }));
         let tree = find(&|entry| matches!(entry, Entry::Collected { .. }));
         let Some(Entry::Collected { tree, .. }) = tree else {

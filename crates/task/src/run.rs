@@ -14,15 +14,13 @@ use super::admit::{self, Admitted};
 use super::agent_phase::{self, Phase, Worked};
 use super::brief::Brief;
 use super::checks::Checks;
-use super::decide;
 use super::folder::RunFolder;
 use super::progress::Progress;
-use super::publish;
-use super::reach::Reach;
+use super::reach::NetworkAccess;
 use super::settle::Settled;
 use super::signals::Cause;
 use super::workspace::{Rules, Workspace};
-use super::{salvage, signals};
+use super::{decide, publish, salvage, signals};
 use crate::world::World;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
@@ -44,7 +42,7 @@ pub(super) const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 
 /// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct RunEnvironment {
     pub ui: Ui,
     /// Fixed folder for the run's files.
     pub out: Option<PathBuf>,
@@ -67,9 +65,9 @@ pub enum Claim {
     Lease,
 }
 
-impl Surroundings {
-    pub fn new(ui: Ui, env: &Env) -> Surroundings {
-        Surroundings {
+impl RunEnvironment {
+    pub fn new(ui: Ui, env: &Env) -> RunEnvironment {
+        RunEnvironment {
             ui,
             out: None,
             run_url: env.run_url(),
@@ -102,12 +100,12 @@ pub struct Run<'a> {
     pub config: Config,
     pub task: Task,
     pub folder: RunFolder,
-    pub around: Surroundings,
+    pub around: RunEnvironment,
     pub started: Instant,
     /// Title of the issue, as it stood at the trigger.
     pub issue_title: Option<String>,
     /// See [`Run::egress`].
-    pub reach: Reach,
+    pub reach: NetworkAccess,
 }
 
 /// Runs a task: admit → open the workspace → check → agent → collect → check again → judge → publish.
@@ -119,7 +117,7 @@ pub async fn run_task(
     world: &World,
     config: Config,
     task: Task,
-    around: Surroundings,
+    around: RunEnvironment,
 ) -> Result<Ended> {
     let started = world.clock.instant();
     for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
@@ -136,7 +134,7 @@ pub async fn run_task(
     };
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = admitted.as_ref().map(|admitted| admitted.snapshot.title.clone());
-    let reach = Reach::default();
+    let reach = NetworkAccess::default();
     let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.catch_up().await?;
     let progress = Progress::start(&run, admitted.as_ref()).await?;
@@ -470,7 +468,7 @@ impl Run<'_> {
 }
 
 /// What ends a run from outside ends it with this failure once its work is saved.
-pub fn interrupted(around: &Surroundings) -> Option<Failure> {
+pub fn interrupted(around: &RunEnvironment) -> Option<Failure> {
     match around.why.cause() {
         Some(Cause::Lost) => {
             return Some(Failure::refused("another worker has taken this job over"));

@@ -5,17 +5,15 @@
 //! runs them in a sandbox, [`compare`] puts base and head side by side. Nothing here decides what a
 //! failing check means for the outcome.
 
-use patchwright_types::evidence::CheckRun;
-use patchwright_types::evidence::Evidence;
-use patchwright_types::evidence::EvidenceRow;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use patchwright_base::text;
 use patchwright_guest::protocol::Exec;
 use patchwright_sandbox::client::{Client, GuestError};
+use patchwright_types::evidence::CheckRun;
+use patchwright_types::evidence::Evidence;
+use patchwright_types::evidence::EvidenceRow;
 
 /// Bytes of a check's output that are kept, and lines.
 const TAIL_BYTES: usize = 6 << 10;

@@ -8,7 +8,7 @@ use super::dispatch::printable;
 use super::registry::{Known, Place};
 use super::{schema, spelling};
 use patchwright_provider::item::Payload;
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::Fault;
 
 /// Most complaints about one call; the first ones are enough to go on.
 const MAX_COMPLAINTS: usize = 8;
@@ -39,13 +39,13 @@ pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
 
 /// Arguments that are JSON already, as the tool shows them, checked.
 pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
-    if let Some(face) = tool.face {
-        spelling::shown(face, tool.schema(), tool.understood(), &mut args);
-        if let Some(message) = spelling::impossible(face, &args) {
+    if let Some(alias) = tool.alias {
+        spelling::shown(alias, tool.schema(), tool.understood(), &mut args);
+        if let Some(message) = spelling::impossible(alias, &args) {
             return Err(Refusal { fault: Fault::Arguments, message });
         }
     }
-    if let Place::Extra(extra) = &tool.place {
+    if let Place::DynamicTool(extra) = &tool.place {
         args = extra
             .spelled(args)
             .map_err(|err| Refusal { fault: Fault::Arguments, message: err.to_string() })?;
@@ -56,15 +56,15 @@ pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
 
 /// Checked arguments under the tool's own names.
 pub fn own(tool: &Known, args: Value) -> Value {
-    match tool.face {
-        Some(face) => spelling::own(face, args),
+    match tool.alias {
+        Some(alias) => spelling::own(alias, args),
         None => args,
     }
 }
 
 /// The argument of a tool whose calls can be one free text.
 fn text_argument(tool: &Known) -> Option<&'static str> {
-    Some(tool.face?.free.as_ref()?.argument)
+    Some(tool.alias?.free.as_ref()?.argument)
 }
 
 fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
@@ -191,30 +191,30 @@ fn kind_of(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use crate::alias;
     use crate::arguments::*;
-    use crate::face;
 
-    /// What a call of the tool behind a face becomes, or the words for the model.
+    /// What a call of the tool behind an alias becomes, or the words for the model.
     fn parsed(name: &str, args: &Value) -> Result<Value, String> {
-        let faces = [
-            &face::GEMINI_SHELL,
-            &face::GEMINI_READ,
-            &face::GEMINI_READ_MANY,
-            &face::GEMINI_LIST,
-            &face::GEMINI_GLOB,
-            &face::GEMINI_GREP,
-            &face::GREP,
-            &face::BASH,
-            &face::READ_FILE,
-            &face::EXEC_COMMAND,
-            &face::WRITE_STDIN,
-            &face::SPAWN_AGENT,
-            &face::SEND_INPUT,
-            &face::CALL_TOOL,
-            &face::TOOL_SEARCH,
+        let aliases = [
+            &alias::GEMINI_SHELL,
+            &alias::GEMINI_READ,
+            &alias::GEMINI_READ_MANY,
+            &alias::GEMINI_LIST,
+            &alias::GEMINI_GLOB,
+            &alias::GEMINI_GREP,
+            &alias::GREP,
+            &alias::BASH,
+            &alias::READ_FILE,
+            &alias::EXEC_COMMAND,
+            &alias::WRITE_STDIN,
+            &alias::SPAWN_AGENT,
+            &alias::SEND_INPUT,
+            &alias::CALL_TOOL,
+            &alias::TOOL_SEARCH,
         ];
-        let face = faces.into_iter().find(|face| face.name == name).unwrap();
-        let tool = Known::new(face).unwrap();
+        let alias = aliases.into_iter().find(|alias| alias.name == name).unwrap();
+        let tool = Known::new(alias).unwrap();
         parse(&tool, &Payload::Json(args.to_string())).map_err(|refusal| refusal.message)
     }
 
@@ -366,7 +366,7 @@ mod tests {
             assert!(text.contains(&says) && text.contains("expected: {"), "{text}");
             assert!(!text.contains("u64") && !text.contains("u32"), "{text}");
         }
-        let schema = face::WRITE_STDIN.schema().unwrap().to_string();
+        let schema = alias::WRITE_STDIN.schema().unwrap().to_string();
         assert!(!schema.contains("minimum"), "{schema}");
     }
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::arguments;
-use super::dispatch::{Asked, Broken, Dispatch, Means};
+use super::dispatch::{Asked, Broken, Dispatch, DispatchContext};
 use patchwright_base::error::Failure;
 use patchwright_provider::item::ToolCall;
 
@@ -106,7 +106,7 @@ impl Dispatch<'_> {
     /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
     /// that goes on has the one with the other, and before the next call may write.
     pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
-        let Means { journal, services, .. } = self.means;
+        let DispatchContext { journal, services, .. } = self.means;
         let id = match journal.agent() {
             Some(agent) => format!("{agent}/{}", call.id),
             None => call.id.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::extra::Extra;
+use super::extra::DynamicTool;
 use super::host::HostCall;
 use super::{piped, truncate};
 use patchwright_config::tools::{CustomTool, Tools};
@@ -28,18 +28,18 @@ struct Custom {
 }
 
 /// The tools of the configuration.
-pub fn tools(config: &Tools) -> Vec<Arc<dyn Extra>> {
+pub fn tools(config: &Tools) -> Vec<Arc<dyn DynamicTool>> {
     let made = config.custom.iter().map(|(name, tool)| {
         let nothing = || json!({"type": "object", "properties": {}, "additionalProperties": false});
         let schema = tool.parameters.clone().unwrap_or_else(nothing);
         let tool = Custom { name: name.clone(), tool: tool.clone(), schema };
-        Arc::new(tool) as Arc<dyn Extra>
+        Arc::new(tool) as Arc<dyn DynamicTool>
     });
     made.collect()
 }
 
 #[async_trait]
-impl Extra for Custom {
+impl DynamicTool for Custom {
     fn name(&self) -> &str {
         &self.name
     }

@@ -19,9 +19,9 @@ use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
 use super::registry::{Known, Place, ToolSet};
-use super::review::Desk;
+use super::review::ReviewContext;
 use super::services::Services;
-use super::{face, fault, patches, truncate};
+use super::{alias, fault, patches, truncate};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_guest::protocol::MAX_OUTPUT_CAP;
@@ -32,7 +32,7 @@ use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, ToolCall};
 use patchwright_review::finding::Finding;
 use patchwright_sandbox::client::{Client, GRACE};
-pub use patchwright_types::journalled::Fault;
+pub use patchwright_types::calls::Fault;
 use patchwright_types::plan::Plan;
 use patchwright_types::task::Limits;
 
@@ -63,7 +63,7 @@ pub struct Done {
 
 /// What calls are run with.
 #[derive(Clone, Copy)]
-pub struct Means<'a> {
+pub struct DispatchContext<'a> {
     pub client: &'a Client,
     pub tools: &'a ToolSet,
     pub model: &'a Model,
@@ -76,10 +76,10 @@ pub struct Means<'a> {
 
 /// Runs the calls of one turn.
 pub struct Dispatch<'a> {
-    pub(super) means: Means<'a>,
+    pub(super) means: DispatchContext<'a>,
     plan: &'a Mutex<Plan>,
     findings: &'a Mutex<Vec<Finding>>,
-    review: Option<&'a Desk<'a>>,
+    review: Option<&'a ReviewContext<'a>>,
     agents: Option<&'a dyn Agents>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Ran {
 
 impl<'a> Dispatch<'a> {
     pub fn new(
-        means: Means<'a>,
+        means: DispatchContext<'a>,
         plan: &'a Mutex<Plan>,
         findings: &'a Mutex<Vec<Finding>>,
     ) -> Dispatch<'a> {
@@ -131,7 +131,7 @@ impl<'a> Dispatch<'a> {
 
     /// With what is reviewed.
     #[must_use]
-    pub fn reviewing(mut self, review: Option<&'a Desk<'a>>) -> Dispatch<'a> {
+    pub fn reviewing(mut self, review: Option<&'a ReviewContext<'a>>) -> Dispatch<'a> {
         self.review = review;
         self
     }
@@ -220,7 +220,7 @@ impl<'a> Dispatch<'a> {
         call: &'s ToolCall,
         shown: &Value,
     ) -> Subject<'s> {
-        let Means { client, journal, services, .. } = self.means;
+        let DispatchContext { client, journal, services, .. } = self.means;
         let hooks = &services.rules().hooks;
         let mut in_place_of = Vec::new();
         if !hooks.is_empty() {
@@ -269,7 +269,7 @@ impl<'a> Dispatch<'a> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
             (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
-            (Place::Extra(extra), _) if !extra.passes_gate() => Pass::Free,
+            (Place::DynamicTool(extra), _) if !extra.passes_gate() => Pass::Free,
             (_, Effect::Reads) => Pass::Reading(gate.read().await),
             (_, Effect::Writes) => Pass::Writing(gate.write().await),
         }
@@ -303,7 +303,7 @@ impl<'a> Dispatch<'a> {
         let output = match &tool.place {
             Place::Guest => self.in_guest(tool, args).await,
             Place::Host(host) => host.call(&self.context(id, nested), args).await,
-            Place::Extra(extra) => extra.call(&self.context(id, nested), args).await,
+            Place::DynamicTool(extra) => extra.call(&self.context(id, nested), args).await,
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
@@ -320,7 +320,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn context<'c>(&'c self, id: &'c str, nested: &'c Within<'c>) -> HostCall<'c> {
-        let Means { journal, progress, client, limits, services, .. } = self.means;
+        let DispatchContext { journal, progress, client, limits, services, .. } = self.means;
         HostCall {
             plan: self.plan,
             findings: self.findings,
@@ -352,7 +352,7 @@ impl<'a> Dispatch<'a> {
 
     /// The output as the model reads it.
     fn format(&self, tool: Option<&Known>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
-        let Means { tools, model, journal, .. } = self.means;
+        let DispatchContext { tools, model, journal, .. } = self.means;
         let redact = |text: &str| journal.redact(text);
         let tokens = model.output_tokens;
         let (tool, output) = match (&ran.output, tool) {
@@ -380,10 +380,10 @@ impl<'a> Dispatch<'a> {
 
     /// Most tokens of an output of a tool.
     fn tokens(&self, tool: &Known) -> u64 {
-        let Means { model, services, .. } = self.means;
+        let DispatchContext { model, services, .. } = self.means;
         // A list of tools is bounded where it is made, and useless when it is cut.
         let is_whole =
-            tool.is_ours(&face::TOOL_SEARCH) || services.rules().untruncated.hold_for(&tool.name);
+            tool.is_ours(&alias::TOOL_SEARCH) || services.rules().untruncated.hold_for(&tool.name);
         if is_whole { UNTRUNCATED } else { model.output_tokens }
     }
 

@@ -9,7 +9,7 @@ use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 
 /// A tool with a name of its own in this run.
 #[async_trait]
-pub trait Extra: Send + Sync {
+pub trait DynamicTool: Send + Sync {
     /// What the model calls it: at most 64 of `[A-Za-z0-9_-]`.
     fn name(&self) -> &str;
 

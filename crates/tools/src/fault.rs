@@ -1,10 +1,8 @@
 //! Why a call could not be run as it was written: the kinds that are counted, so that a model that
 //! cannot form a call, or cannot stay in its workspace, is stopped with its work.
 
-use patchwright_types::journalled::Fault;
-use serde::{Deserialize, Serialize};
-
 use super::registry::Known;
+use patchwright_types::calls::Fault;
 
 /// How the file tools word a refusal because of where a path leads.
 const OUTSIDE: &[&str] = &["outside the workspace", "out of the workspace"];

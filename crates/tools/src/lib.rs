@@ -5,12 +5,12 @@
 //! through commands in the sandbox. A [`profile`] says under which name and in which wire form a model family gets a tool;
 //! [`dispatch`] runs calls.
 
+pub mod alias;
 pub mod arguments;
 pub mod checkpoints;
 pub mod custom;
 pub mod dispatch;
 pub mod extra;
-pub mod face;
 pub mod fault;
 pub mod format;
 pub mod hooks;
@@ -34,6 +34,3 @@ pub mod search;
 pub mod services;
 pub mod spelling;
 pub mod truncate;
-
-use patchwright_guest::tool::CommandOutput;
-use serde::{Deserialize, Serialize};

@@ -1,13 +1,11 @@
 //! What the tools of a run did, counted from its journal, so that a run that was resumed counts what came
 //! before.
 
-use patchwright_types::journalled::ToolUse;
 use std::collections::{BTreeMap, HashMap};
-
-use serde::{Deserialize, Serialize};
 
 use patchwright_journal::Entry;
 use patchwright_provider::item::{CallOutput, Content};
+use patchwright_types::calls::ToolUse;
 
 /// Tools that are told apart; more are counted together.
 const MAX_TOOLS: usize = 200;

@@ -2,7 +2,7 @@
 //! agent programs; what they stand for is looked up like the name of a call, so a name never gives more than
 //! the tools that there are.
 
-use super::face;
+use super::alias;
 use super::registry::{Known, ToolSet};
 use patchwright_guest::tool::Power;
 
@@ -48,7 +48,7 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
 
 /// The tools that show and search files and can do nothing else.
 pub fn reading(all: &ToolSet) -> ToolSet {
-    let readers = all.declared().filter(|known| face::only_reads(known.powers()));
+    let readers = all.declared().filter(|known| alias::only_reads(known.powers()));
     let names: Vec<&str> = readers.map(|known| known.tool.as_ref()).collect();
     all.keeping(|known| names.contains(&known.tool.as_ref()))
 }
@@ -56,7 +56,7 @@ pub fn reading(all: &ToolSet) -> ToolSet {
 /// Somebody with these tools can read a file, in whatever way.
 pub fn can_read(tools: &ToolSet) -> bool {
     let reads =
-        |known: &Known| face::opens_files(known.powers()) || known.powers().contains(&Power::Run);
+        |known: &Known| alias::opens_files(known.powers()) || known.powers().contains(&Power::Run);
     tools.declared().any(reads)
 }
 
@@ -82,7 +82,7 @@ fn meant<'a>(all: &ToolSet, declared: &[&'a Known], name: &str) -> Vec<&'a str> 
 
 /// A tool that most families have a name for.
 fn spoken(name: &str) -> Option<&'static str> {
-    face::UNDERSTOOD.iter().find(|face| face.name == name).map(|face| face.tool)
+    alias::UNDERSTOOD.iter().find(|alias| alias.name == name).map(|alias| alias.tool)
 }
 
 /// The declared tool, or where it is not declared those that are needed for the same thing.
@@ -91,7 +91,7 @@ fn like<'a>(declared: &[&'a Known], tool: &str) -> Vec<&'a str> {
     if let Some(exact) = own.clone().find(|own| *own == tool) {
         return vec![exact];
     }
-    let Some(power) = face::powers(tool).first() else { return Vec::new() };
+    let Some(power) = alias::powers(tool).first() else { return Vec::new() };
     let same = declared.iter().filter(|known| known.powers().first() == Some(power));
     same.map(|known| known.tool.as_ref()).collect()
 }

@@ -1,12 +1,10 @@
 //! Calls from inside a call (a script's, for example): the same steps as any other, journalled as part of
 //! the outer one.
 
-use patchwright_types::journalled::NestedAnswer as Answer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::dispatch::{Broken, Dispatch, Start};
@@ -17,6 +15,7 @@ use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Entry;
 use patchwright_provider::ToolDeclaration;
 use patchwright_provider::item::{Payload, ToolCall};
+use patchwright_types::calls::NestedAnswer;
 
 /// The id of a call from inside another one; the same in a replay.
 pub fn id_of(outer: &str, number: u32) -> String {
@@ -115,11 +114,11 @@ impl<'a> Within<'a> {
     }
 
     /// The answer of a tool that a replay cannot ask again.
-    fn kept(&self, tool: &Known, output: &Result<ToolOutput, String>) -> Option<Answer> {
+    fn kept(&self, tool: &Known, output: &Result<ToolOutput, String>) -> Option<NestedAnswer> {
         if !tool.is_outside() {
             return None;
         }
-        let answer = Answer::of(output);
+        let answer = NestedAnswer::of(output);
         let size = serde_json::to_vec(&answer).map_or(usize::MAX, |json| json.len());
         let keep = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= MAX_KEPT);
         let kept = self.counts.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::extra::Extra;
-use super::face::{self, Face};
+use super::alias::{self, ToolAlias};
+use super::extra::DynamicTool;
 use super::need::{Need, Present};
 use super::profile::{self, Profile, Setting, Shape};
 use super::registry::{Known, Place, ToolSet};
@@ -62,9 +62,9 @@ impl ToolSet {
     pub fn programs(&self) -> Vec<&'static str> {
         let hosts = self.known.iter().filter_map(|known| match &known.place {
             Place::Host(tool) => Some(tool.needs()),
-            Place::Guest | Place::Extra(_) => None,
+            Place::Guest | Place::DynamicTool(_) => None,
         });
-        let optional = face::OPTIONAL.iter().map(|face| needs(face));
+        let optional = alias::OPTIONAL.iter().map(|alias| needs(alias));
         let mut programs: Vec<&'static str> = hosts
             .chain(optional)
             .flatten()
@@ -89,7 +89,7 @@ impl ToolSet {
         model: &Model,
         config: &Tools,
         present: &Present,
-        extras: Vec<Arc<dyn Extra>>,
+        extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
         let disabled = Names::of(&config.disabled);
@@ -104,28 +104,29 @@ impl ToolSet {
     /// # Errors
     /// When a description is missing, which is a defect.
     pub fn equipped(mut self, model: &Model, present: &Present) -> Result<ToolSet> {
-        let unmet = |face: &Face| needs(face).iter().find(|need| !need.is_met(present)).copied();
-        self.withdraw(&|known| known.face.and_then(unmet).map(Need::missing));
+        let unmet =
+            |alias: &ToolAlias| needs(alias).iter().find(|need| !need.is_met(present)).copied();
+        self.withdraw(&|known| known.alias.and_then(unmet).map(Need::missing));
         if self.profile == Profile::Text {
             return Ok(self);
         }
-        for face in face::OPTIONAL.iter().copied() {
-            if let Some(need) = unmet(face) {
+        for alias in alias::OPTIONAL.iter().copied() {
+            if let Some(need) = unmet(alias) {
                 if need.is_worth_a_word() {
                     let why = need.missing();
-                    self.notes.push(format!("the tool `{}` is not offered: {why}", face.name));
+                    self.notes.push(format!("the tool `{}` is not offered: {why}", alias.name));
                 }
-                self.withdrawn.push((face.name.to_owned(), need.missing()));
+                self.withdrawn.push((alias.name.to_owned(), need.missing()));
                 continue;
             }
-            let known = Known::new(face)?;
+            let known = Known::new(alias)?;
             if self.mode != Mode::Execute && known.effect == Effect::Writes {
                 continue;
             }
-            self.known.retain(|other| other.name != face.name);
+            self.known.retain(|other| other.name != alias.name);
             self.known.push(Arc::new(known));
-            let shape = profile::optional_shape(face, model.wire);
-            let declared = profile::declarations(&[(face, shape)], &Setting::of(model))?;
+            let shape = profile::optional_shape(alias, model.wire);
+            let declared = profile::declarations(&[(alias, shape)], &Setting::of(model))?;
             self.declarations.extend(declared);
         }
         Ok(self.told_to_scripts())
@@ -185,7 +186,7 @@ impl ToolSet {
                 .collect();
             let kept: Vec<Arc<Known>> = std::mem::take(&mut self.known);
             let has_power = |it: &Known| {
-                face::DECLINED.iter().any(|face| face.name == it.name)
+                alias::DECLINED.iter().any(|alias| alias.name == it.name)
                     || it.powers().first().is_none_or(|power| powers.contains(power))
             };
             self.known =
@@ -202,7 +203,7 @@ impl ToolSet {
     /// When a description is missing, which is a defect.
     pub fn with_extras(
         mut self,
-        mut extras: Vec<Arc<dyn Extra>>,
+        mut extras: Vec<Arc<dyn DynamicTool>>,
         search: Search,
     ) -> Result<ToolSet> {
         if self.profile == Profile::Text && !extras.is_empty() {
@@ -226,7 +227,7 @@ impl ToolSet {
                 [Some(it.name.as_str()), native].into_iter().flatten()
             });
             let is_taken =
-                taken.chain(face::FINDING.iter().map(|face| face.name)).any(|it| it == name)
+                taken.chain(alias::FINDING.iter().map(|alias| alias.name)).any(|it| it == name)
                     || self.extras.iter().any(|it| it.name() == name);
             if is_taken || !is_name(name) {
                 let (name, origin) =
@@ -256,21 +257,21 @@ impl ToolSet {
 
     /// Declares how to find what is not declared.
     fn searchable(mut self, form: SearchForm) -> Result<ToolSet> {
-        let faces: &[&'static Face] = match form {
-            SearchForm::Native => &[&face::TOOL_SEARCH],
-            SearchForm::Wrapped => face::FINDING,
+        let aliases: &[&'static ToolAlias] = match form {
+            SearchForm::Native => &[&alias::TOOL_SEARCH],
+            SearchForm::Wrapped => alias::FINDING,
         };
         let setting = Setting::plain(Wire::Chat);
-        for face in face::SEARCHING.iter().copied() {
-            if !self.known.iter().any(|known| known.name == face.name) {
-                self.known.push(Arc::new(Known::new(face)?));
+        for alias in alias::SEARCHING.iter().copied() {
+            if !self.known.iter().any(|known| known.name == alias.name) {
+                self.known.push(Arc::new(Known::new(alias)?));
             }
         }
-        for face in faces.iter().copied() {
-            self.known.push(Arc::new(Known::new(face)?));
-            let mut declared = profile::declarations(&[(face, Shape::Function)], &setting)?;
+        for alias in aliases.iter().copied() {
+            self.known.push(Arc::new(Known::new(alias)?));
+            let mut declared = profile::declarations(&[(alias, Shape::Function)], &setting)?;
             for declaration in &mut declared {
-                if face.tool == face::TOOL_SEARCH.tool {
+                if alias.tool == alias::TOOL_SEARCH.tool {
                     declaration.description.push_str(&self.sources());
                     if form == SearchForm::Native {
                         make_native(declaration);
@@ -304,8 +305,8 @@ impl ToolSet {
             self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
             self.extras.push(Arc::clone(extra));
         }
-        let faces = face::FINDING.iter().chain(face::OPTIONAL).copied();
-        for known in faces.filter_map(|face| Known::new(face).ok()) {
+        let aliases = alias::FINDING.iter().chain(alias::OPTIONAL).copied();
+        for known in aliases.filter_map(|alias| Known::new(alias).ok()) {
             if !self.known.iter().any(|other| other.name == known.name) {
                 self.known.push(Arc::new(known));
             }
@@ -324,9 +325,9 @@ impl ToolSet {
     }
 }
 
-/// What the tool behind a face needs.
-fn needs(face: &Face) -> &'static [Need] {
-    super::host::find(face.tool).map_or(&[], super::host::Tool::needs)
+/// What the tool behind an alias needs.
+fn needs(alias: &ToolAlias) -> &'static [Need] {
+    super::host::find(alias.tool).map_or(&[], super::host::Tool::needs)
 }
 
 /// Names that every provider takes.
@@ -345,7 +346,7 @@ fn make_native(declaration: &mut ToolDeclaration) {
     }
 }
 
-fn declaration(extra: &dyn Extra) -> ToolDeclaration {
+fn declaration(extra: &dyn DynamicTool) -> ToolDeclaration {
     ToolDeclaration {
         name: extra.name().to_owned(),
         description: extra.description().to_owned(),
@@ -360,7 +361,7 @@ mod tests {
 
     use crate::custom;
     use crate::host::web_fetch::WebFetch;
-    use crate::offer::{Extra, Present, ToolSet, Tools};
+    use crate::offer::{DynamicTool, Present, ToolSet, Tools};
     use patchwright_config::Mode;
     use patchwright_provider::catalogue::Catalogue;
 
@@ -370,7 +371,7 @@ mod tests {
         let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
         let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
-        let fetch: Arc<dyn Extra> = Arc::new(WebFetch::new(&["a.test".to_owned()]));
+        let fetch: Arc<dyn DynamicTool> = Arc::new(WebFetch::new(&["a.test".to_owned()]));
         let (config, present) = (Tools::default(), Present::default());
         let tools = tools.offered(&model, &config, &present, vec![fetch]).unwrap();
         for name in ["web_fetch", "WebFetch", "webfetch", "fetch_url"] {

@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::face;
+use super::alias;
 use super::fault;
 use super::registry::Known;
 use super::rules::{HookRule, Rules};
 use patchwright_guest::programs::Patches;
 use patchwright_guest::tool::{CommandOutput, ToolOutput};
 use patchwright_guest::tools::apply_patch::{intercept, intercept_script};
-use patchwright_types::journalled::Fault;
+use patchwright_types::calls::Fault;
 
 /// The tool in whose place such a command stands.
 pub const APPLY_PATCH: &str = "apply_patch";
@@ -36,7 +36,7 @@ pub fn is_one(tool: &Known, args: &Value) -> bool {
 
 /// Tells a tool that runs commands which patches in them are applied.
 pub fn rule(rules: &Rules, tool: &Known, args: &mut Value) {
-    if !tool.is_shell() || tool.is_ours(&face::WRITE_STDIN) {
+    if !tool.is_shell() || tool.is_ours(&alias::WRITE_STDIN) {
         return;
     }
     let applied = applied(rules, tool);

@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::face::{self, Face};
+use super::alias::{self, ToolAlias};
 use super::schema;
 use patchwright_base::error::{Failure, Result};
 use patchwright_guest::tool::Power;
@@ -79,7 +79,7 @@ pub enum Shape {
 }
 
 /// A tool of a profile.
-pub type Entry = (&'static Face, Shape);
+pub type Entry = (&'static ToolAlias, Shape);
 
 impl Profile {
     pub const ALL: &[Profile] = &[
@@ -125,50 +125,50 @@ impl Profile {
     /// # Errors
     /// For the user: the profile cannot be spoken on this wire, or a variant does not exist.
     pub fn tools(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
-        let function = |face: &'static Face| (face, Shape::Function);
-        let reading = [&face::READ_FILE, &face::LIST_DIR, &face::GREP_FILES, &face::VIEW_IMAGE];
+        let function = |alias: &'static ToolAlias| (alias, Shape::Function);
+        let reading = [&alias::READ_FILE, &alias::LIST_DIR, &alias::GREP_FILES, &alias::VIEW_IMAGE];
         Ok(match self {
             Profile::Codex => {
                 let mut tools = self.codex_shell(setting)?;
                 tools.extend(self.codex_patch(setting)?);
-                tools.push(function(&face::UPDATE_PLAN));
+                tools.push(function(&alias::UPDATE_PLAN));
                 tools.extend(reading.map(function));
                 tools
             }
             Profile::OpenAiHosted => {
                 let mut tools = self.hosted(setting)?;
-                tools.push(function(&face::UPDATE_PLAN));
+                tools.push(function(&alias::UPDATE_PLAN));
                 tools.extend(reading.map(function));
                 tools
             }
             Profile::Claude => {
                 let mut tools = self.claude(setting)?;
-                tools.extend([&face::UPDATE_PLAN, &face::GREP, &face::GLOB].map(function));
+                tools.extend([&alias::UPDATE_PLAN, &alias::GREP, &alias::GLOB].map(function));
                 tools
             }
             Profile::Gemini => [
-                &face::GEMINI_SHELL,
-                &face::GEMINI_READ,
-                &face::GEMINI_READ_MANY,
-                &face::WRITE_FILE,
-                &face::GEMINI_REPLACE,
-                &face::GEMINI_LIST,
-                &face::GEMINI_GLOB,
-                &face::GEMINI_GREP,
-                &face::GEMINI_TODOS,
+                &alias::GEMINI_SHELL,
+                &alias::GEMINI_READ,
+                &alias::GEMINI_READ_MANY,
+                &alias::WRITE_FILE,
+                &alias::GEMINI_REPLACE,
+                &alias::GEMINI_LIST,
+                &alias::GEMINI_GLOB,
+                &alias::GEMINI_GREP,
+                &alias::GEMINI_TODOS,
             ]
             .map(function)
             .to_vec(),
             Profile::Generic => [
-                &face::GEMINI_SHELL,
-                &face::GENERIC_READ,
-                &face::READ_MANY,
-                &face::WRITE_FILE,
-                &face::GENERIC_REPLACE,
-                &face::GENERIC_SEARCH,
-                &face::LIST_DIR,
-                &face::GLOB,
-                &face::UPDATE_PLAN,
+                &alias::GEMINI_SHELL,
+                &alias::GENERIC_READ,
+                &alias::READ_MANY,
+                &alias::WRITE_FILE,
+                &alias::GENERIC_REPLACE,
+                &alias::GENERIC_SEARCH,
+                &alias::LIST_DIR,
+                &alias::GLOB,
+                &alias::UPDATE_PLAN,
             ]
             .map(function)
             .to_vec(),
@@ -178,17 +178,17 @@ impl Profile {
 
     fn codex_shell(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
         let native = setting.wire == Wire::Responses;
-        let function = |face: &'static Face| (face, Shape::Function);
+        let function = |alias: &'static ToolAlias| (alias, Shape::Function);
         Ok(match setting.shell {
-            None | Some("shell_command") => vec![function(&face::SHELL_COMMAND)],
+            None | Some("shell_command") => vec![function(&alias::SHELL_COMMAND)],
             Some("unified_exec") => {
-                [&face::EXEC_COMMAND, &face::WRITE_STDIN].map(function).to_vec()
+                [&alias::EXEC_COMMAND, &alias::WRITE_STDIN].map(function).to_vec()
             }
             Some("local_shell") if native => {
-                vec![(&face::LOCAL_SHELL, Shape::Native(json!({"type": "local_shell"})))]
+                vec![(&alias::LOCAL_SHELL, Shape::Native(json!({"type": "local_shell"})))]
             }
             // The same arguments, where the provider's own form does not exist.
-            Some("shell" | "local_shell") => vec![function(&face::SHELL)],
+            Some("shell" | "local_shell") => vec![function(&alias::SHELL)],
             Some(other) => {
                 let known = ["unified_exec", "shell_command", "shell", "local_shell"];
                 return Err(self.no_variant("shell", other, &known));
@@ -199,9 +199,11 @@ impl Profile {
     fn codex_patch(self, setting: &Setting<'_>) -> Result<Option<Entry>> {
         match setting.patch {
             None | Some("freeform") if setting.wire == Wire::Responses => {
-                Ok(Some((&face::APPLY_PATCH, Shape::Freeform)))
+                Ok(Some((&alias::APPLY_PATCH, Shape::Freeform)))
             }
-            None | Some("freeform" | "function") => Ok(Some((&face::APPLY_PATCH, Shape::Function))),
+            None | Some("freeform" | "function") => {
+                Ok(Some((&alias::APPLY_PATCH, Shape::Function)))
+            }
             Some("none") => Ok(None),
             Some(other) => Err(self.no_variant("patch", other, &["freeform", "function", "none"])),
         }
@@ -217,22 +219,23 @@ impl Profile {
         }
         let shell = json!({"type": "shell", "environment": {"type": "local"}});
         Ok(vec![
-            (&face::HOSTED_SHELL, Shape::Native(shell)),
-            (&face::HOSTED_PATCH, Shape::Native(json!({"type": "apply_patch"}))),
+            (&alias::HOSTED_SHELL, Shape::Native(shell)),
+            (&alias::HOSTED_PATCH, Shape::Native(json!({"type": "apply_patch"}))),
         ])
     }
 
     fn claude(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
-        let shape = |field: &str, chosen: Option<&str>, kind: &str, face: &Face| match chosen {
+        let shape = |field: &str, chosen: Option<&str>, kind: &str, alias: &ToolAlias| match chosen
+        {
             None | Some("native") if setting.wire == Wire::Messages => {
-                Ok(Shape::Native(json!({"type": kind, "name": face.name})))
+                Ok(Shape::Native(json!({"type": kind, "name": alias.name})))
             }
             None | Some("native" | "function") => Ok(Shape::Function),
             Some(other) => Err(self.no_variant(field, other, &["native", "function"])),
         };
-        let bash = shape("shell", setting.shell, "bash_20250124", &face::BASH)?;
-        let editor = shape("patch", setting.patch, "text_editor_20250728", &face::TEXT_EDITOR)?;
-        Ok(vec![(&face::BASH, bash), (&face::TEXT_EDITOR, editor)])
+        let bash = shape("shell", setting.shell, "bash_20250124", &alias::BASH)?;
+        let editor = shape("patch", setting.patch, "text_editor_20250728", &alias::TEXT_EDITOR)?;
+        Ok(vec![(&alias::BASH, bash), (&alias::TEXT_EDITOR, editor)])
     }
 
     fn no_variant(self, field: &str, value: &str, known: &[&str]) -> Failure {
@@ -247,13 +250,14 @@ impl Profile {
 
 /// What every family gets in a review, besides its tools that only read.
 pub fn reviewing() -> [Entry; 3] {
-    [&face::READ_DIFF, &face::RUN_CHECK, &face::REPORT_FINDING].map(|face| (face, Shape::Function))
+    [&alias::READ_DIFF, &alias::RUN_CHECK, &alias::REPORT_FINDING]
+        .map(|alias| (alias, Shape::Function))
 }
 
 /// The calls for sub-agents, the same for every family; `wait` is the one that waits.
-pub fn delegating(wait: &'static Face) -> [Entry; 5] {
-    [&face::SPAWN_AGENT, &face::SEND_INPUT, wait, &face::RESUME_AGENT, &face::CLOSE_AGENT]
-        .map(|face| (face, Shape::Function))
+pub fn delegating(wait: &'static ToolAlias) -> [Entry; 5] {
+    [&alias::SPAWN_AGENT, &alias::SEND_INPUT, wait, &alias::RESUME_AGENT, &alias::CLOSE_AGENT]
+        .map(|alias| (alias, Shape::Function))
 }
 
 /// Gives a model another profile than its family's. The variants were the family's, and go.
@@ -272,51 +276,51 @@ pub fn choose(model: &mut Model, profile: &str) {
 /// # Errors
 /// When a description is missing, which is a defect.
 pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDeclaration>> {
-    let is_offered = |face: &Face| setting.images || face.tool != face::VIEW_IMAGE.tool;
-    let offered = tools.iter().filter(|(face, _)| is_offered(face));
+    let is_offered = |alias: &ToolAlias| setting.images || alias.tool != alias::VIEW_IMAGE.tool;
+    let offered = tools.iter().filter(|(alias, _)| is_offered(alias));
     // Families without a tool for pictures alone look at them with the one that shows files.
     let is_mixed =
-        setting.images && !tools.iter().any(|(face, _)| face.tool == face::VIEW_IMAGE.tool);
-    let all = offered.map(|(face, shape)| {
-        let shows = is_mixed && face::powers(face.tool).contains(&Power::See);
-        declaration(face, shape, setting.strict, shows)
+        setting.images && !tools.iter().any(|(alias, _)| alias.tool == alias::VIEW_IMAGE.tool);
+    let all = offered.map(|(alias, shape)| {
+        let shows = is_mixed && alias::powers(alias.tool).contains(&Power::See);
+        declaration(alias, shape, setting.strict, shows)
     });
     all.collect()
 }
 
 /// The shape of an optional tool: free text where the wire has it and the tool takes it.
-pub fn optional_shape(face: &Face, wire: Wire) -> Shape {
-    if face.free.is_some() && wire == Wire::Responses { Shape::Freeform } else { Shape::Function }
+pub fn optional_shape(alias: &ToolAlias, wire: Wire) -> Shape {
+    if alias.free.is_some() && wire == Wire::Responses { Shape::Freeform } else { Shape::Function }
 }
 
 fn declaration(
-    face: &Face,
+    alias: &ToolAlias,
     shape: &Shape,
     strict: bool,
     shows_pictures: bool,
 ) -> Result<ToolDeclaration> {
-    let mut file = face.description;
+    let mut file = alias.description;
     let form = match shape {
         Shape::Freeform => {
             let takes_none =
-                || Failure::internal(format!("the tool `{}` takes no free text", face.name));
-            let free = face.free.as_ref().ok_or_else(takes_none)?;
+                || Failure::internal(format!("the tool `{}` takes no free text", alias.name));
+            let free = alias.free.as_ref().ok_or_else(takes_none)?;
             file = free.description;
             let definition = prompt::text(free.grammar)?.to_owned();
             ToolForm::Freeform { syntax: "lark".to_owned(), definition }
         }
         Shape::Function => {
-            let own = face.schema()?;
+            let own = alias.schema()?;
             let strict = strict && schema::can_be_strict(&own);
             let schema = if strict { schema::strict(&own) } else { own };
             ToolForm::Function { schema, strict }
         }
         Shape::Native(value) => ToolForm::Native { value: value.clone() },
     };
-    let mut description = face.in_their_words(prompt::text(&format!("tools/{file}.md"))?.trim());
+    let mut description = alias.in_their_words(prompt::text(&format!("tools/{file}.md"))?.trim());
     if shows_pictures {
         description.push(' ');
         description.push_str(prompt::text("tools/pictures.md")?.trim());
     }
-    Ok(ToolDeclaration { name: face.name.to_owned(), description, form })
+    Ok(ToolDeclaration { name: alias.name.to_owned(), description, form })
 }

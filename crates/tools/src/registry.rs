@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::extra::Extra;
-use super::face::{self, Face};
+use super::alias::{self, ToolAlias};
+use super::extra::DynamicTool;
 use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
 use super::scripted::Declared;
@@ -35,7 +35,7 @@ pub struct ToolSet {
     pub(super) known: Vec<Arc<Known>>,
     pub(super) mode: Mode,
     /// Tools that only this run has, in the order of their names.
-    pub(super) extras: Vec<Arc<dyn Extra>>,
+    pub(super) extras: Vec<Arc<dyn DynamicTool>>,
     /// Those of them that are not declared: they are found by searching.
     pub(super) deferred: Vec<ToolDeclaration>,
     /// Names that cannot be called in this run, and why.
@@ -53,10 +53,10 @@ pub struct Known {
     /// The tool that runs; of an extra one, its name.
     pub tool: Cow<'static, str>,
     /// `None` for extra tools, whose arguments are taken as they are.
-    pub face: Option<&'static Face>,
+    pub alias: Option<&'static ToolAlias>,
     pub effect: Effect,
     pub place: Place,
-    /// Of the arguments as the face shows them; made when it is first needed.
+    /// Of the arguments as the alias shows them; made when it is first needed.
     schema: OnceLock<Value>,
     /// The same of all that is understood.
     understood: OnceLock<Value>,
@@ -72,7 +72,7 @@ pub enum Place {
     /// Beside the agent.
     Host(&'static dyn Tool),
     /// Wherever it comes from.
-    Extra(Arc<dyn Extra>),
+    DynamicTool(Arc<dyn DynamicTool>),
 }
 
 impl ToolSet {
@@ -104,9 +104,9 @@ impl ToolSet {
             },
             Mode::Review => {
                 let own = profile.tools(&setting)?;
-                let shows = |(face, _): &profile::Entry| {
-                    let powers = face::powers(face.tool);
-                    face::opens_files(powers) && face::only_reads(powers)
+                let shows = |(alias, _): &profile::Entry| {
+                    let powers = alias::powers(alias.tool);
+                    alias::opens_files(powers) && alias::only_reads(powers)
                 };
                 let (profile, setting, mut entries) = if own.iter().any(shows) {
                     (profile, setting, own)
@@ -144,23 +144,23 @@ impl ToolSet {
     fn of(profile: Profile, setting: &Setting<'_>, tools: &[profile::Entry]) -> Result<ToolSet> {
         let declarations = profile::declarations(tools, setting)?;
         let powers: Vec<Power> =
-            tools.iter().flat_map(|(face, _)| face::powers(face.tool)).copied().collect();
-        let has_power = |face: &Face| {
-            face::powers(face.tool).first().is_some_and(|power| powers.contains(power))
+            tools.iter().flat_map(|(alias, _)| alias::powers(alias.tool)).copied().collect();
+        let has_power = |alias: &ToolAlias| {
+            alias::powers(alias.tool).first().is_some_and(|power| powers.contains(power))
         };
         let written = match profile {
-            Profile::Text => face::WRITTEN,
-            Profile::Codex if has_power(&face::EXEC) => face::SCRIPTS,
+            Profile::Text => alias::WRITTEN,
+            Profile::Codex if has_power(&alias::EXEC) => alias::SCRIPTS,
             _ => &[],
         };
         let mut known: Vec<Arc<Known>> = Vec::new();
-        let declared = tools.iter().map(|(face, _)| *face);
-        for face in declared
-            .chain(face::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
-            .chain(written.iter().chain(face::DECLINED).copied())
+        let declared = tools.iter().map(|(alias, _)| *alias);
+        for alias in declared
+            .chain(alias::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
+            .chain(written.iter().chain(alias::DECLINED).copied())
         {
-            if !known.iter().any(|tool| tool.name == face.name) {
-                known.push(Arc::new(Known::new(face)?));
+            if !known.iter().any(|tool| tool.name == alias.name) {
+                known.push(Arc::new(Known::new(alias)?));
             }
         }
         Ok(ToolSet {
@@ -188,10 +188,10 @@ impl ToolSet {
         // Scripts that call tools have a call of the name `wait` too; where it is only understood, it
         // gives way.
         if self.scripts.is_none() {
-            self.known.retain(|known| !known.is_script() || known.name != face::WAIT.name);
+            self.known.retain(|known| !known.is_script() || known.name != alias::WAIT.name);
         }
-        let is_taken = self.known.iter().any(|known| known.name == face::WAIT.name);
-        let wait = if is_taken { &face::WAIT_AGENT } else { &face::WAIT };
+        let is_taken = self.known.iter().any(|known| known.name == alias::WAIT.name);
+        let wait = if is_taken { &alias::WAIT_AGENT } else { &alias::WAIT };
         let entries = profile::delegating(wait);
         let mut declarations = profile::declarations(&entries, &Setting::of(model))?;
         if let Some(spawn) = declarations.first_mut() {
@@ -200,10 +200,11 @@ impl ToolSet {
         }
         let is_taken = |name: &str| self.known.iter().any(|known| known.name == name);
         declarations.retain(|declaration| !is_taken(&declaration.name));
-        let faces = entries.iter().map(|(face, _)| *face).chain(face::DELEGATING.iter().copied());
-        for face in faces {
-            if !self.known.iter().any(|known| known.name == face.name) {
-                self.known.push(Arc::new(Known::new(face)?));
+        let aliases =
+            entries.iter().map(|(alias, _)| *alias).chain(alias::DELEGATING.iter().copied());
+        for alias in aliases {
+            if !self.known.iter().any(|known| known.name == alias.name) {
+                self.known.push(Arc::new(Known::new(alias)?));
             }
         }
         self.declarations.extend(declarations);
@@ -222,7 +223,7 @@ impl ToolSet {
         tools.deferred.retain(|it| is_known(&it.name));
         tools.extras.retain(|it| is_known(it.name()));
         if !tools.deferred.is_empty() {
-            let finds = |known: &&Arc<Known>| face::FINDING.iter().any(|it| it.tool == known.tool);
+            let finds = |known: &&Arc<Known>| alias::FINDING.iter().any(|it| it.tool == known.tool);
             tools.known.extend(self.known.iter().filter(finds).cloned());
         }
         let known = &tools.known;
@@ -231,7 +232,7 @@ impl ToolSet {
     }
 
     /// The tools that only this run has.
-    pub fn extras(&self) -> Vec<Arc<dyn Extra>> {
+    pub fn extras(&self) -> Vec<Arc<dyn DynamicTool>> {
         self.extras.clone()
     }
 
@@ -250,7 +251,7 @@ impl ToolSet {
 
     /// The declared tools that do what a tool does that is only understood; none for a declared one.
     pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
-        if let Place::Extra(_) = tool.place {
+        if let Place::DynamicTool(_) = tool.place {
             let meant = |it: &&str| *it == tool.tool && *it != tool.name;
             return self.extras.iter().map(|extra| extra.name()).filter(meant).collect();
         }
@@ -304,8 +305,8 @@ impl ToolSet {
     /// As [`ToolSet::find`].
     pub fn meant(&self, call: &ToolCall) -> Result<&Known, ToolError> {
         let (own, kind) = match call.output_form() {
-            OutputForm::Shell => (&face::HOSTED_SHELL, &face::SHELL_CALL),
-            OutputForm::ApplyPatch => (&face::HOSTED_PATCH, &face::APPLY_PATCH_CALL),
+            OutputForm::Shell => (&alias::HOSTED_SHELL, &alias::SHELL_CALL),
+            OutputForm::ApplyPatch => (&alias::HOSTED_PATCH, &alias::APPLY_PATCH_CALL),
             _ => return self.find(&call.name),
         };
         match self.find(&call.name) {
@@ -373,29 +374,29 @@ fn bare(name: &str) -> &str {
 }
 
 impl Known {
-    pub(super) fn new(face: &'static Face) -> Result<Known> {
-        let tool = face.tool;
+    pub(super) fn new(alias: &'static ToolAlias) -> Result<Known> {
+        let tool = alias.tool;
         let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
         let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
         let (effect, place) = guest
             .or_else(host)
             .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
-        let (name, tool) = (Cow::Borrowed(face.name), Cow::Borrowed(tool));
+        let (name, tool) = (Cow::Borrowed(alias.name), Cow::Borrowed(tool));
         let (schema, understood, validator) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Known { name, tool, face: Some(face), effect, place, schema, understood, validator })
+        Ok(Known { name, tool, alias: Some(alias), effect, place, schema, understood, validator })
     }
 
-    pub(super) fn extra(extra: Arc<dyn Extra>) -> Known {
+    pub(super) fn extra(extra: Arc<dyn DynamicTool>) -> Known {
         let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
         Known {
             tool: name.clone(),
             name,
-            face: None,
+            alias: None,
             effect: extra.effect(),
             schema: OnceLock::from(extra.schema().clone()),
             understood: OnceLock::new(),
             validator: OnceLock::new(),
-            place: Place::Extra(extra),
+            place: Place::DynamicTool(extra),
         }
     }
 
@@ -408,13 +409,13 @@ impl Known {
     pub fn schema(&self) -> &Value {
         // The tool was found when this was made, so there is a schema.
         self.schema
-            .get_or_init(|| self.face.and_then(|face| face.schema().ok()).unwrap_or_default())
+            .get_or_init(|| self.alias.and_then(|alias| alias.schema().ok()).unwrap_or_default())
     }
 
     /// The schema of all arguments that are understood, shown or not.
     pub fn understood(&self) -> &Value {
-        let Some(face) = self.face else { return self.schema() };
-        self.understood.get_or_init(|| face.understood().unwrap_or_default())
+        let Some(alias) = self.alias else { return self.schema() };
+        self.understood.get_or_init(|| alias.understood().unwrap_or_default())
     }
 
     /// The compiled schema of what is understood; `None` when it cannot be compiled, which leaves
@@ -428,7 +429,7 @@ impl Known {
         Known {
             name: Cow::Owned(name),
             tool: self.tool.clone(),
-            face: self.face,
+            alias: self.alias,
             effect: self.effect,
             place: self.place.clone(),
             schema: OnceLock::new(),
@@ -441,8 +442,8 @@ impl Known {
     /// themselves.
     pub fn powers(&self) -> &'static [Power] {
         match &self.place {
-            Place::Guest | Place::Host(_) => face::powers(&self.tool),
-            Place::Extra(_) => &[],
+            Place::Guest | Place::Host(_) => alias::powers(&self.tool),
+            Place::DynamicTool(_) => &[],
         }
     }
 
@@ -452,13 +453,13 @@ impl Known {
         match &self.place {
             Place::Guest => self.effect_of(args) == Effect::Reads,
             Place::Host(host) => host.is_repeatable(),
-            Place::Extra(extra) => extra.is_repeatable(),
+            Place::DynamicTool(extra) => extra.is_repeatable(),
         }
     }
 
     /// What it answers comes from outside of the sandbox.
     pub fn is_outside(&self) -> bool {
-        matches!(&self.place, Place::Extra(extra) if extra.is_outside())
+        matches!(&self.place, Place::DynamicTool(extra) if extra.is_outside())
     }
 
     /// It is the way in which scripts run.
@@ -473,28 +474,28 @@ impl Known {
 
     /// The tool waits for a command that may go on after the call.
     pub fn is_session(&self) -> bool {
-        self.is_ours(&face::EXEC_COMMAND) || self.is_ours(&face::WRITE_STDIN)
+        self.is_ours(&alias::EXEC_COMMAND) || self.is_ours(&alias::WRITE_STDIN)
     }
 
     /// A call of it means another tool, which it names.
     pub fn is_wrapper(&self) -> bool {
-        self.is_ours(&face::CALL_TOOL)
+        self.is_ours(&alias::CALL_TOOL)
     }
 
-    /// It is the tool behind this face, under whatever name.
-    pub(super) fn is_ours(&self, face: &Face) -> bool {
-        self.face.is_some() && self.tool == face.tool
+    /// It is the tool behind this alias, under whatever name.
+    pub(super) fn is_ours(&self, alias: &ToolAlias) -> bool {
+        self.alias.is_some() && self.tool == alias.tool
     }
 
     /// A call with these arguments, under the tool's own names, only waits for a command that runs already.
     pub fn only_waits(&self, args: &Value) -> bool {
         let typed = args.get("chars").and_then(Value::as_str).unwrap_or_default();
-        self.is_ours(&face::WRITE_STDIN) && typed.is_empty()
+        self.is_ours(&alias::WRITE_STDIN) && typed.is_empty()
     }
 
     /// What a call with these arguments, under the tool's own names, may do.
     pub fn effect_of(&self, args: &Value) -> Effect {
         let is_view = || args.get("command").and_then(Value::as_str) == Some("view");
-        if self.is_ours(&face::TEXT_EDITOR) && is_view() { Effect::Reads } else { self.effect }
+        if self.is_ours(&alias::TEXT_EDITOR) && is_view() { Effect::Reads } else { self.effect }
     }
 }

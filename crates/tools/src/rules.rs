@@ -3,7 +3,7 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::face;
+use super::alias;
 use patchwright_config::tools::{Hook, Tools};
 
 /// Names of tools, given as globs.
@@ -29,8 +29,8 @@ impl Names {
     /// has its own: a rule about one of them is a rule about all, and about what is typed into a running
     /// one.
     pub fn hold_for(&self, name: &str) -> bool {
-        let runs = || name == face::WRITE_STDIN.name || face::shells().any(|shell| shell == name);
-        self.has(name) || (runs() && face::shells().any(|shell| self.has(shell)))
+        let runs = || name == alias::WRITE_STDIN.name || alias::shells().any(|shell| shell == name);
+        self.has(name) || (runs() && alias::shells().any(|shell| self.has(shell)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::face::{self, Face};
+use super::alias::{self, ToolAlias};
 use super::profile::{self, Setting, Shape};
 use super::registry::{Known, ToolSet};
 use super::schema;
@@ -39,27 +39,27 @@ impl ToolSet {
         let shape = if wire == Wire::Responses { Shape::Freeform } else { Shape::Function };
         let setting = Setting::plain(wire);
         let entries: [profile::Entry; 2] =
-            [(&face::EXEC, shape), (&face::EXEC_WAIT, Shape::Function)];
+            [(&alias::EXEC, shape), (&alias::EXEC_WAIT, Shape::Function)];
         let own = profile::declarations(&entries, &setting)?;
-        for face in [&face::EXEC_WAIT, &face::EXEC] {
-            self.give_way(face);
-            self.known.insert(0, Arc::new(Known::new(face)?));
+        for alias in [&alias::EXEC_WAIT, &alias::EXEC] {
+            self.give_way(alias);
+            self.known.insert(0, Arc::new(Known::new(alias)?));
         }
         self.scripts = Some(Declared { own, declared: Vec::new() });
         Ok(self.told_to_scripts())
     }
 
     /// Whoever has the name of a tool for scripts gets another one: sub-agents can be waited for too.
-    fn give_way(&mut self, face: &Face) {
-        self.known.retain(|known| !known.is_script() || known.name != face.name);
-        let other = format!("{}_agent", face.name);
+    fn give_way(&mut self, alias: &ToolAlias) {
+        self.known.retain(|known| !known.is_script() || known.name != alias.name);
+        let other = format!("{}_agent", alias.name);
         for known in &mut self.known {
-            if known.name == face.name {
+            if known.name == alias.name {
                 *known = Arc::new(known.renamed(other.clone()));
             }
         }
         for declared in &mut self.declarations {
-            if declared.name == face.name {
+            if declared.name == alias.name {
                 declared.name.clone_from(&other);
             }
         }
@@ -71,15 +71,15 @@ impl ToolSet {
         if self.scripts.is_none() {
             return self;
         }
-        for face in [&face::EXEC_WAIT, &face::EXEC] {
-            let is_new = |known: &Arc<Known>| known.name == face.name && !known.is_script();
+        for alias in [&alias::EXEC_WAIT, &alias::EXEC] {
+            let is_new = |known: &Arc<Known>| known.name == alias.name && !known.is_script();
             if self.known.iter().any(is_new) {
-                self.give_way(face);
-                self.known.splice(0..0, Known::new(face).ok().map(Arc::new));
+                self.give_way(alias);
+                self.known.splice(0..0, Known::new(alias).ok().map(Arc::new));
             }
         }
         // Who switches scripts off gets the tools themselves.
-        if !self.known.iter().any(|known| known.name == face::EXEC.name) {
+        if !self.known.iter().any(|known| known.name == alias::EXEC.name) {
             self.scripts = None;
             return self;
         }
@@ -99,7 +99,7 @@ impl ToolSet {
     /// What a call from inside a call can name, as it would be declared to a model with functions.
     pub(super) fn callable(&self) -> impl Iterator<Item = &ToolDeclaration> {
         let is_wrapper = |tool: &ToolDeclaration| {
-            self.scripts.is_some() && (is_hosted(tool) || tool.name == face::CALL_TOOL.name)
+            self.scripts.is_some() && (is_hosted(tool) || tool.name == alias::CALL_TOOL.name)
         };
         self.declarations.iter().filter(move |tool| !is_wrapper(tool))
     }

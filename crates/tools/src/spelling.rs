@@ -5,7 +5,7 @@ mod values;
 
 use serde_json::{Map, Value, json};
 
-use super::face::Face;
+use super::alias::ToolAlias;
 use super::schema;
 pub(super) use values::impossible;
 
@@ -140,28 +140,28 @@ const MAX_DEPTH: usize = 16;
 /// Names of a step's text in other families' plans.
 const STEP_TEXTS: &[&str] = &["step", "description", "content", "title", "text"];
 
-/// Brings the arguments into the names that the face shows, or understands; what says nothing is dropped.
+/// Brings the arguments into the names that the alias shows, or understands; what says nothing is dropped.
 /// What asks for more rights is kept where it is shown, because the tool answers that.
-pub fn shown(face: &Face, schema: &Value, understood: &Value, args: &mut Value) {
+pub fn shown(alias: &ToolAlias, schema: &Value, understood: &Value, args: &mut Value) {
     let Value::Object(fields) = args else { return };
     let has = |schema: &Value, name: &str| {
         schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
     };
     let is_shown = |name: &str| has(schema, name);
     let is_idle = |name: &str| {
-        let of_tool = IDLE_OF.iter().filter(|(tools, _)| tools.contains(&face.tool));
+        let of_tool = IDLE_OF.iter().filter(|(tools, _)| tools.contains(&alias.tool));
         IDLE.contains(&name) || of_tool.flat_map(|(_, names)| *names).any(|idle| *idle == name)
     };
     fields.values_mut().for_each(whole_numbers);
-    values::own(face, fields);
+    values::own(alias, fields);
     let names: Vec<String> = fields.keys().filter(|name| !is_shown(name)).cloned().collect();
     for name in names {
         let synonym = SYNONYMS
             .iter()
-            .find(|(tools, other, _)| tools.contains(&face.tool) && *other == name)
+            .find(|(tools, other, _)| tools.contains(&alias.tool) && *other == name)
             .map(|(_, _, ours)| *ours);
         let ours = synonym.unwrap_or(&name);
-        let theirs = face.theirs(ours).unwrap_or(ours);
+        let theirs = alias.theirs(ours).unwrap_or(ours);
         match Some(theirs).filter(|it| has(understood, it) && !fields.contains_key(*it)) {
             Some(target) => {
                 let target = target.to_owned();
@@ -175,11 +175,11 @@ pub fn shown(face: &Face, schema: &Value, understood: &Value, args: &mut Value) 
             None => {}
         }
     }
-    match face.tool {
+    match alias.tool {
         "shell_command" | "bash" => words_to_script(fields, "command"),
         "exec_command" => words_to_script(fields, "cmd"),
         "shell" => script_to_words(fields),
-        "update_plan" => plan(face, fields),
+        "update_plan" => plan(alias, fields),
         _ => {}
     }
     drop_nulls(understood, args, MAX_DEPTH);
@@ -211,22 +211,22 @@ fn drop_nulls(schema: &Value, value: &mut Value, depth: usize) {
     }
 }
 
-/// From the names that the face shows to the tool's own, with what the face always gives.
-pub fn own(face: &Face, args: Value) -> Value {
+/// From the names that the alias shows to the tool's own, with what the alias always gives.
+pub fn own(alias: &ToolAlias, args: Value) -> Value {
     let Value::Object(fields) = args else { return args };
     let mut own = Map::new();
     for (name, mut value) in fields {
         if let Value::Array(items) = &mut value {
             items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
-                for (theirs, ours) in face.items {
+                for (theirs, ours) in alias.items {
                     rename(item, theirs, ours);
                 }
             });
         }
-        let ours = face.args.iter().find(|(theirs, _)| *theirs == name);
+        let ours = alias.args.iter().find(|(theirs, _)| *theirs == name);
         own.insert(ours.map_or(name, |(_, ours)| (*ours).to_owned()), value);
     }
-    for (name, value) in face.preset {
+    for (name, value) in alias.preset {
         own.entry(*name).or_insert_with(|| json!(value));
     }
     Value::Object(own)
@@ -269,9 +269,9 @@ fn script(words: &[Value]) -> Option<String> {
 
 /// Steps under whatever name, without what only other families keep of them. A cancelled step is no
 /// step any more.
-fn plan(face: &Face, fields: &mut Map<String, Value>) {
-    let name = face.theirs("plan").unwrap_or("plan");
-    let text = face.items.iter().find(|(_, ours)| *ours == "step").map_or("step", |(it, _)| it);
+fn plan(alias: &ToolAlias, fields: &mut Map<String, Value>) {
+    let name = alias.theirs("plan").unwrap_or("plan");
+    let text = alias.items.iter().find(|(_, ours)| *ours == "step").map_or("step", |(it, _)| it);
     let Some(Value::Array(steps)) = fields.get_mut(name) else { return };
     steps.retain(|step| step.get("status").and_then(Value::as_str) != Some("cancelled"));
     for step in steps.iter_mut().filter_map(Value::as_object_mut) {

@@ -2,10 +2,10 @@
 //! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], what was [`published`], the rows
 //! of a [`campaign`].
 
+pub mod calls;
 pub mod campaign;
 pub mod command;
 pub mod evidence;
-pub mod journalled;
 pub mod outcome;
 pub mod plan;
 pub mod published;

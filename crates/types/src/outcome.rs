@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
+use crate::calls::ToolUse;
 use crate::evidence::Evidence;
-use crate::journalled::ToolUse;
 use patchwright_base::error::FailureKind;
 use patchwright_git::tree::Change;
 use patchwright_policy::Judgement;

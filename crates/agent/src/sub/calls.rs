@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::super::lanes::{Lane, Status};
 use super::answers;
-use super::{Crew, Kind, Member};
+use super::{Kind, SubAgent, SubAgents};
 use patchwright_base::error::Failure;
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Entry;
@@ -56,7 +56,7 @@ struct Wait {
 }
 
 #[async_trait]
-impl Agents for Crew<'_> {
+impl Agents for SubAgents<'_> {
     async fn call(
         &self,
         tool: &str,
@@ -76,8 +76,8 @@ impl Agents for Crew<'_> {
     }
 }
 
-impl Crew<'_> {
-    fn spawn(&self, call: &str, args: Spawn) -> Result<Arc<Member>, ToolError> {
+impl SubAgents<'_> {
+    fn spawn(&self, call: &str, args: Spawn) -> Result<Arc<SubAgent>, ToolError> {
         let members = self.members();
         // A run that goes on makes a call again that had not ended, and the agent is there already.
         let started = members.iter().find(|member| member.call == call && !call.is_empty());
@@ -122,7 +122,7 @@ impl Crew<'_> {
         self.started(kind, lane)
     }
 
-    fn started(&self, kind: Arc<Kind>, lane: Lane) -> Result<Arc<Member>, ToolError> {
+    fn started(&self, kind: Arc<Kind>, lane: Lane) -> Result<Arc<SubAgent>, ToolError> {
         self.note(
             &lane.id,
             &Entry::Spawned {
@@ -141,9 +141,9 @@ impl Crew<'_> {
     fn spawn_recorded(
         &self,
         lanes: &[Lane],
-        members: &[Arc<Member>],
+        members: &[Arc<SubAgent>],
         call: &str,
-    ) -> Result<Arc<Member>, ToolError> {
+    ) -> Result<Arc<SubAgent>, ToolError> {
         let is_free = |lane: &&Lane| !members.iter().any(|member| member.id == lane.id);
         let lane = lanes.iter().filter(is_free).find(|lane| lane.call == call);
         let kind = lane.and_then(|lane| self.kind(&lane.kind));
@@ -267,7 +267,7 @@ impl Crew<'_> {
         )))
     }
 
-    fn member(&self, id: &str) -> Result<Arc<Member>, ToolError> {
+    fn member(&self, id: &str) -> Result<Arc<SubAgent>, ToolError> {
         let members = self.members();
         let found = members.iter().find(|member| member.id == id.trim());
         found.cloned().ok_or_else(|| {

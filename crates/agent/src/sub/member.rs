@@ -19,7 +19,7 @@ use patchwright_provider::item::Role;
 use patchwright_types::task::Limits;
 
 /// A sub-agent as the others see it.
-pub struct Member {
+pub(crate) struct SubAgent {
     pub(super) id: String,
     pub(super) kind: String,
     /// The call that started it.
@@ -40,9 +40,9 @@ struct Control {
     at_rest: bool,
 }
 
-impl Member {
-    pub(super) fn new(lane: &Lane, common: &Common<'_>) -> Member {
-        Member {
+impl SubAgent {
+    pub(super) fn new(lane: &Lane, common: &Common<'_>) -> SubAgent {
+        SubAgent {
             id: lane.id.clone(),
             kind: lane.kind.clone(),
             call: lane.call.clone(),
@@ -108,7 +108,7 @@ impl Member {
     }
 
     /// What it was sent and has not taken yet.
-    pub fn take_mail(&self) -> Vec<String> {
+    pub(crate) fn take_mail(&self) -> Vec<String> {
         let mut control = self.control();
         control.interrupt = false;
         control.inbox.drain(..).collect()
@@ -160,7 +160,7 @@ impl Member {
 
 /// The life of an agent: it works, rests until it is sent something, and works again. It never ends by
 /// itself; the run drops it.
-pub(super) async fn live(common: Common<'_>, kind: Arc<Kind>, member: Arc<Member>, lane: Lane) {
+pub(super) async fn live(common: Common<'_>, kind: Arc<Kind>, member: Arc<SubAgent>, lane: Lane) {
     let journal = common.journal.lane(&member.id);
     let progress = |what: Happening<'_>| {
         common.progress.happened(Happening::Agent { id: &member.id, what: &what });
@@ -201,7 +201,7 @@ fn begin(
     agent: &mut Agent<'_>,
     common: &Common<'_>,
     kind: &Kind,
-    member: &Member,
+    member: &SubAgent,
     lane: Lane,
 ) -> Result<(), StopKind> {
     if lane.entries.iter().any(|entry| matches!(entry, Entry::Prompted { .. })) {
@@ -219,7 +219,7 @@ fn begin(
 }
 
 /// Takes turns until the agent is done, is interrupted, or cannot go on.
-async fn work(agent: &mut Agent<'_>, member: &Member) -> Result<(), StopKind> {
+async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> {
     agent.hear()?;
     let reason = tokio::select! {
         biased;

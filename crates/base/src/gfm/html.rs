@@ -41,10 +41,10 @@ pub fn pieces(html: &str) -> Vec<Piece<'_>> {
 
 /// What begins with this `<` and its length; `None` when it is a character. `find` looks further on and
 /// gives a distance.
-fn piece<'a>(
-    rest: &'a str,
+fn piece(
+    rest: &str,
     mut find: impl FnMut(&'static str) -> Option<usize>,
-) -> Option<(Piece<'a>, usize)> {
+) -> Option<(Piece<'_>, usize)> {
     if let Some(body) = rest.strip_prefix("<!--") {
         let short = [(">", 5), ("->", 6)].into_iter().find(|(end, _)| body.starts_with(end));
         let ends = [("-->", 3), ("--!>", 4)];

@@ -24,7 +24,7 @@ use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::campaign::{self, Fate, Trouble};
 use patchwright_task::retention;
 use patchwright_task::review;
-use patchwright_task::run::{Claim, Surroundings};
+use patchwright_task::run::{Claim, RunEnvironment};
 use patchwright_task::signals::{Cause, Why};
 use patchwright_task::world::{self, Shared, World};
 use patchwright_types::campaign::{
@@ -302,7 +302,7 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
 pub struct Watched {
-    pub around: Surroundings,
+    pub around: RunEnvironment,
     watcher: JoinHandle<()>,
 }
 
@@ -320,8 +320,15 @@ impl Watched {
         });
         let ui = fleet.ui.among_many();
         let run_url = fleet.env.run_url();
-        let around =
-            Surroundings { ui, out: None, run_url, cancel, why, asked: None, claim: Claim::Lease };
+        let around = RunEnvironment {
+            ui,
+            out: None,
+            run_url,
+            cancel,
+            why,
+            asked: None,
+            claim: Claim::Lease,
+        };
         Watched { around, watcher }
     }
 }

@@ -318,10 +318,9 @@ impl GitHubForge {
         let rest = format!("contents/{}?ref={}", path.join("/"), segment(branch));
         let call = Call::get(route(id, &rest), format!("`{file}` of `{id}`"));
         match self.api.read(&call).await {
-            Ok(_) => Ok(true),
-            Err(ForgeError::NotFound { .. }) => Ok(false),
             // A file above 100 MB is refused, and there.
-            Err(ForgeError::State { what: StateProblem::TooLarge, .. }) => Ok(true),
+            Ok(_) | Err(ForgeError::State { what: StateProblem::TooLarge, .. }) => Ok(true),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
             Err(err) => Err(err),
         }
     }

@@ -54,7 +54,7 @@ pub(super) enum Work {
 
 /// What is to be received.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Wish {
+pub(crate) struct Wish {
     /// Branch names, full ref names, `HEAD`, or commit ids.
     pub refs: Vec<String>,
     /// Commits of history; 0 is all of it.
@@ -69,7 +69,7 @@ pub struct Wish {
 
 /// What was received.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Received {
+pub(crate) struct Received {
     /// What each wished ref points to, in the order of the wish.
     pub tips: Vec<Oid>,
     /// There was something to download.

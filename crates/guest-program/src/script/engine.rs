@@ -28,7 +28,7 @@ const WAITING: usize = 64;
 const LONG: Duration = Duration::from_hours(1);
 
 /// Reads the script from standard input and runs it to its end. The error is for whoever started it.
-pub fn run() -> Result<(), String> {
+pub(crate) fn run() -> Result<(), String> {
     let (sender, inbox) = sync_channel(WAITING);
     let reader = std::thread::Builder::new().name("input".to_owned());
     let reading = reader.spawn(move || {

@@ -163,7 +163,7 @@ fn image<'js>(ctx: &Ctx<'js>, state: &State, value: &Value<'js>) -> Result<()> {
             urls.push(format!("data:{media_type};base64,{data}"));
         }
         let more = object.get::<_, Option<Array<'js>>>("more_images").ok().flatten();
-        urls.extend(more.iter().flat_map(|all| all.iter::<String>()).filter_map(Result::ok));
+        urls.extend(more.iter().flat_map(rquickjs::Array::iter::<String>).filter_map(Result::ok));
     }
     // Reading a property of a hostile object may have thrown.
     ctx.catch();
@@ -233,7 +233,11 @@ fn timers<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<()> {
     let it = Rc::clone(state);
     let clear = move |id: Opt<Value<'js>>| {
         let Some(id) = id.0.and_then(|id| id.as_number()) else { return };
-        #[expect(clippy::cast_precision_loss, reason = "ids stay far below 2^52")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::float_cmp,
+            reason = "ids are whole numbers far below 2^52"
+        )]
         it.timers.borrow_mut().retain(|(_, timer), _| *timer as f64 != id);
     };
     globals.set("clearTimeout", Func::from(clear))

@@ -5,4 +5,4 @@ mod globals;
 mod show;
 mod state;
 
-pub use self::engine::run;
+pub(crate) use self::engine::run;

@@ -48,12 +48,11 @@ fn lone_output<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> Option<String> {
 }
 
 fn plain<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
-    match value.get::<Coerced<String>>() {
-        Ok(text) => text.0,
-        Err(_) => {
-            ctx.catch();
-            format!("[{}]", value.type_name())
-        }
+    if let Ok(text) = value.get::<Coerced<String>>() {
+        text.0
+    } else {
+        ctx.catch();
+        format!("[{}]", value.type_name())
     }
 }
 

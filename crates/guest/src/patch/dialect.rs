@@ -26,13 +26,14 @@ const BEGIN: &str = "*** Begin Patch";
 pub fn advice(text: &str, err: &PatchError) -> Option<String> {
     let what = match err {
         PatchError::Parse(ParseError::Patch(_)) => recognised(text),
-        // Inside the envelope the message names the line; only another format needs more words.
-        PatchError::Parse(ParseError::Hunk { .. }) => Some(inside(text)?),
         PatchError::Parse(ParseError::NotUtf8 | ParseError::Empty) => return None,
         PatchError::Context { header, .. } if is_range(header) => {
             return Some(LINE_NUMBERS.to_owned());
         }
-        PatchError::Context { .. } | PatchError::Apply(_) => Some(inside(text)?),
+        // Inside the envelope the message names the line; only another format needs more words.
+        PatchError::Parse(ParseError::Hunk { .. })
+        | PatchError::Context { .. }
+        | PatchError::Apply(_) => Some(inside(text)?),
     };
     let what = what.map_or_else(String::new, |what| format!("{what} "));
     Some(format!(

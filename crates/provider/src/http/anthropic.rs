@@ -38,7 +38,7 @@ pub(super) fn version(text: &str) -> Result<HeaderValue, Failure> {
 }
 
 /// Tokens go as `Authorization` and keys as `x-api-key`; both together are refused.
-pub fn is_token(key: &SecretString) -> bool {
+pub(crate) fn is_token(key: &SecretString) -> bool {
     key.expose_secret().starts_with(OAUTH_PREFIX)
 }
 

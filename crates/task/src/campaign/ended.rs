@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::trouble::{self, Fate, Trouble};
 use crate::run::{Made, Run};
-use crate::verify;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;

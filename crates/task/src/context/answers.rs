@@ -112,7 +112,7 @@ fn one(
     // What is nothing but hidden takes no room, but time.
     let mut raw = MAX_RAW_THREAD;
     for reply in replies.iter().filter(|reply| was_there(reply, until)) {
-        raw = raw.saturating_sub(reply.body.len().min(MAX_RAW).max(1));
+        raw = raw.saturating_sub(reply.body.len().clamp(1, MAX_RAW));
         let text = if raw == 0 || is_over() { None } else { Some(clean(&reply.body)) };
         let text = text.filter(|text| out.len() + text.len() <= MAX_THREAD);
         let Some(text) = text else {

@@ -3,7 +3,6 @@
 
 use serde::de::DeserializeOwned;
 
-use super::hidden;
 use super::skills::shown;
 
 /// Bytes of the front matter.

@@ -8,15 +8,11 @@
 //!
 //! [`is_invisible`] is for everybody who shows, stores or sends one line of somebody's text.
 
+use super::markup;
+use patchwright_base::gfm;
 use patchwright_base::invisible::Cleaned;
 use patchwright_base::invisible::Counts;
 use patchwright_base::invisible::invisible;
-use patchwright_base::invisible::is_invisible;
-use patchwright_base::invisible::kind;
-use std::collections::BTreeMap;
-
-use super::markup;
-use patchwright_base::gfm;
 
 /// Longest text that is cleaned, in bytes: as much as GitHub stores of one.
 const MAX_TEXT: usize = 256 << 10;
@@ -53,7 +49,7 @@ fn bounded(text: &str) -> Cleaned {
         cleaned.text = text;
     }
     add(&mut cleaned.removed, Counts::from([("unreadable text", 1)]));
-    cleaned.text = UNREADABLE.to_owned();
+    UNREADABLE.clone_into(&mut cleaned.text);
     cleaned
 }
 

@@ -5,7 +5,6 @@
 //! stands in one block whose tag is random and does not occur in it. Of a log the end is kept, because
 //! that is where it says what failed.
 
-use super::hidden;
 use patchwright_base::text::{line, without_ansi};
 use patchwright_forge::CheckRun;
 

@@ -34,7 +34,7 @@ pub(super) fn strip(text: &str) -> Option<Cleaned> {
         at: 0,
         out: String::with_capacity(text.len()),
         removed: Counts::new(),
-        elements: html::elements(root.descendants().filter_map(html_of), |tag| tag.hides_content()),
+        elements: html::elements(root.descendants().filter_map(html_of), hides),
         tags: 0,
         hiding: None,
         cut: 0,
@@ -108,7 +108,7 @@ struct Page<'a> {
     tables: usize,
 }
 
-impl<'a> Page<'a> {
+impl Page<'_> {
     fn count(&mut self, kind: &'static str) {
         *self.removed.entry(kind).or_default() += 1;
     }
@@ -181,6 +181,17 @@ impl<'a> Page<'a> {
         }
     }
 
+    fn footnote_reference(&mut self, from: usize, to: usize, name: &str) {
+        let mark = format!("[^{name}]");
+        if tags::is_label(name) {
+            let is_there = self.text[from..to].eq_ignore_ascii_case(&mark);
+            self.piece((from, to), is_there, &mark);
+        } else {
+            self.count("link label");
+            self.piece((from, to), false, "");
+        }
+    }
+
     /// A node begins. False when nothing in it is shown.
     fn start(&mut self, node: Node<'_>) -> bool {
         let (from, to) = self.places.of(node);
@@ -217,14 +228,7 @@ impl<'a> Page<'a> {
                 self.piece((from, to), is_there, &format!("{fence}{}{fence}", code.literal));
             }
             NodeValue::FootnoteReference(footnote) => {
-                let mark = format!("[^{}]", footnote.name);
-                if tags::is_label(&footnote.name) {
-                    let is_there = self.text[from..to].eq_ignore_ascii_case(&mark);
-                    self.piece((from, to), is_there, &mark);
-                } else {
-                    self.count("link label");
-                    self.piece((from, to), false, "");
-                }
+                self.footnote_reference(from, to, &footnote.name);
             }
             NodeValue::FootnoteDefinition(footnote) => {
                 return self.footnote(from, &footnote.name);
@@ -305,6 +309,10 @@ fn referenced(node: Node<'_>) -> Option<String> {
 }
 
 /// The HTML of a node.
+fn hides(tag: &patchwright_base::gfm::tags::Tag<'_>) -> bool {
+    tag.hides_content()
+}
+
 fn html_of(node: Node<'_>) -> Option<String> {
     match &node.data().value {
         NodeValue::HtmlBlock(block) => Some(formulas::without_invisible(&block.literal).0),

@@ -255,8 +255,7 @@ impl<'a> Writer<'a> {
         let mut blocks = Vec::new();
         for comment in kept[skip..].iter().rev() {
             if let Some(why) = self.has_to_end(&comment.body) {
-                let left = kept.len() - skip - blocks.len();
-                self.notes.push(format!("{left} older comments left out; {why}"));
+                limit = why;
                 break;
             }
             let is_own = comment.ours;

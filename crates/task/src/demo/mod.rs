@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run::{self, Ended, Surroundings};
+use super::run::{self, Ended, RunEnvironment};
 use crate::world::World;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -59,7 +59,7 @@ pub async fn run(dir: Option<&Path>, common: &Common, env: &Env, ui: Ui) -> Resu
         kind: TaskKind::Issue { repository: id, number: ISSUE, trigger: None },
         limits: config.limits.clone(),
     };
-    let ended = run::run_task(&world, config, task, Surroundings::new(ui, env)).await?;
+    let ended = run::run_task(&world, config, task, RunEnvironment::new(ui, env)).await?;
     show(&ended, &dir, ui);
     Ok(ended.outcome.conclusion)
 }

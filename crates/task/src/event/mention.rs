@@ -5,10 +5,8 @@
 //! does the same. The first mention wins, and what follows it are the words, as they were written:
 //! whoever shows them to a model cleans them first.
 
-use patchwright_types::command::Command;
-use serde::{Deserialize, Serialize};
-
 use super::shown::shown;
+use patchwright_types::command::Command;
 
 /// What is read of a comment, and kept of its words, in bytes. GitHub's comments are shorter.
 const LONGEST: usize = 256 << 10;

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::world::World;
-use patchwright_agent::budget::Share;
+use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::lanes::{self, Lane};
-use patchwright_agent::sub::{Company, Kind};
+use patchwright_agent::sub::{Kind, SubAgentConfig};
 use patchwright_base::error::Result;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
@@ -185,7 +185,7 @@ impl Provider for Conductor {
 }
 
 /// The agents of a recorded run, to be started again by the same calls.
-pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<Company> {
+pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<SubAgentConfig> {
     let agents = lanes::lanes(lines);
     let mut kinds: Vec<Kind> = Vec::new();
     for lane in &agents {
@@ -193,7 +193,7 @@ pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<
             kinds.push(kind(lane, tools, world)?);
         }
     }
-    Ok(Company {
+    Ok(SubAgentConfig {
         kinds,
         most: usize::MAX,
         opening: Vec::new(),
@@ -223,7 +223,7 @@ fn kind(lane: &Lane, tools: &ToolSet, world: &World) -> Result<Kind> {
         instructions: String::new(),
         role: None,
         tools: own,
-        share: Share::default(),
+        share: BudgetShare::default(),
         model,
     })
 }

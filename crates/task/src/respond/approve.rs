@@ -6,7 +6,7 @@ use super::fix;
 use super::land;
 use super::plan::made_from;
 use super::plan_hash::{self, Proposed};
-use super::work::{Grounds, Job};
+use super::work::{Checkouts, Job};
 use crate::admit::is_us;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
@@ -39,7 +39,7 @@ pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) 
     if let Some(pull) = &admitted.pull {
         fix::must_be_open(pull)?;
     }
-    let grounds = Grounds::of(run, admitted).await?;
+    let grounds = Checkouts::of(run, admitted).await?;
     let asked = words::approved_plan(&crate::context::hidden::clean(&proposed.plan).text);
     let job = Job {
         template: "task/fix.md",
@@ -108,7 +108,7 @@ fn choose(plans: &[Proposed], hash: &str) -> Choice {
 }
 
 /// What is no longer as it was when the plan was made.
-fn changed(admitted: &Admitted, grounds: &Grounds, proposed: &Proposed) -> Vec<String> {
+fn changed(admitted: &Admitted, grounds: &Checkouts, proposed: &Proposed) -> Vec<String> {
     let repository = admitted.repository.id.to_string();
     let commit = grounds.workspace.base.to_string();
     let made = made_from(admitted, &repository, &commit);

@@ -2,7 +2,7 @@
 //! in a comment.
 
 use super::admit::Admitted;
-use super::work::{self, Grounds, Job};
+use super::work::{self, Checkouts, Job};
 use super::{Ending, task_of};
 use crate::review;
 use crate::run::Run;
@@ -14,7 +14,7 @@ use patchwright_types::task::TaskKind;
 
 /// Reads the code as it is on the head and answers.
 pub(super) async fn ask(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
-    let grounds = Grounds::of(run, admitted).await?;
+    let grounds = Checkouts::of(run, admitted).await?;
     run.tighten(&grounds.rules).await?;
     let job = Job {
         template: "task/ask.md",

@@ -4,7 +4,7 @@
 use super::Ending;
 use super::admit::Admitted;
 use super::fix::{self, must_be_open};
-use super::work::{Grounds, Job};
+use super::work::{Checkouts, Job};
 use crate::admit::is_us;
 use crate::context::log;
 use crate::event::is_own_branch;
@@ -31,7 +31,7 @@ pub(super) async fn fix_ci(run: &mut Run<'_>, admitted: &Admitted) -> Result<End
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
     must_be_open(pull)?;
-    let grounds = Grounds::of(run, admitted).await?;
+    let grounds = Checkouts::of(run, admitted).await?;
     if !is_own(run, admitted, pull, &grounds.workspace) {
         return Ok(unasked(admitted, words::not_our_pull_request(&run.config.respond.mention)));
     }

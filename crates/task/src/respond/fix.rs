@@ -2,7 +2,7 @@
 
 use super::admit::Admitted;
 use super::land::{self, Landed};
-use super::work::{self, Grounds, Job};
+use super::work::{self, Checkouts, Job};
 use super::{Ending, task_of};
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -19,7 +19,7 @@ pub(super) const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
 pub(super) async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
     must_be_open(pull)?;
-    let grounds = Grounds::of(run, admitted).await?;
+    let grounds = Checkouts::of(run, admitted).await?;
     let job = Job {
         template: "task/fix.md",
         words: asked,
@@ -51,7 +51,7 @@ pub(super) async fn change(
     run: &mut Run<'_>,
     admitted: &Admitted,
     pull: &PullRequest,
-    grounds: &Grounds,
+    grounds: &Checkouts,
     job: &Job<'_>,
 ) -> Result<Ending> {
     if let Some(commit) = land::landed_before(run, grounds, job) {
@@ -115,7 +115,7 @@ pub(super) async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Re
         trigger: admitted.request.trigger.clone(),
     };
     let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let around = run::Surroundings {
+    let around = run::RunEnvironment {
         asked: (!words.is_empty()).then_some(words),
         out: None,
         ..run.around.clone()

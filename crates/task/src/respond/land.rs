@@ -9,7 +9,7 @@ use serde_json::json;
 use super::admit::Admitted;
 use super::fix::must_be_open;
 use super::stop;
-use super::work::{Done, Grounds, Job};
+use super::work::{Checkouts, Done, Job};
 use crate::admit;
 use crate::publish;
 use crate::run::{DEPTH, Run};
@@ -59,7 +59,7 @@ pub(super) async fn land(
     run: &Run<'_>,
     admitted: &Admitted,
     pull: &PullRequest,
-    grounds: &Grounds,
+    grounds: &Checkouts,
     done: &Done,
 ) -> Result<Landed> {
     let Some(commit) = done.commit().filter(|_| publish::is_publishable(&done.outcome)) else {
@@ -77,7 +77,7 @@ async fn recheck_and_push(
     run: &Run<'_>,
     admitted: &Admitted,
     pull: &PullRequest,
-    grounds: &Grounds,
+    grounds: &Checkouts,
     commit: Oid,
 ) -> Result<Landed> {
     let forge = run.world.forge()?.as_ref();
@@ -136,7 +136,7 @@ async fn target(
 }
 
 /// Pushes the commit, or the same change on top of what is on the branch by now.
-async fn push(run: &Run<'_>, target: &Target, grounds: &Grounds, commit: Oid) -> Result<Landed> {
+async fn push(run: &Run<'_>, target: &Target, grounds: &Checkouts, commit: Oid) -> Result<Landed> {
     let workspace = &grounds.workspace;
     let forge = run.world.forge()?;
     for _ in 0..ATTEMPTS {
@@ -266,7 +266,7 @@ fn identity(run: &Run<'_>) -> commit::Identity {
 }
 
 /// A commit on the head that answers this very comment: a run that was killed had pushed already.
-pub(super) fn landed_before(run: &Run<'_>, grounds: &Grounds, job: &Job<'_>) -> Option<Oid> {
+pub(super) fn landed_before(run: &Run<'_>, grounds: &Checkouts, job: &Job<'_>) -> Option<Oid> {
     let asked: Vec<String> = job
         .trailers
         .iter()

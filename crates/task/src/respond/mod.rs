@@ -20,11 +20,12 @@ pub mod stop;
 mod unseen;
 mod work;
 
-use super::reach::{self, Reach};
-use super::run::{self, Run, Surroundings};
+use admit::Admitted;
+
+use super::reach::{self, NetworkAccess};
+use super::run::{self, Run, RunEnvironment};
 use crate::folder::RunFolder;
 use crate::world::World;
-use admit::Admitted;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_journal::Entry;
@@ -72,7 +73,7 @@ pub async fn respond(
     world: &World,
     config: Config,
     task: Task,
-    around: Surroundings,
+    around: RunEnvironment,
 ) -> Result<Responded> {
     let started = world.clock.instant();
     let admitted = admit::admit(world, &config, &task).await?;
@@ -85,7 +86,7 @@ pub async fn respond(
     }
     let config = for_request(config, &admitted);
     let issue_title = Some(admitted.snapshot.title.clone());
-    let reach = Reach::default();
+    let reach = NetworkAccess::default();
     let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.catch_up().await?;
     let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {

@@ -3,7 +3,7 @@
 use super::Ending;
 use super::admit::Admitted;
 use super::plan_hash::{self, Made};
-use super::work::{self, Grounds, Job};
+use super::work::{self, Checkouts, Job};
 use crate::run::Run;
 use patchwright_base::error::Result;
 use patchwright_report::answer as words;
@@ -15,7 +15,7 @@ const MAX_PLAN: usize = 30_000;
 
 /// Makes a plan and posts it.
 pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
-    let grounds = Grounds::of(run, admitted).await?;
+    let grounds = Checkouts::of(run, admitted).await?;
     run.tighten(&grounds.rules).await?;
     let job = Job {
         template: "task/plan.md",

@@ -21,7 +21,7 @@ use patchwright_prompt::{self as prompt, CommentTask};
 use patchwright_types::outcome::Outcome;
 
 /// What the work stands on.
-pub(super) struct Grounds {
+pub(super) struct Checkouts {
     /// Where configuration, instructions, skills, setup and checks come from: the base branch, unless it is
     /// one of ours. What a pull request changes about them is not obeyed.
     pub rules: Rules,
@@ -29,33 +29,33 @@ pub(super) struct Grounds {
     pub workspace: Workspace,
 }
 
-impl Grounds {
+impl Checkouts {
     /// Fetches and pins what the comment is about.
-    pub(super) async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Grounds> {
+    pub(super) async fn of(run: &Run<'_>, admitted: &Admitted) -> Result<Checkouts> {
         run.around.ui.say("cloning the repository");
         let opened = if let Some(pull) = &admitted.pull {
-            run.unless_interrupted(Grounds::of_pull(run, admitted, pull)).await?
+            run.unless_interrupted(Checkouts::of_pull(run, admitted, pull)).await?
         } else {
             let base = run.config.publish.base.as_deref();
             let base = base.unwrap_or(&admitted.repository.default_branch);
             let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
             let workspace = run.unless_interrupted(opening).await?;
-            let rules = Grounds::rules(run, admitted, &workspace);
-            Grounds { rules: run.unless_interrupted(rules).await?, workspace }
+            let rules = Checkouts::rules(run, admitted, &workspace);
+            Checkouts { rules: run.unless_interrupted(rules).await?, workspace }
         };
         let workspace = run.pinned(opened.workspace)?;
-        Ok(Grounds { workspace, ..opened })
+        Ok(Checkouts { workspace, ..opened })
     }
 
-    async fn of_pull(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> Result<Grounds> {
+    async fn of_pull(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> Result<Checkouts> {
         let base = &pull.base_branch;
         let base = Workspace::open(run.world, &admitted.repository, base, DEPTH).await?;
         let head =
             base.fetch_head(run.world, &admitted.repository, pull.number, &pull.head_sha).await?;
-        let rules = Grounds::rules(run, admitted, &base).await?;
+        let rules = Checkouts::rules(run, admitted, &base).await?;
         let mut workspace = base.at(head);
         workspace.base_branch.clone_from(&pull.head_branch);
-        Ok(Grounds { rules, workspace })
+        Ok(Checkouts { rules, workspace })
     }
 
     async fn rules(run: &Run<'_>, admitted: &Admitted, base: &Workspace) -> Result<Rules> {
@@ -93,7 +93,7 @@ impl Done {
 pub(super) async fn work(
     run: &Run<'_>,
     admitted: &Admitted,
-    grounds: &Grounds,
+    grounds: &Checkouts,
     job: &Job<'_>,
 ) -> Result<Done> {
     let workspace = &grounds.workspace;

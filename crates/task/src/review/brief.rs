@@ -15,7 +15,7 @@ use patchwright_git::stop::Stop;
 use patchwright_policy::Globs;
 use patchwright_prompt::{self as prompt, ReviewCheck, ReviewTask};
 use patchwright_provider::catalogue::Model;
-use patchwright_tools::review::Desk;
+use patchwright_tools::review::ReviewContext;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::task::{Limits, Trigger};
 
@@ -42,7 +42,7 @@ pub struct Sources<'a> {
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
     pub evidence: &'a Evidence,
-    pub desk: &'a Desk<'a>,
+    pub desk: &'a ReviewContext<'a>,
     /// Bytes of the difference.
     pub room: usize,
     /// When reading what others wrote is to end.
@@ -135,7 +135,7 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
 }
 
 /// What the maintainers ask for in files that are under review.
-fn instructions(rules: &Review, desk: &Desk<'_>) -> Vec<(String, String)> {
+fn instructions(rules: &Review, desk: &ReviewContext<'_>) -> Vec<(String, String)> {
     let files = || desk.scope.iter().filter_map(|at| desk.diff.files.get(*at));
     let applies = |globs: &[String]| {
         let globs = Globs::new(globs);
@@ -150,7 +150,7 @@ fn instructions(rules: &Review, desk: &Desk<'_>) -> Vec<(String, String)> {
 
 /// The files in the order in which they matter, each whole or not at all; the beginning of the first
 /// one that is too large, when there is room for it.
-fn difference(desk: &Desk<'_>, room: usize) -> (String, Vec<(usize, Range<usize>)>) {
+fn difference(desk: &ReviewContext<'_>, room: usize) -> (String, Vec<(usize, Range<usize>)>) {
     let (mut text, mut shown, mut is_cut) = (String::new(), Vec::new(), false);
     for file in desk.scope.iter().copied() {
         let left = room.saturating_sub(text.len());

@@ -16,7 +16,7 @@ use patchwright_review::distinct::distinct;
 use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority};
 use patchwright_review::incremental::{Known, is_same_title};
 use patchwright_sandbox::PreparedImage;
-use patchwright_tools::review::Desk;
+use patchwright_tools::review::ReviewContext;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::plan::Plan;
@@ -37,7 +37,7 @@ pub struct Ending<'a> {
     pub scope: &'a Scope,
     /// The commit that was reviewed before, when only what came after it was read.
     pub since: Option<String>,
-    pub desk: &'a Desk<'a>,
+    pub desk: &'a ReviewContext<'a>,
     pub worked: &'a Worked,
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
@@ -164,7 +164,7 @@ fn line(anchored: &Anchored) -> u32 {
     }
 }
 
-fn coverage(opened: &Opened, scope: &Scope, desk: &Desk<'_>) -> Coverage {
+fn coverage(opened: &Opened, scope: &Scope, desk: &ReviewContext<'_>) -> Coverage {
     let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
     let files = &opened.diff.files;
     let mut coverage = Coverage {

@@ -29,7 +29,7 @@ use patchwright_report::review::{check, state};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::suggestion;
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 
 /// Name of the file in the run's folder.
@@ -160,14 +160,14 @@ pub async fn post_from(
     poster: Poster<'_>,
     folder: &Path,
     expected: &Expected,
-) -> Result<(Reviewed, Published)> {
+) -> Result<(Reviewed, PublishedReview)> {
     let reviewed = read(folder, expected)?;
     let Poster { forge, config, redactor, ui, now } = poster;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let pull = expected.pull(forge, &reviewed).await?;
     if config.dry_run {
         ui.say("the review could be posted; nothing was, because this is a dry run");
-        return Ok((reviewed, Published::default()));
+        return Ok((reviewed, PublishedReview::default()));
     }
     let outbox = Outbox {
         forge,

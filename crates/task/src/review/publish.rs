@@ -3,10 +3,7 @@
 //! What can be lost is written to the run's folder first; then the review, the sticky comment, our
 //! threads, the verdict. A step that fails does not take back the ones before it.
 
-use patchwright_types::published::PublishedReview as Published;
 use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 
 use super::admit::Admitted;
 use super::claim::{Held, Slot};
@@ -16,11 +13,12 @@ use super::standing::{Head, Standing};
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::{CheckConclusion, PullRequest, Review};
+use patchwright_forge::{PullRequest, Review};
 use patchwright_report::review::is_of_run;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{Known, Now, Settled, settle};
+use patchwright_review::incremental::{Now, Settled, settle};
 use patchwright_types::outcome::Conclusion;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::{Reviewed, SkippedBecause};
 
 /// Findings that are remembered together with those that are handed over.
@@ -69,7 +67,7 @@ pub(super) async fn publish(
     claim: &Slot,
     reviewed: &Reviewed,
     seen: Seen<'_>,
-) -> Result<Published> {
+) -> Result<PublishedReview> {
     let outbox = Outbox::of(run, admitted)?;
     // People may have answered while the model read.
     let newest = match Earlier::load(run, admitted).await {
@@ -133,7 +131,7 @@ pub(super) async fn publish_at(
     earlier: &Earlier,
     pull: &PullRequest,
     found: &Found<'_>,
-) -> Result<Published> {
+) -> Result<PublishedReview> {
     let reviewed = found.reviewed;
     let forge = outbox.forge;
     let reviews = forge.reviews(outbox.repository, outbox.number).await.map_err(Failure::from)?;
@@ -170,7 +168,7 @@ pub(super) async fn publish_at(
             "pull request #{} was closed while it was reviewed; nothing was posted",
             pull.number
         ));
-        return Ok(Published { verdict, known, ..Published::default() });
+        return Ok(PublishedReview { verdict, known, ..PublishedReview::default() });
     }
     let posted = post::post(&work).await?;
     post::take_back(&work, &posted).await?;
@@ -179,7 +177,7 @@ pub(super) async fn publish_at(
     if let Some(why) = posted.may_not.clone().or(sticky.err()) {
         hand_over::annotate(&work, &why);
     }
-    Ok(Published {
+    Ok(PublishedReview {
         review: posted.review,
         url: posted.url,
         inline: posted.inline,

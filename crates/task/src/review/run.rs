@@ -21,8 +21,8 @@ use crate::brief::Brief;
 use crate::checks::Checks;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
-use crate::reach::{self, Reach};
-use crate::run::{Run, Surroundings, interrupted};
+use crate::reach::{self, NetworkAccess};
+use crate::run::{Run, RunEnvironment, interrupted};
 use crate::workspace::{Rules, Workspace};
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -33,11 +33,11 @@ use patchwright_review::finding::Finding;
 use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
 use patchwright_tools::registry::ToolSet;
-use patchwright_tools::review::Desk;
+use patchwright_tools::review::ReviewContext;
 use patchwright_tools::truncate::BYTES_PER_TOKEN;
 use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 use patchwright_types::task::{Task, TaskKind, Trigger};
 
@@ -48,7 +48,7 @@ const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 #[derive(Debug)]
 pub struct Ended {
     pub reviewed: Reviewed,
-    pub published: Option<Published>,
+    pub published: Option<PublishedReview>,
     /// Where journal, findings and report are.
     pub folder: std::path::PathBuf,
 }
@@ -61,7 +61,7 @@ pub async fn review(
     world: &World,
     config: Config,
     task: Task,
-    around: Surroundings,
+    around: RunEnvironment,
 ) -> Result<Ended> {
     let started = world.clock.instant();
     let config = Config { mode: Mode::Review, ..config };
@@ -74,7 +74,7 @@ pub async fn review(
     let (admitted, task) = admitted(world, &config, task).await?;
     let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
     let issue_title = Some(admitted.pull.title.clone());
-    let reach = Reach::default();
+    let reach = NetworkAccess::default();
     let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
     run.sweep().await;
     let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
@@ -125,7 +125,7 @@ async fn work(
     let is_file = |path: &str| head.has_file(path);
     let index = Index::new(&opened.diff).with_files(&is_file);
     let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
-    let desk = Desk::new(
+    let desk = ReviewContext::new(
         &opened.diff,
         &plan.scope.order,
         plan.fresh.as_ref().map(|since| &since.lines),
@@ -285,7 +285,7 @@ impl Ready<'_> {
         run: &Run<'_>,
         admitted: &Admitted,
         evidence: &Evidence,
-        desk: &Desk<'_>,
+        desk: &ReviewContext<'_>,
     ) -> Result<Brief> {
         let told = brief::tell(&brief::Sources {
             admitted,
@@ -307,7 +307,7 @@ impl Ready<'_> {
 }
 
 /// Marks what the model has been shown.
-fn show(run: &Run<'_>, desk: &Desk<'_>, told: &Told) -> Result<()> {
+fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &Told) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {

@@ -9,7 +9,7 @@ use crate::salvage;
 use patchwright_base::error::Result;
 use patchwright_journal as journal;
 use patchwright_types::outcome::Outcome;
-use patchwright_types::published::PublishedReview as Published;
+use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 
 /// Writes the findings before anything is published, so that a failing forge loses nothing.
@@ -23,7 +23,7 @@ pub fn write_report(
     run: &Run<'_>,
     reviewed: &Reviewed,
     outcome: &Outcome,
-    published: Option<&Published>,
+    published: Option<&PublishedReview>,
 ) {
     // A value as text: there is nothing in it that could fail.
     let result = format!("{:#}", result(run, reviewed, published));
@@ -34,7 +34,7 @@ pub fn write_report(
 }
 
 /// The review in a form for programs: `result.json`, and the last line of `--json`.
-pub fn result(run: &Run<'_>, reviewed: &Reviewed, published: Option<&Published>) -> Value {
+pub fn result(run: &Run<'_>, reviewed: &Reviewed, published: Option<&PublishedReview>) -> Value {
     let mut whole = serde_json::to_value(reviewed).unwrap_or_default();
     if let Value::Object(fields) = &mut whole {
         fields.insert("is".to_owned(), json!("result"));

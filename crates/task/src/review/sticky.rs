@@ -78,9 +78,9 @@ async fn oldest(work: &Work<'_>, created: &Comment, marker: &str, body: &str) ->
     let Ok(comments) = forge.comments(repository, number, SEARCHED).await else {
         return created.id;
     };
-    let marked = comments.iter().filter(|it| report::marked(&it.body, review::PURPOSE).is_some());
+    let ours = comments.iter().filter(|it| report::marked(&it.body, review::PURPOSE).is_some());
     // The list may lack ours yet.
-    let first = Comment::newest(marked.chain([created]));
+    let first = Comment::newest(ours.chain([created]));
     let Some(first) = first.filter(|first| first.id != created.id) else { return created.id };
     match forge.upsert_comment(repository, number, marker, Some(first.id), body).await {
         Ok(first) => {

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::need::Need;
 use super::progress::AgentProgress;
-use super::review::Desk;
+use super::review::ReviewContext;
 use super::services::Services;
 use patchwright_guest::tool::{Effect, Power, ToolError, ToolOutput};
 use patchwright_journal::Journal;
@@ -103,7 +103,7 @@ pub struct HostCall<'a> {
     pub client: &'a Client,
     pub limits: &'a Limits,
     /// What is reviewed, in a review.
-    pub review: Option<&'a Desk<'a>>,
+    pub review: Option<&'a ReviewContext<'a>>,
     pub services: &'a Services,
     /// For tools that call tools.
     pub nested: &'a dyn Nested,
@@ -151,6 +151,6 @@ pub fn find(name: &str) -> Option<&'static dyn Tool> {
 ///
 /// # Errors
 /// For the model: this run reviews nothing.
-fn desk<'a>(ctx: &HostCall<'a>) -> Result<&'a Desk<'a>, ToolError> {
+fn desk<'a>(ctx: &HostCall<'a>) -> Result<&'a ReviewContext<'a>, ToolError> {
     ctx.review.ok_or_else(|| ToolError::tell("nothing is reviewed in this run"))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{HostCall, Tool};
-use crate::review::Desk;
+use crate::review::ReviewContext;
 use crate::schema;
 use patchwright_base::text;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
@@ -116,7 +116,12 @@ enum Checked {
 }
 
 /// Keeps the finding, so that nothing is lost when the model leaves it at that.
-fn send_back(ctx: &HostCall<'_>, desk: &Desk<'_>, finding: Finding, why: &str) -> ToolError {
+fn send_back(
+    ctx: &HostCall<'_>,
+    desk: &ReviewContext<'_>,
+    finding: Finding,
+    why: &str,
+) -> ToolError {
     let entry = Entry::SentBack { finding: finding.clone() };
     if let Err(failure) = ctx.journal.append(&entry) {
         return ToolError::Broken(failure.to_string());
@@ -126,7 +131,7 @@ fn send_back(ctx: &HostCall<'_>, desk: &Desk<'_>, finding: Finding, why: &str) -
 }
 
 /// The finding as it is kept, and where it stands; or what has to be different.
-fn checked(desk: &Desk<'_>, args: Args) -> Result<Checked, ToolError> {
+fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
     let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
     let title = text::cut(&text::line(&args.title), MAX_TITLE);
     if title.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::HostCall;
-use crate::extra::Extra;
+use crate::extra::DynamicTool;
 use crate::schema;
 use patchwright_base::invisible::invisible;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
@@ -72,7 +72,7 @@ impl WebFetch {
 }
 
 #[async_trait]
-impl Extra for WebFetch {
+impl DynamicTool for WebFetch {
     fn name(&self) -> &'static str {
         "web_fetch"
     }

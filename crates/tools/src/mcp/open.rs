@@ -14,7 +14,7 @@ use super::headers::Headers;
 use super::server::{Listed, MAX_LISTED, Server, Unreadable};
 use super::tools::ServerTool;
 use super::{Servers, names, resources, text};
-use crate::extra::Extra;
+use crate::extra::DynamicTool;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::tools::McpServer;
 use patchwright_guest::protocol::Exec;
@@ -41,7 +41,7 @@ pub struct Outside<'a> {
 pub struct Opened {
     pub servers: Arc<Servers>,
     /// Their tools, by name.
-    pub extras: Vec<Arc<dyn Extra>>,
+    pub extras: Vec<Arc<dyn DynamicTool>>,
     /// For the report: what of them is not offered.
     pub notes: Vec<String>,
 }
@@ -92,7 +92,10 @@ pub async fn open(
 }
 
 /// The tools that are offered, under their names.
-fn extras(all: &mut [(Started, Option<GlobSet>)], notes: &mut Vec<String>) -> Vec<Arc<dyn Extra>> {
+fn extras(
+    all: &mut [(Started, Option<GlobSet>)],
+    notes: &mut Vec<String>,
+) -> Vec<Arc<dyn DynamicTool>> {
     for (started, globs) in all.iter_mut() {
         let mut seen = BTreeSet::new();
         let tools = &mut started.tools.items;
@@ -119,7 +122,7 @@ fn extras(all: &mut [(Started, Option<GlobSet>)], notes: &mut Vec<String>) -> Ve
         started.tools.items.iter().filter_map(|tool| {
             let name = names.get(&(started.server.name(), tool.name.as_ref()))?.clone();
             let server = Arc::clone(&started.server);
-            Some(Arc::new(ServerTool::new(name, tool, server)) as Arc<dyn Extra>)
+            Some(Arc::new(ServerTool::new(name, tool, server)) as Arc<dyn DynamicTool>)
         })
     });
     tools.collect()

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::server::Server;
 use super::{Servers, result, text};
-use crate::extra::Extra;
+use crate::extra::DynamicTool;
 use crate::host::HostCall;
 use crate::schema;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
@@ -61,7 +61,7 @@ struct ResourceTool {
 /// When a description is missing: a defect.
 pub(super) fn tools(
     servers: &Arc<Servers>,
-) -> patchwright_base::error::Result<Vec<Arc<dyn Extra>>> {
+) -> patchwright_base::error::Result<Vec<Arc<dyn DynamicTool>>> {
     let kinds = [
         (Kind::Resources, schema::of::<ListArgs>()),
         (Kind::Templates, schema::of::<ListArgs>()),
@@ -70,7 +70,7 @@ pub(super) fn tools(
     let tool = |(kind, schema): (Kind, Value)| {
         let description = prompt::text(&format!("tools/{}.md", kind.name()))?.trim().to_owned();
         let tool = ResourceTool { kind, description, schema, servers: Arc::clone(servers) };
-        Ok(Arc::new(tool) as Arc<dyn Extra>)
+        Ok(Arc::new(tool) as Arc<dyn DynamicTool>)
     };
     kinds.into_iter().map(tool).collect()
 }
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 #[async_trait]
-impl Extra for ResourceTool {
+impl DynamicTool for ResourceTool {
     fn name(&self) -> &str {
         self.kind.name()
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::server::Server;
 use super::{result, schema, text};
-use crate::extra::Extra;
+use crate::extra::DynamicTool;
 use crate::host::HostCall;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 
@@ -62,7 +62,7 @@ impl ServerTool {
 }
 
 #[async_trait]
-impl Extra for ServerTool {
+impl DynamicTool for ServerTool {
     fn name(&self) -> &str {
         &self.name
     }

@@ -35,7 +35,7 @@ pub struct Placed {
 }
 
 /// A review at work.
-pub struct Desk<'a> {
+pub struct ReviewContext<'a> {
     pub diff: &'a Diff,
     /// Positions in `diff` of the files that are to be reviewed, in the order in which they matter.
     pub scope: &'a [usize],
@@ -54,7 +54,7 @@ pub struct Desk<'a> {
     pub checking: tokio::sync::Mutex<()>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> ReviewContext<'a> {
     pub fn new(
         diff: &'a Diff,
         scope: &'a [usize],
@@ -62,8 +62,8 @@ impl<'a> Desk<'a> {
         checks: &'a [String],
         place: Place<'a>,
         page_bytes: usize,
-    ) -> Desk<'a> {
-        Desk {
+    ) -> ReviewContext<'a> {
+        ReviewContext {
             diff,
             scope,
             fresh,

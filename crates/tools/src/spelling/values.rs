@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Face, SHELLS};
+use super::{SHELLS, ToolAlias};
 
 /// Tools that look at many files.
 const WALKERS: &[&str] = &["list_dir", "glob", "grep_files", "read_many_files"];
@@ -52,18 +52,18 @@ const KINDS: &[(&str, &str)] = &[
 ];
 
 /// Brings values into the arguments of the tool, under its own names, where these are not given.
-pub(super) fn own(face: &Face, fields: &mut Map<String, Value>) {
+pub(super) fn own(alias: &ToolAlias, fields: &mut Map<String, Value>) {
     for (tools, name, _) in NEVER {
-        if tools.contains(&face.tool) && fields.get(*name) == Some(&json!(false)) {
+        if tools.contains(&alias.tool) && fields.get(*name) == Some(&json!(false)) {
             fields.shift_remove(*name);
         }
     }
-    if WALKERS.contains(&face.tool) {
+    if WALKERS.contains(&alias.tool) {
         ignoring(fields);
     }
-    match face.tool {
+    match alias.tool {
         "read_file" => range(fields),
-        "grep_files" => search(face, fields),
+        "grep_files" => search(alias, fields),
         "list_dir" => list(fields, "ignore"),
         "spawn_agent" | "task" | "send_input" => said(fields),
         "call_tool" => encoded(fields),
@@ -75,16 +75,16 @@ pub(super) fn own(face: &Face, fields: &mut Map<String, Value>) {
         tool if SHELLS.contains(&tool) => no_limit(fields),
         _ => {}
     }
-    if matches!(face.tool, "read_file" | "list_dir" | "grep_files") {
+    if matches!(alias.tool, "read_file" | "list_dir" | "grep_files") {
         // Where lines are counted from 0, this is the first one too.
         drop_if(fields, "offset", &json!(0));
     }
 }
 
 /// What is asked for and cannot be done here, and what to do instead.
-pub fn impossible(face: &Face, args: &Value) -> Option<String> {
+pub(crate) fn impossible(alias: &ToolAlias, args: &Value) -> Option<String> {
     let (_, name, instead) = NEVER.iter().find(|(tools, name, _)| {
-        tools.contains(&face.tool) && args.get(*name) == Some(&Value::Bool(true))
+        tools.contains(&alias.tool) && args.get(*name) == Some(&Value::Bool(true))
     })?;
     Some(format!("not done: `{name}` cannot be true here; {instead}"))
 }
@@ -169,7 +169,7 @@ fn ignoring(fields: &mut Map<String, Value>) {
 }
 
 /// The switches of `grep` and of the tools that are named after it.
-fn search(face: &Face, fields: &mut Map<String, Value>) {
+fn search(alias: &ToolAlias, fields: &mut Map<String, Value>) {
     let kind = match fields.get("output_mode").and_then(Value::as_str) {
         Some("content") => Some("lines"),
         Some("files_with_matches" | "files") => Some("files"),
@@ -195,7 +195,7 @@ fn search(face: &Face, fields: &mut Map<String, Value>) {
     for name in ["head_limit", "total_max_matches"] {
         if let Some(most) = fields.get(name).and_then(Value::as_u64) {
             fields.shift_remove(name);
-            let name = face.theirs("limit").unwrap_or("limit");
+            let name = alias.theirs("limit").unwrap_or("limit");
             add(fields, name, json!(if most == 0 { UNLIMITED } else { most }));
         }
     }

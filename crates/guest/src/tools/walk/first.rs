@@ -23,7 +23,7 @@ impl PartialOrd for Place {
 
 /// The first lines of what several threads find, in order of paths. What comes behind them is
 /// forgotten at once, and need not be looked for.
-pub struct First {
+pub(crate) struct First {
     limit: usize,
     found: Mutex<Found>,
     /// There is more than enough: only what comes before the last place counts.
@@ -37,12 +37,12 @@ struct Found {
 }
 
 impl First {
-    pub fn new(limit: usize) -> First {
+    pub(crate) fn new(limit: usize) -> First {
         First { limit, found: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
     /// Adds what was found at one path. Several files may be shown with the same one.
-    pub fn add(&self, path: &str, lines: Vec<String>) {
+    pub(crate) fn add(&self, path: &str, lines: Vec<String>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let Found { lines: all, count } = &mut *found;
         *count += lines.len();
@@ -56,7 +56,7 @@ impl First {
     }
 
     /// Whether nothing at this path or below it can be among the first.
-    pub fn is_behind(&self, path: &str) -> bool {
+    pub(crate) fn is_behind(&self, path: &str) -> bool {
         if !self.is_full.load(Memory::Relaxed) {
             return false;
         }
@@ -68,7 +68,7 @@ impl First {
     }
 
     /// The lines in order, and whether there were more.
-    pub fn finish(self) -> (Vec<String>, bool) {
+    pub(crate) fn finish(self) -> (Vec<String>, bool) {
         let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let has_more = found.count > self.limit;
         (found.lines.into_values().flatten().take(self.limit).collect(), has_more)

@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_PENDING: usize = 8 << 20;
 
 /// A call that a script asks for.
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub id: u64,
     pub name: String,
     /// JSON. It becomes a value when the call runs: as a text it takes far less memory.
@@ -31,7 +31,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// The bytes that it counts for.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.name.len() + self.args.len()
     }
 
@@ -39,7 +39,7 @@ impl Wanted {
     ///
     /// # Errors
     /// For the script: they are no JSON that is read here.
-    pub fn value(&self) -> Result<Value, ToolError> {
+    pub(crate) fn value(&self) -> Result<Value, ToolError> {
         serde_json::from_str(&self.args)
             .map_err(|err| ToolError::tell(format!("the arguments cannot be read: {err}")))
     }
@@ -47,7 +47,7 @@ impl Wanted {
 
 /// The calls of one script.
 #[derive(Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     waiting: VecDeque<Wanted>,
     /// Of the calls that wait and of those that run.
     bytes: usize,
@@ -58,7 +58,7 @@ impl Queue {
     ///
     /// # Errors
     /// For the script: why it cannot be made.
-    pub fn push(&mut self, wanted: Wanted) -> Result<(), String> {
+    pub(crate) fn push(&mut self, wanted: Wanted) -> Result<(), String> {
         let size = wanted.size();
         if size > MAX_CALL {
             return Err(format!(
@@ -75,7 +75,7 @@ impl Queue {
 
     /// The next call, when it may begin besides those that run and with so many bytes of results that the
     /// script has not taken. Its end has to be told with [`ended`](Queue::ended).
-    pub fn begin(&mut self, running: usize, pending: usize) -> Option<Wanted> {
+    pub(crate) fn begin(&mut self, running: usize, pending: usize) -> Option<Wanted> {
         if running >= MAX_AT_ONCE || pending >= MAX_PENDING {
             return None;
         }
@@ -83,12 +83,12 @@ impl Queue {
     }
 
     /// A call waits for nothing but the script, which has to take results first.
-    pub fn is_held_up(&self, running: usize) -> bool {
+    pub(crate) fn is_held_up(&self, running: usize) -> bool {
         running < MAX_AT_ONCE && !self.waiting.is_empty()
     }
 
     /// A call of this size has come to its end.
-    pub fn ended(&mut self, size: usize) {
+    pub(crate) fn ended(&mut self, size: usize) {
         self.bytes = self.bytes.saturating_sub(size);
     }
 }

@@ -12,7 +12,7 @@ const MAX_IMAGE: usize = 8 << 20;
 
 /// The result of a call. Commands have an exit code and what they printed, other tools their text;
 /// pictures are data URLs.
-pub fn value(output: &ToolOutput) -> Value {
+pub(crate) fn value(output: &ToolOutput) -> Value {
     let mut fields = Map::new();
     if let Some(command) = &output.command {
         self::command(&mut fields, command);
@@ -73,7 +73,7 @@ fn url(image: &Image) -> String {
 ///
 /// # Errors
 /// For the model: what is wrong with it.
-pub fn picture(url: &str) -> Result<Image, String> {
+pub(crate) fn picture(url: &str) -> Result<Image, String> {
     let (head, data) = url.split_once(',').ok_or("a data URL has a comma before its data")?;
     let media_type = head.strip_prefix("data:").and_then(|head| head.strip_suffix(";base64"));
     let media_type = media_type.ok_or("a picture must be a base64 data URL")?.to_ascii_lowercase();

@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use patchwright_provider::item::Usage;
 
 /// A request that was sent and has no answer yet. Dropping it counts what was sent.
-pub(super) struct Unanswered<'a> {
+pub(super) struct InFlightRequest<'a> {
     lost: &'a Mutex<Vec<Usage>>,
     sent: u64,
 }
 
-impl<'a> Unanswered<'a> {
+impl<'a> InFlightRequest<'a> {
     /// `sent` is the tokens of the request, as estimated; 0 for one that is not counted here.
-    pub(super) fn new(lost: &'a Mutex<Vec<Usage>>, sent: u64) -> Unanswered<'a> {
-        Unanswered { lost, sent }
+    pub(super) fn new(lost: &'a Mutex<Vec<Usage>>, sent: u64) -> InFlightRequest<'a> {
+        InFlightRequest { lost, sent }
     }
 
     pub(super) fn was_answered(mut self) {
@@ -22,7 +22,7 @@ impl<'a> Unanswered<'a> {
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
         if self.sent > 0 {
             let usage = Usage { input: self.sent, estimated: true, ..Usage::default() };
@@ -35,15 +35,15 @@ impl Drop for Unanswered<'_> {
 mod tests {
     use std::sync::Mutex;
 
-    use crate::unanswered::{Unanswered, Usage};
+    use crate::in_flight::{InFlightRequest, Usage};
 
     #[test]
     fn only_what_was_given_up_is_counted() {
         let lost = Mutex::new(Vec::new());
-        Unanswered::new(&lost, 100).was_answered();
-        drop(Unanswered::new(&lost, 0));
+        InFlightRequest::new(&lost, 100).was_answered();
+        drop(InFlightRequest::new(&lost, 0));
         assert_eq!(*lost.lock().unwrap(), []);
-        drop(Unanswered::new(&lost, 200));
+        drop(InFlightRequest::new(&lost, 200));
         let expected = Usage { input: 200, estimated: true, ..Usage::default() };
         assert_eq!(*lost.lock().unwrap(), [expected]);
     }

@@ -1,4 +1,4 @@
-//! Small facts about calls, as journals and reports have them.
+//! Small facts about calls and conversations, as journals and reports have them.
 
 use serde::{Deserialize, Serialize};
 

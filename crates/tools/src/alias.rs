@@ -1,7 +1,7 @@
-//! Faces: a tool under the name and with the argument names that a model family knows.
+//! Tool aliases: a tool under the name and with the argument names that a model family knows.
 //!
 //! The tools themselves are in [`patchwright_guest::tools`] and [`super::host`], each once. Here is who calls
-//! them what: the faces that profiles declare, and those that are understood without being declared.
+//! them what: the aliases that profiles declare, and those that are understood without being declared.
 //! Adding a name for a tool is one line.
 
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use patchwright_guest::tools as guest;
 
 /// A tool as one family sees it.
 #[derive(Debug)]
-pub struct Face {
+pub struct ToolAlias {
     /// What the model calls it.
     pub name: &'static str,
     /// The tool that runs.
@@ -42,17 +42,24 @@ pub struct FreeText {
     pub argument: &'static str,
 }
 
-const PLAIN: Face =
-    Face { name: "", tool: "", description: "", args: &[], items: &[], preset: &[], free: None };
+const PLAIN: ToolAlias = ToolAlias {
+    name: "",
+    tool: "",
+    description: "",
+    args: &[],
+    items: &[],
+    preset: &[],
+    free: None,
+};
 
 /// A tool under its own name.
-const fn own(tool: &'static str) -> Face {
-    Face { name: tool, tool, description: tool, ..PLAIN }
+const fn own(tool: &'static str) -> ToolAlias {
+    ToolAlias { name: tool, tool, description: tool, ..PLAIN }
 }
 
 /// Another name for a tool, with the tool's own arguments.
-const fn also(name: &'static str, tool: &'static str) -> Face {
-    Face { name, tool, description: tool, ..PLAIN }
+const fn also(name: &'static str, tool: &'static str) -> ToolAlias {
+    ToolAlias { name, tool, description: tool, ..PLAIN }
 }
 
 /// Code as free text, under a grammar and a description of the tool's name.
@@ -62,7 +69,7 @@ const fn code(grammar: &'static str, description: &'static str) -> FreeText {
 
 const LINES: &[(&str, &str)] = &[("output", "lines")];
 
-pub static SHELL_COMMAND: Face = Face {
+pub static SHELL_COMMAND: ToolAlias = ToolAlias {
     args: &[
         ("command", "command"),
         ("workdir", "workdir"),
@@ -73,9 +80,9 @@ pub static SHELL_COMMAND: Face = Face {
     ],
     ..own("shell_command")
 };
-pub static EXEC_COMMAND: Face = own("exec_command");
-pub static WRITE_STDIN: Face = own("write_stdin");
-pub static SHELL: Face = Face {
+pub static EXEC_COMMAND: ToolAlias = own("exec_command");
+pub static WRITE_STDIN: ToolAlias = own("write_stdin");
+pub static SHELL: ToolAlias = ToolAlias {
     description: "shell_command",
     args: &[
         ("command", "command"),
@@ -86,9 +93,9 @@ pub static SHELL: Face = Face {
     ],
     ..own("shell")
 };
-pub static LOCAL_SHELL: Face =
-    Face { description: "shell_command", ..also("local_shell", "shell") };
-pub static APPLY_PATCH: Face = Face {
+pub static LOCAL_SHELL: ToolAlias =
+    ToolAlias { description: "shell_command", ..also("local_shell", "shell") };
+pub static APPLY_PATCH: ToolAlias = ToolAlias {
     description: "apply_patch_function",
     free: Some(FreeText {
         grammar: "apply_patch.lark",
@@ -97,53 +104,55 @@ pub static APPLY_PATCH: Face = Face {
     }),
     ..own("apply_patch")
 };
-pub static UPDATE_PLAN: Face = own("update_plan");
-pub static READ_FILE: Face = own("read_file");
-pub static LIST_DIR: Face = own("list_dir");
-pub static GREP_FILES: Face = own("grep_files");
-pub static VIEW_IMAGE: Face = own("view_image");
+pub static UPDATE_PLAN: ToolAlias = own("update_plan");
+pub static READ_FILE: ToolAlias = own("read_file");
+pub static LIST_DIR: ToolAlias = own("list_dir");
+pub static GREP_FILES: ToolAlias = own("grep_files");
+pub static VIEW_IMAGE: ToolAlias = own("view_image");
 
 /// Declared where a run has more tools of servers and configuration than are declared.
-pub static TOOL_SEARCH: Face = own("tool_search");
-pub static CALL_TOOL: Face = own("call_tool");
-pub static FINDING: &[&Face] = &[&TOOL_SEARCH, &CALL_TOOL];
+pub static TOOL_SEARCH: ToolAlias = own("tool_search");
+pub static CALL_TOOL: ToolAlias = own("call_tool");
+pub static FINDING: &[&ToolAlias] = &[&TOOL_SEARCH, &CALL_TOOL];
 
 /// Scripts that call the other tools, and waiting for those that go on.
-pub static EXEC: Face = Face {
+pub static EXEC: ToolAlias = ToolAlias {
     description: "exec",
     free: Some(code("exec.lark", "exec")),
     ..also("exec", "code_mode")
 };
-pub static EXEC_WAIT: Face = Face { description: "exec_wait", ..also("wait", "code_mode_wait") };
+pub static EXEC_WAIT: ToolAlias =
+    ToolAlias { description: "exec_wait", ..also("wait", "code_mode_wait") };
 
-pub static JS_REPL: Face = Face { free: Some(code("js_repl.lark", "js_repl")), ..own("js_repl") };
-pub static JS_REPL_RESET: Face = own("js_repl_reset");
+pub static JS_REPL: ToolAlias =
+    ToolAlias { free: Some(code("js_repl.lark", "js_repl")), ..own("js_repl") };
+pub static JS_REPL_RESET: ToolAlias = own("js_repl_reset");
 
-pub static REPORT_FINDING: Face = own("report_finding");
-pub static READ_DIFF: Face = own("read_diff");
-pub static RUN_CHECK: Face = own("run_check");
+pub static REPORT_FINDING: ToolAlias = own("report_finding");
+pub static READ_DIFF: ToolAlias = own("read_diff");
+pub static RUN_CHECK: ToolAlias = own("run_check");
 
-pub static SPAWN_AGENT: Face = own("spawn_agent");
-pub static SEND_INPUT: Face = own("send_input");
-pub static RESUME_AGENT: Face = own("resume_agent");
-pub static WAIT: Face = own("wait");
-pub static WAIT_AGENT: Face = also("wait_agent", "wait");
-pub static CLOSE_AGENT: Face = own("close_agent");
+pub static SPAWN_AGENT: ToolAlias = own("spawn_agent");
+pub static SEND_INPUT: ToolAlias = own("send_input");
+pub static RESUME_AGENT: ToolAlias = own("resume_agent");
+pub static WAIT: ToolAlias = own("wait");
+pub static WAIT_AGENT: ToolAlias = also("wait_agent", "wait");
+pub static CLOSE_AGENT: ToolAlias = own("close_agent");
 
-pub static HOSTED_SHELL: Face =
-    Face { description: "shell_command", ..also("shell", "hosted_shell") };
-pub static HOSTED_PATCH: Face =
-    Face { description: "apply_patch_function", ..also("apply_patch", "hosted_patch") };
+pub static HOSTED_SHELL: ToolAlias =
+    ToolAlias { description: "shell_command", ..also("shell", "hosted_shell") };
+pub static HOSTED_PATCH: ToolAlias =
+    ToolAlias { description: "apply_patch_function", ..also("apply_patch", "hosted_patch") };
 
 /// The same by the kinds of their items, where a profile has other tools under those names.
-pub static SHELL_CALL: Face =
-    Face { description: "shell_command", ..also("shell_call", "hosted_shell") };
-pub static APPLY_PATCH_CALL: Face =
-    Face { description: "apply_patch_function", ..also("apply_patch_call", "hosted_patch") };
+pub static SHELL_CALL: ToolAlias =
+    ToolAlias { description: "shell_command", ..also("shell_call", "hosted_shell") };
+pub static APPLY_PATCH_CALL: ToolAlias =
+    ToolAlias { description: "apply_patch_function", ..also("apply_patch_call", "hosted_patch") };
 
-pub static BASH: Face = own("bash");
-pub static TEXT_EDITOR: Face = also("str_replace_based_edit_tool", "text_editor");
-pub static GREP: Face = Face {
+pub static BASH: ToolAlias = own("bash");
+pub static TEXT_EDITOR: ToolAlias = also("str_replace_based_edit_tool", "text_editor");
+pub static GREP: ToolAlias = ToolAlias {
     args: &[
         ("pattern", "pattern"),
         ("path", "path"),
@@ -153,9 +162,9 @@ pub static GREP: Face = Face {
     ],
     ..also("grep", "grep_files")
 };
-pub static GLOB: Face = own("glob");
+pub static GLOB: ToolAlias = own("glob");
 
-pub static GEMINI_SHELL: Face = Face {
+pub static GEMINI_SHELL: ToolAlias = ToolAlias {
     args: &[
         ("command", "command"),
         ("description", "description"),
@@ -164,40 +173,40 @@ pub static GEMINI_SHELL: Face = Face {
     ],
     ..also("run_shell_command", "shell_command")
 };
-pub static GEMINI_READ: Face = Face {
+pub static GEMINI_READ: ToolAlias = ToolAlias {
     description: "read_lines",
     args: &[("file_path", "file_path"), ("offset", "offset"), ("limit", "limit")],
     ..own("read_file")
 };
-pub static GEMINI_READ_MANY: Face =
-    Face { args: &[("include", "paths"), ("exclude", "exclude")], ..own("read_many_files") };
-pub static WRITE_FILE: Face = own("write_file");
-pub static GEMINI_REPLACE: Face = own("replace");
-pub static GEMINI_LIST: Face =
-    Face { args: &[("dir_path", "dir_path")], ..also("list_directory", "list_dir") };
-pub static GEMINI_GLOB: Face = Face {
+pub static GEMINI_READ_MANY: ToolAlias =
+    ToolAlias { args: &[("include", "paths"), ("exclude", "exclude")], ..own("read_many_files") };
+pub static WRITE_FILE: ToolAlias = own("write_file");
+pub static GEMINI_REPLACE: ToolAlias = own("replace");
+pub static GEMINI_LIST: ToolAlias =
+    ToolAlias { args: &[("dir_path", "dir_path")], ..also("list_directory", "list_dir") };
+pub static GEMINI_GLOB: ToolAlias = ToolAlias {
     args: &[("pattern", "pattern"), ("dir_path", "path"), ("case_sensitive", "case_sensitive")],
     ..own("glob")
 };
-pub static GEMINI_GREP: Face = Face {
+pub static GEMINI_GREP: ToolAlias = ToolAlias {
     description: "search_lines",
     args: &[("pattern", "pattern"), ("dir_path", "path"), ("include", "include")],
     preset: LINES,
     ..also("grep_search", "grep_files")
 };
-pub static GEMINI_TODOS: Face = Face {
+pub static GEMINI_TODOS: ToolAlias = ToolAlias {
     args: &[("todos", "plan")],
     items: &[("description", "step")],
     ..also("write_todos", "update_plan")
 };
 
-pub static GENERIC_READ: Face = Face {
+pub static GENERIC_READ: ToolAlias = ToolAlias {
     description: "read_lines",
     args: &[("absolute_path", "file_path"), ("offset", "offset"), ("limit", "limit")],
     ..own("read_file")
 };
-pub static READ_MANY: Face = own("read_many_files");
-pub static GENERIC_REPLACE: Face = Face {
+pub static READ_MANY: ToolAlias = own("read_many_files");
+pub static GENERIC_REPLACE: ToolAlias = ToolAlias {
     args: &[
         ("file_path", "file_path"),
         ("old_string", "old_string"),
@@ -206,7 +215,7 @@ pub static GENERIC_REPLACE: Face = Face {
     ],
     ..own("replace")
 };
-pub static GENERIC_SEARCH: Face = Face {
+pub static GENERIC_SEARCH: ToolAlias = ToolAlias {
     description: "search_lines",
     args: &[
         ("pattern", "pattern"),
@@ -220,11 +229,11 @@ pub static GENERIC_SEARCH: Face = Face {
 
 /// Declared behind the tools of every profile that has any, when what they need is there (see
 /// [`super::need`]), in this order.
-pub static OPTIONAL: &[&Face] = &[&JS_REPL, &JS_REPL_RESET];
+pub static OPTIONAL: &[&ToolAlias] = &[&JS_REPL, &JS_REPL_RESET];
 
 /// What providers ask for on behalf of tools that they run, and questions to the user under the names
 /// of several families; always understood, never declared.
-pub static DECLINED: &[&Face] = &[
+pub static DECLINED: &[&ToolAlias] = &[
     &APPROVAL,
     &COMPUTER,
     &own("ask_user"),
@@ -236,41 +245,44 @@ pub static DECLINED: &[&Face] = &[
 ];
 
 /// Other names of the call that finds tools, understood where that is declared.
-pub static SEARCHING: &[&Face] =
+pub static SEARCHING: &[&ToolAlias] =
     &[&also("search_tool_bm25", "tool_search"), &also("search_tools", "tool_search")];
 
 /// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
 /// scripts, or the other way round.
-pub static SCRIPTS: &[&Face] = &[&EXEC, &EXEC_WAIT];
+pub static SCRIPTS: &[&ToolAlias] = &[&EXEC, &EXEC_WAIT];
 
 /// Other names of the calls for sub-agents, understood where those are declared.
-pub static DELEGATING: &[&Face] = &[
+pub static DELEGATING: &[&ToolAlias] = &[
     &WAIT_AGENT,
     &TASK,
-    &Face { ..also_task("agent") },
-    &Face {
+    &ToolAlias { ..also_task("agent") },
+    &ToolAlias {
         args: &[("prompt", "message"), ("agent_name", "agent_type")],
         ..also_task("invoke_agent")
     },
 ];
 
-static TASK: Face = also_task("task");
+static TASK: ToolAlias = also_task("task");
 
 /// A name under which other agent programs start an agent and wait for it.
-const fn also_task(name: &'static str) -> Face {
-    Face { args: &[("prompt", "message"), ("subagent_type", "agent_type")], ..also(name, "task") }
+const fn also_task(name: &'static str) -> ToolAlias {
+    ToolAlias {
+        args: &[("prompt", "message"), ("subagent_type", "agent_type")],
+        ..also(name, "task")
+    }
 }
 
 /// What replies of models without tool calls are turned into.
-pub static WRITTEN: &[&Face] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
+pub static WRITTEN: &[&ToolAlias] = &[&SHELL_COMMAND, &TEXT_EDIT, &UPDATE_PLAN];
 
-static TEXT_EDIT: Face = own("text_edit");
-static APPROVAL: Face = own("mcp_approval_request");
-static COMPUTER: Face = own("computer");
+static TEXT_EDIT: ToolAlias = own("text_edit");
+static APPROVAL: ToolAlias = own("mcp_approval_request");
+static COMPUTER: ToolAlias = own("computer");
 
 /// Names that are understood where the profile has the power: those of other families and of widely
 /// used agents. A declared name wins.
-pub static UNDERSTOOD: &[&Face] = &[
+pub static UNDERSTOOD: &[&ToolAlias] = &[
     &SHELL_COMMAND,
     &SHELL,
     &LOCAL_SHELL,
@@ -309,12 +321,12 @@ pub static UNDERSTOOD: &[&Face] = &[
     &VIEW_IMAGE,
     &UPDATE_PLAN,
     &GEMINI_TODOS,
-    &Face {
+    &ToolAlias {
         args: &[("todos", "plan")],
         items: &[("content", "step")],
         ..also("todowrite", "update_plan")
     },
-    &Face {
+    &ToolAlias {
         args: &[("todos", "plan")],
         items: &[("content", "step")],
         ..also("todo_write", "update_plan")
@@ -329,9 +341,10 @@ pub fn powers(tool: &str) -> &'static [Power] {
 
 /// Names under which models run commands; typing into one that runs is not among them.
 pub fn shells() -> impl Iterator<Item = &'static str> {
-    let runs =
-        |face: &&&Face| powers(face.tool).contains(&Power::Run) && face.tool != WRITE_STDIN.tool;
-    UNDERSTOOD.iter().filter(runs).map(|face| face.name)
+    let runs = |alias: &&&ToolAlias| {
+        powers(alias.tool).contains(&Power::Run) && alias.tool != WRITE_STDIN.tool
+    };
+    UNDERSTOOD.iter().filter(runs).map(|alias| alias.name)
 }
 
 /// The tool opens files, pictures too; one that only lists and searches has no eye for those.
@@ -344,7 +357,7 @@ pub fn only_reads(powers: &[Power]) -> bool {
     !powers.is_empty() && powers.iter().all(|power| matches!(power, Power::Read | Power::See))
 }
 
-impl Face {
+impl ToolAlias {
     /// The family's name of one of the tool's arguments; `None` when it is not shown.
     pub fn theirs(&self, ours: &str) -> Option<&str> {
         self.args.iter().find(|(_, own)| *own == ours).map(|(theirs, _)| *theirs)
@@ -362,7 +375,7 @@ impl Face {
     /// their own names.
     ///
     /// # Errors
-    /// As [`Face::schema`].
+    /// As [`ToolAlias::schema`].
     pub fn understood(&self) -> Result<Value> {
         let own = schema::whole(&self.own()?);
         let mut all = self.shown(&own);
