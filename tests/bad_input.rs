@@ -189,7 +189,7 @@ fn with_a_key_that_the_provider_refuses() {
         error: MODEL refuses the key: Incorrect API key provided: test-mod**8c06.
 
         hint: check that `OPENAI_API_KEY` holds a key for this endpoint, that it is still valid, and that it may use `gpt-5.3-codex`
-        hint: what there is so far is in DIR/state/runs/RUN
+        hint: the files of the run so far are in DIR/state/runs/RUN
     "#]]
     .assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));

@@ -26,7 +26,7 @@ const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
 /// The shortest secret of a hook.
 const SHORTEST: usize = 16;
 
-/// Take webhooks, work them off, show what is going on
+/// Receive webhooks, do what they ask for, serve a dashboard
 ///
 /// Listens for webhooks of a GitHub App or a repository at `/webhook`, stores each one before it is
 /// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also works

@@ -32,7 +32,7 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
         error: the limit on turns was reached
 
         hint: raise the limit, or split the work into smaller issues
-        hint: what there is so far is in DIR/state/runs/RUN
+        hint: the files of the run so far are in DIR/state/runs/RUN
     "#]],
     );
     check(
@@ -108,7 +108,7 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             error: MODEL is unavailable: down
 
             hint: run it again later; the run goes on where it stopped
-            hint: what there is so far is in DIR/state/runs/RUN
+            hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );
     assert_eq!(world.github.pulls(), []);

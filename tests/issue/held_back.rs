@@ -73,7 +73,7 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
             check on loop: `sh ./test.sh` failed with exit code 1
             error: `.github/workflows/ci.yml` may not be published (path.workflow)
 
-            hint: what there is so far is in DIR/state/runs/RUN
+            hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );
     check(
@@ -139,7 +139,7 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
             check on loop: `sh ./test.sh` failed with exit code 1
             error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
 
-            hint: what there is so far is in DIR/state/runs/RUN
+            hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );
     check(

@@ -130,8 +130,7 @@ impl Agent<'_> {
         Ok(calls.map(|call| Entry::dropped(state.spending.turns, &call, text)).collect())
     }
 
-    /// The same of a sub-agent. One that was interrupted or closed, or that is there no more, goes on with
-    /// none of them.
+    /// The same for a sub-agent; one that was interrupted, closed or removed resumes without pending calls.
     fn answers_to(&self, lane: &Lane, open: &Open<'_>, text: &str) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
         lane.entries.iter().for_each(|entry| state.apply(entry));

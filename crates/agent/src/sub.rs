@@ -138,7 +138,7 @@ impl<'a> SubAgents<'a> {
         }
     }
 
-    /// Does something while the agents work.
+    /// Drives the sub-agents while `work` runs.
     pub(super) async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;

@@ -46,7 +46,7 @@ pub(crate) struct Connection {
 /// The way to the guest. Clones share it.
 #[derive(Clone)]
 pub(super) struct Sender {
-    /// Weak, so that who holds only this does not keep the guest's input open.
+    /// Weak: holding this must not keep the guest's standard input open.
     outgoing: mpsc::WeakUnboundedSender<Outgoing>,
     sending: Arc<Semaphore>,
     shared: Arc<Shared>,

@@ -1,7 +1,8 @@
 //! Errors of the sandbox as people read them: the exit code, and the next step.
 
-use std::error::Error;
 use std::io;
+
+use rustix::io::Errno;
 
 use super::SandboxError;
 use patchwright_base::error::{Failure, FailureKind, Hint};
@@ -57,10 +58,12 @@ impl From<SandboxError> for Failure {
     }
 }
 
-/// What the system said, without the path that `fs_err` puts in front.
+/// What the system said, without the path that `fs_err` puts in front. That keeps the number of the error
+/// to itself, so its kind has to do.
 fn without_path(err: &io::Error) -> io::Error {
-    let named = err.get_ref().and_then(Error::source);
-    let system = named.and_then(|err| err.downcast_ref::<io::Error>());
-    let code = err.raw_os_error().or_else(|| system.and_then(io::Error::raw_os_error));
-    code.map_or_else(|| io::Error::from(err.kind()), io::Error::from_raw_os_error)
+    match (err.raw_os_error(), err.kind()) {
+        (Some(code), _) => io::Error::from_raw_os_error(code),
+        (None, io::ErrorKind::StorageFull) => Errno::NOSPC.into(),
+        (None, kind) => kind.into(),
+    }
 }

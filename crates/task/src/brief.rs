@@ -35,7 +35,7 @@ pub struct Brief {
     /// Who may be started as a sub-agent, besides the built-in ones.
     pub agents: AgentFiles,
     pub mode: Mode,
-    /// Said of the mode, in place of what is said of it elsewhere.
+    /// Overrides the default text about the mode.
     mode_text: Option<&'static str>,
     /// The task in words.
     pub task: String,

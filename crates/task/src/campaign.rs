@@ -248,7 +248,7 @@ impl Attempt {
     }
 
     /// The result is recorded. A run that came to its end gets its last line, so that working on the
-    /// repository again starts afresh; one that a passing trouble stopped is gone on with.
+    /// repository again starts afresh; a run stopped by a transient error is resumed.
     pub fn close(self) -> Result<()> {
         let passing = matches!(
             &self.ended,

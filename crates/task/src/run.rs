@@ -346,7 +346,7 @@ impl Run<'_> {
 
     pub(super) fn kept(&self) -> Hint {
         let place = self.folder.path.display();
-        Hint::on_this_machine(format!("what there is so far is in {place}"))
+        Hint::on_this_machine(format!("the files of the run so far are in {place}"))
     }
 
     /// The same for a change that nobody wants any more.

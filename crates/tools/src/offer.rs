@@ -132,8 +132,7 @@ impl ToolSet {
         Ok(self.told_to_scripts())
     }
 
-    /// Without the tools whose names match one of these globs; what only they could do, the run cannot
-    /// do under another name either.
+    /// Without the tools whose names match one of these globs; aliases of a removed tool are removed, too.
     #[must_use]
     pub fn without(mut self, globs: &[String]) -> ToolSet {
         if globs.is_empty() {

@@ -31,7 +31,7 @@ pub struct Args {
     )]
     pub classes: Vec<ErrorClass>,
 
-    /// Work them off at once, as `patchwright batch run` would
+    /// Run them at once, as `patchwright batch run` would
     #[arg(long, env = "PATCHWRIGHT_RETRY_RUN")]
     pub run: bool,
 
@@ -77,6 +77,6 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     if view.campaign.state == CampaignState::Done {
         fleet.store.set_campaign_state(id, CampaignState::Running, None).await?;
     }
-    ui.say("`patchwright batch run` works them off, or workers that are running do");
+    ui.say("`patchwright batch run` runs them, or workers that are running do");
     Ok(0)
 }

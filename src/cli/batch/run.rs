@@ -24,7 +24,7 @@ use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
 use patchwright_types::campaign::{CampaignView, Event, TargetState};
 
-/// Work a campaign off: agent runs, stored changes, pull requests; goes on where it was
+/// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
 ///
 /// Run it again at any time: what is finished is not worked on again, what was interrupted goes on, and
 /// stored changes are published without asking the model. Repositories that failed are queued again by
@@ -263,7 +263,7 @@ fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
         Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
         Why::Waiting(why) => (partial, Some(why.clone())),
         Why::Detached => {
-            (0, Some("queued; `patchwright worker` works it off, `patchwright batch status` shows how far it is".to_owned()))
+            (0, Some("queued; `patchwright worker` runs it, `patchwright batch status` shows how far it is".to_owned()))
         }
         Why::Interrupted => {
             let signal = signals::received(&fleet.drain).unwrap_or(15);

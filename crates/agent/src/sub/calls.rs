@@ -24,7 +24,7 @@ const MOST_IN_ALL: usize = 64;
 const MAX_TEXT: usize = 64 << 10;
 /// Messages that may wait for one agent.
 const MAX_WAITING: usize = 16;
-/// How long it is waited when the call does not say, and within which bounds it may say.
+/// Default wait, and the allowed range.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 const SHORTEST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_hours(1);

@@ -5,7 +5,7 @@
 /// Longest tag that is looked at, in bytes. A longer one is cut off here.
 const MAX_TAG: usize = 16 << 10;
 
-/// Most attributes of a tag that is looked at.
+/// Most attributes that are read of a tag.
 const MAX_ATTRIBUTES: usize = 100;
 
 /// Longest address of a link or picture that the model reads. Nobody sees an address, and a long one has

@@ -1,4 +1,4 @@
-//! Many repositories: campaigns, and the jobs that work them off.
+//! Many repositories: campaigns, and the jobs that they consist of.
 //!
 //! `patchwright batch run` in short: [`campaign`] is read, [`select`] finds repositories, [`plan`] says
 //! what is done with each, [`drive`] adds targets and opens waves, [`worker`] claims jobs and runs

@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// The lease is still ours. Whatever stands in the way of knowing it is a no.
+    /// The lease is still ours. Fails closed: if it cannot be checked, the answer is no.
     async fn check(&self) -> Result<(), ForgeError> {
         let Some(held) = &self.held else { return Ok(()) };
         if held.lost().is_cancelled() {

@@ -72,7 +72,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// It is the list that says no, not the network.
+    /// Denied by the allow list, not by a network failure.
     pub fn is_policy(&self) -> bool {
         !matches!(self, Refused::Unresolved(..) | Refused::Unreachable(..))
     }

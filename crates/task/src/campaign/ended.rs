@@ -57,7 +57,7 @@ pub struct Stored {
     pub reviewers: Vec<String>,
 }
 
-/// Decides. The first thing that stands in the way is the one that is said.
+/// Decides. Reports the first blocking reason.
 pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
     let Made { workspace, worked, settled, outcome } = made;
     let question = worked.stopped.needs_input().map(str::to_owned);

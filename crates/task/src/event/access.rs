@@ -2,7 +2,7 @@
 //!
 //! Called for every actor of an event before anything else happens: no container, no model call, no
 //! reply. People need the role, asked of the forge itself and never read from the payload; bots need
-//! to be named. Whatever goes wrong on the way to an answer is a no.
+//! to be named. Fails closed: any error denies access.
 
 use patchwright_forge::{Account, Forge, RepositoryId, Role};
 

@@ -71,7 +71,7 @@ pub(super) struct Job<'a> {
     pub words: &'a str,
     /// The failing checks with their logs, clean and delimited.
     pub failures: &'a str,
-    /// Said of the mode, in place of what is said of it elsewhere.
+    /// Overrides the default text about the mode.
     pub mode: Option<&'static str>,
     /// Lines below the commit's message.
     pub trailers: Vec<String>,

@@ -41,7 +41,7 @@ pub struct Listed<T> {
     pub items: Vec<T>,
     /// What is not written as the protocol says.
     pub unreadable: Vec<Unreadable>,
-    /// There is more than is looked at.
+    /// The list was truncated.
     pub is_cut: bool,
 }
 

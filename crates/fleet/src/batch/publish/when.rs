@@ -7,7 +7,7 @@ use crate::store::StoreResult;
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_types::campaign::{Millis, Target, TargetState};
 
-/// How long a change waits before it is looked at again whether it may be published.
+/// Retry interval while publishing is not allowed.
 const LOOK_AGAIN: Millis = 10 * 60_000;
 
 impl Publisher<'_> {

@@ -23,7 +23,7 @@ use patchwright_guest::script::lines::{Callable, Limits, MAX_LINE, Start, ToScri
 use patchwright_guest::tool::{CommandOutput, Part, ToolError, ToolOutput};
 use patchwright_sandbox::client::GuestError;
 
-/// How often it is looked whether more calls can begin.
+/// Poll interval for starting queued calls.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long a script that closed its output may take to end.

@@ -32,7 +32,7 @@ const MAX_PICTURES: usize = 16;
 /// Calls that one cell may ask for; those beyond [`MAX_CALLS`] are refused, and more end the process.
 const MAX_ASKED: usize = 10_000;
 
-/// How often it is looked whether more calls can begin.
+/// Poll interval for starting queued calls.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long a process that closed its output may take to end.
