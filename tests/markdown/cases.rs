@@ -44,6 +44,7 @@ pub(crate) const HOSTILE: &[&str] = &[
     "&#x202e;abc &#8203;@&#8203;octocat &ZeroWidthSpace;#&ZeroWidthSpace;1",
     "a\\\nb  \nc\\",
     "http://x.example/(a)_b_*c* (https://x.example/a) https://x.example/a**b** <https://x.example/a b> xmpp:a@b.example mailto:a@b.example",
+    "<!-- a\n\nb --> 1 _@.ctocWt %0 a@_b.c a@-b.c d+e@\\_f.g @.a",
     "https://x.example/a\\`b` https://x.example/<b> https://x.example/&lt;b&gt; http://a@b.example/@c",
     "[https://github.com/o/r/issues/1](https://x.example) [@octocat](https://x.example) [#1](https://x.example) [a `]` b](https://x.example) [a](<https://x.example/ b>)",
     "https://x.example/issues/1https://github.com/o/r/issues/2 https://x.example?u=https://github.com/o/r/pull/1",

@@ -30,7 +30,7 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
     let mut chars = words.chars().filter(|c| *c != '\u{200b}').peekable();
     // What stood apart in the source, in another element, may not meet here.
     let meets = chars.peek().is_some_and(|first| match out.chars().next_back() {
-        Some('@') => first.is_alphanumeric(),
+        Some('@') => can_be_called(*first),
         Some('#') => first.is_ascii_digit(),
         Some('-') => first.is_ascii_digit() && ends_with_word(&out[..out.len() - 1], "gh"),
         Some(':') => *first == '/',
@@ -61,7 +61,7 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             '_' if !before.is_alphanumeric() || !next.is_some_and(char::is_alphanumeric) => {
                 escaped(c, out);
             }
-            '@' if next.is_some_and(char::is_alphanumeric) => out.extend(["@", APART]),
+            '@' if next.is_some_and(can_be_called) => out.extend(["@", APART]),
             '#' => {
                 out.push_str(if starts { "\\#" } else { "#" });
                 if is_before_digit {
@@ -236,6 +236,11 @@ pub(super) fn is_plain(url: &str) -> bool {
         && host.split('.').all(|part| part.starts_with(|c: char| c.is_ascii_alphanumeric()))
         && path.chars().all(in_path)
         && url.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+}
+
+/// Behind an `@` it may begin a name, or the host of an address: GitHub's parser finds one in `_@.example`, too.
+fn can_be_called(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
 /// A text in which GitHub would find a person, a team, an issue or a pull request.
