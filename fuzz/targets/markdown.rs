@@ -5,8 +5,8 @@
 use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use patchwright_task::context::hidden;
 use patchwright_report::markdown::passage;
+use patchwright_task::context::hidden;
 
 #[path = "../../tests/markdown/oracle.rs"]
 mod oracle;
