@@ -92,7 +92,7 @@ impl Checkpoints {
     /// Puts the workspace back as it was at the last checkpoint that can be read.
     ///
     /// # Errors
-    /// When there is none, or the run began on another commit; a [`Failure`] with the next step.
+    /// If no checkpoint can be read or the run began on another commit: a [`Failure`] with the next step.
     pub async fn restore(&self, recorded: &[Line]) -> Result<Restored> {
         let all = checkpoints::latest_first(recorded);
         let folder = self.journal.path().parent().unwrap_or(self.journal.path()).display();

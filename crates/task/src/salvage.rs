@@ -93,7 +93,7 @@ pub(super) fn handed_over(
 /// not fatal.
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     let patch = match fs_err::read(run.folder.path.join("change.patch")) {
-        // There is none without a change.
+        // A run without a change has no such file.
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(err) => {
             run.around.ui.failure(&format!("the report is without the change: {err}"));

@@ -48,7 +48,7 @@ async fn round(shared: &Shared, source: &HookSource) -> Result<usize> {
     let name = format!("deliveries:{source}");
     let oldest = shared.fleet.clock.now() - shared.options.max_age;
     let cursor = store.value(&name).await?;
-    // Without one that can be read, all that may still count is looked at; what is known is left out.
+    // An unreadable cursor only costs requests: everything recent is listed again and known deliveries are skipped.
     let cursor = cursor.and_then(|text| text.parse::<DateTime<Utc>>().ok());
     let since = cursor.map_or(oldest, |cursor| (cursor - OVERLAP).max(oldest));
     let failed = forge.failed_deliveries(source, since).await.map_err(Failure::from)?;

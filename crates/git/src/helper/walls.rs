@@ -31,7 +31,7 @@ const OPEN_FILES: u64 = 1024;
 const WINDOW: usize = 32 << 20;
 const WINDOWS: usize = 1 << 30;
 
-/// The calls that are left: for files, memory, time and its own end. There is none that starts a process or
+/// The system calls that the helper may make: files, memory, time and exit. None of them starts a process or
 /// a thread, opens a socket, or reaches another process.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_brk,

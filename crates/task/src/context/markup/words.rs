@@ -127,8 +127,8 @@ pub(super) fn is_code(source: &str, code: &NodeCode) -> bool {
     })
 }
 
-/// Words of the tree as they are written to be read so. Angle brackets stay: what they make is looked at
-/// in the next pass.
+/// Escapes plain text so that it parses as the same text again. Angle brackets are not escaped: the next
+/// pass cleans any HTML that they make.
 fn escaped(words: &str, in_table: bool) -> String {
     let mut out = String::with_capacity(words.len());
     let mut before = ' ';
