@@ -7,11 +7,11 @@
 #![allow(clippy::disallowed_methods, reason = "it starts the program")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ fn send(address: &str, count: u64, rate: u64) -> Sent {
                     std::thread::sleep(due.saturating_sub(started.elapsed()));
                     let status = exchange(&mut stream, address, &request);
                     let took = started.elapsed().saturating_sub(due).as_secs_f64() * 1e3;
-                    let mut sent = sent.lock().unwrap();
+                    let mut sent = sent.lock();
                     sent.took.push(took);
                     if status == Some(202) {
                         sent.unique.insert(number);
@@ -125,7 +125,7 @@ fn send(address: &str, count: u64, rate: u64) -> Sent {
             });
         }
     });
-    sent.into_inner().unwrap()
+    sent.into_inner()
 }
 
 /// One signed delivery, as large as GitHub's are.

@@ -1,8 +1,9 @@
 //! `patchwright batch status`, and the live table of `batch run` in a real terminal.
 
+use parking_lot::Mutex;
 use std::io::Read;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -166,8 +167,8 @@ fn watch(world: &TestWorld, close_early: bool) -> (Output, String) {
         let mut master = master;
         let mut bytes = [0; 4096];
         while let Ok(count) = master.read(&mut bytes) {
-            kept.lock().unwrap().extend(&bytes[..count]);
-            if count == 0 || close_early && !kept.lock().unwrap().is_empty() {
+            kept.lock().extend(&bytes[..count]);
+            if count == 0 || close_early && !kept.lock().is_empty() {
                 break;
             }
         }
@@ -176,7 +177,7 @@ fn watch(world: &TestWorld, close_early: bool) -> (Output, String) {
     child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     let status = child.wait().unwrap();
     reader.join().unwrap();
-    let shown = String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    let shown = String::from_utf8_lossy(&shown.lock()).into_owned();
     (world.output(status, stdout, String::new()), shown)
 }
 

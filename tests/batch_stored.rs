@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use patchwright_base::error::FailureKind;
 use patchwright_fleet::batch::stored::{change_id, pack, unpack};
 use patchwright_git::Oid;
-use patchwright_git::cache::Room;
+use patchwright_git::cache::CacheLimits;
 use patchwright_git::clone::Repo;
 use patchwright_git::diff::tree_of;
 use patchwright_task::retention::{Kept, sweep};
@@ -167,7 +167,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
         ended: day * 30,
         unfinished: day * 90,
         bytes: 1 << 20,
-        mirrors: Room { bytes: 1_500, idle: day },
+        mirrors: CacheLimits { bytes: 1_500, idle: day },
     };
     let names = |path: &str| {
         let entries = fs_err::read_dir(state.join(path)).unwrap();

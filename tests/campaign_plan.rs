@@ -1,6 +1,7 @@
 //! Repositories found and looked at on GitHub, and what a campaign would do with each.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Query, State};
@@ -275,7 +276,7 @@ async fn search(
 ) -> axum::Json<Value> {
     let value = |name: &str| query.iter().find(|(key, _)| key == name).unwrap().1.clone();
     let (q, page): (String, usize) = (value("q"), value("page").parse().unwrap());
-    all.queries.lock().unwrap().push(q.clone());
+    all.queries.lock().push(q.clone());
     let span = q.split("created:").nth(1).map(|span| {
         let (from, to) = span.trim().split_once("..").unwrap();
         (from.parse::<NaiveDate>().unwrap(), to.parse::<NaiveDate>().unwrap())
@@ -318,14 +319,14 @@ async fn a_search_with_more_results_than_github_gives_is_asked_in_parts() {
     let (forge, all) = searched(days.clone()).await;
     let found = forge.search_repositories("org:acme", now).await.unwrap();
     assert_eq!((found.repositories.len(), found.notes.len()), (2500, 0));
-    let queries = all.queries.lock().unwrap().clone();
+    let queries = all.queries.lock().clone();
     assert_eq!(queries[0], "org:acme");
     assert!(queries.len() < 60, "{}", queries.len());
 
     // Few results are one question.
     let (forge, all) = searched(days[..40].to_vec()).await;
     assert_eq!(forge.search_repositories("x", now).await.unwrap().repositories.len(), 40);
-    assert_eq!(all.queries.lock().unwrap().len(), 1);
+    assert_eq!(all.queries.lock().len(), 1);
 
     // What cannot be split is said.
     let (forge, _) = searched(vec![first; 1300]).await;
@@ -336,7 +337,7 @@ async fn a_search_with_more_results_than_github_gives_is_asked_in_parts() {
     let found = forge.search_repositories("x created:2010-01-01..2030-01-01", now).await.unwrap();
     assert_eq!(found.repositories.len(), 1000);
     assert!(found.notes[0].contains("1500 results more"), "{:?}", found.notes);
-    assert_eq!(all.queries.lock().unwrap().len(), 10);
+    assert_eq!(all.queries.lock().len(), 10);
 }
 
 /// A world with a campaign file.

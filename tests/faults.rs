@@ -2,7 +2,7 @@
 //! it is tried again, how it ends, that the work so far is kept, and that nothing half-received is run.
 //! `docs/reliability.md` is the table.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use patchwright_base::error::Failure;
@@ -97,15 +97,15 @@ async fn reply(voice: &Voice, provider: &HttpProvider) -> Seen {
     let (waits, lost) = (Mutex::new(Vec::new()), Mutex::new(None));
     let progress = |progress: Progress<'_>| match progress {
         Progress::Retrying { attempt, wait, .. } => {
-            let mut waits = waits.lock().unwrap();
+            let mut waits = waits.lock();
             waits.push(wait.as_secs_f64());
             assert_eq!(attempt as usize, waits.len() + 1);
         }
-        Progress::Lost { usage } => assert!(lost.lock().unwrap().replace(usage).is_none()),
+        Progress::Lost { usage } => assert!(lost.lock().replace(usage).is_none()),
         Progress::Text(_) | Progress::Reasoning(_) => {}
     };
     let outcome = provider.reply(&request, &progress).await;
-    Seen { outcome, waits: waits.into_inner().unwrap(), lost: lost.into_inner().unwrap() }
+    Seen { outcome, waits: waits.into_inner(), lost: lost.into_inner() }
 }
 
 /// Runs a row on each protocol; what was seen on each.

@@ -1,8 +1,9 @@
 //! The Gemini protocol: requests to bodies, errors to faults, and conversations over HTTP.
 //! Streams are in `wires.rs`, by the fixtures of `streams/gemini`.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -701,8 +702,8 @@ async fn serve(answers: Vec<(u16, &'static str, String)>) -> (String, Arc<Mutex<
     let answers = Arc::new(Mutex::new(answers.into_iter()));
     let app = Router::new().fallback(move |uri: Uri, headers: HeaderMap, body: Bytes| {
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        seen.lock().unwrap().push(Asked { uri, headers, body });
-        let (status, kind, text) = answers.lock().unwrap().next().unwrap();
+        seen.lock().push(Asked { uri, headers, body });
+        let (status, kind, text) = answers.lock().next().unwrap();
         async move {
             Response::builder()
                 .status(status)
@@ -768,7 +769,7 @@ async fn gemini_calls_get_ids_that_are_new_in_the_conversation() {
         ["call_r_0", "call_r_1", "call_r_0_2", "call_r_1_2", "call_r_1_3", "call_r_1_4"]
     );
     // What the API gave goes back, and nothing else.
-    let asked = asked.lock().unwrap();
+    let asked = asked.lock();
     let told = &asked[3].body["contents"];
     assert_eq!(
         told[2]["parts"][0],
@@ -801,7 +802,7 @@ async fn gemini_addresses_name_the_version_once() {
     ] {
         let (url, asked) = serve(vec![stream(&done)]).await;
         ask(&provider(&format!("{url}{base}")), &[user("x")]).await.unwrap();
-        assert_eq!(asked.lock().unwrap()[0].uri.to_string(), format!("{path}{rest}"));
+        assert_eq!(asked.lock()[0].uri.to_string(), format!("{path}{rest}"));
     }
 }
 
@@ -833,7 +834,7 @@ async fn gemini_waits_retries_and_gives_up_as_the_api_asks() {
         let (url, asked) = serve(script).await;
         let outcome = ask(&provider(&url), &[user("x")]).await;
         assert_eq!(crate::providers::word(&outcome), ends, "{outcome:?}");
-        assert_eq!(asked.lock().unwrap().len(), requests, "{outcome:?}");
+        assert_eq!(asked.lock().len(), requests, "{outcome:?}");
         assert!(!format!("{outcome:?}").contains("AIza-key"));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use patchwright_config::Mode;
 use patchwright_journal as journal;
 use patchwright_provider::item::{Content, Payload};
-use patchwright_tools::need::Present;
 use patchwright_tools::registry::ToolSet;
+use patchwright_tools::requirement::Available;
 use patchwright_tools::services::Services;
 use serde_json::json;
 
@@ -18,9 +18,9 @@ use crate::support::outside;
 use crate::support::tool_desk::{ToolDesk, model, shown};
 use crate::support::world::{TestWorld, github};
 
-fn present(node: bool, js_repl: bool) -> Present {
+fn present(node: bool, js_repl: bool) -> Available {
     let programs = if node { vec!["node".to_owned()] } else { Vec::new() };
-    Present { programs, js_repl, ..Present::default() }
+    Available { programs, js_repl, ..Available::default() }
 }
 
 /// `./test` installs Node; without it nothing can be said about cells.

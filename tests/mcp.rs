@@ -6,8 +6,8 @@ mod http;
 mod real;
 mod run;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -17,7 +17,7 @@ use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Journal;
 use patchwright_provider::ToolDeclaration;
 use patchwright_sandbox::client::Client;
-use patchwright_tools::extra::DynamicTool;
+use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::{HostCall, Nested};
 use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::mcp::{self, Opened, Outside};

@@ -845,7 +845,7 @@ async fn gemini_s_tools() {
     )
     .await;
     assert_eq!(desk.file("dos.txt"), "ONE\r\nTWO\r\nthree\r\n");
-    assert_eq!(desk.plan.lock().unwrap().steps.len(), 1);
+    assert_eq!(desk.plan.lock().steps.len(), 1);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Models over HTTP: every row of `docs/reliability.md`, and whole conversations.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use patchwright_base::error::Failure;
@@ -67,7 +67,7 @@ pub(crate) async fn ask(
     };
     let progress = |progress: Progress<'_>| {
         if let Progress::Retrying { wait, .. } = progress {
-            waits.lock().unwrap().push(wait);
+            waits.lock().push(wait);
         }
     };
     provider.reply(&request, &progress).await
@@ -141,7 +141,7 @@ async fn check_with(row: Row, provider: fn(&str) -> HttpProvider) {
     let server = ModelServer::start(row.script);
     let waits = Mutex::new(Vec::new());
     let outcome = ask(&provider(&server.url()), &[user("Fix it")], &waits).await;
-    let waits = waits.into_inner().unwrap();
+    let waits = waits.into_inner();
     assert_eq!(word(&outcome), row.ends, "{outcome:?}");
     assert_eq!(server.requests().len(), row.requests, "{outcome:?}");
     assert_eq!(server.unused(), asked - row.requests);
@@ -233,7 +233,7 @@ async fn providers_backs_off_exponentially_with_jitter() {
     let server = ModelServer::start(times(&fail(500, "server_error", "trouble"), 8));
     let waits = Mutex::new(Vec::new());
     ask(&provider(&server.url()), &[user("Fix it")], &waits).await.unwrap_err();
-    let waits = waits.into_inner().unwrap();
+    let waits = waits.into_inner();
     for (wait, base) in waits.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]) {
         assert!((base..=2.0 * base).contains(&wait.as_secs_f64()), "{waits:?}");
     }
@@ -430,7 +430,7 @@ async fn providers_share_one_rate_limit() {
     let first = ask(&provider, &history, &first_waits);
     let second_waits = Mutex::new(Vec::new());
     let second = async {
-        while first_waits.lock().unwrap().is_empty() {
+        while first_waits.lock().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // The first waits two seconds; this one holds back as long, without having been told.
@@ -445,5 +445,5 @@ async fn providers_share_one_rate_limit() {
     let (first, second) = tokio::join!(first, second);
     assert_eq!((word(&first), word(&second)), ("EndTurn".to_owned(), "EndTurn".to_owned()));
     assert_eq!(server.requests().len(), 3);
-    assert!(second_waits.into_inner().unwrap().is_empty());
+    assert!(second_waits.into_inner().is_empty());
 }

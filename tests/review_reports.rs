@@ -10,7 +10,7 @@ use patchwright_report::review::{inline, is_of_run, state, words};
 use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority};
-use patchwright_review::incremental::{Code, Fate, Known, Memory};
+use patchwright_review::incremental::{Code, FindingState, KnownFinding, Memory};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
 use patchwright_types::published::PublishedReview;
@@ -46,8 +46,8 @@ fn found(number: u32, priority: Priority, title: &str) -> Anchored {
     }
 }
 
-fn known(anchored: &Anchored, fate: Fate) -> Known {
-    Known {
+fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
+    KnownFinding {
         fingerprint: anchored.fingerprint.clone(),
         path: anchored.finding.path.clone(),
         title: anchored.finding.title.clone(),
@@ -155,8 +155,11 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
     nowhere.finding.path = "docs/x.md".to_owned();
     let overflow = found(11, Priority::P3, "A third thing");
     let reviewed = Reviewed { below: 2, ..partial(vec![on_line.clone(), nowhere.clone()]) };
-    let known =
-        [known(&on_line, Fate::New), known(&nowhere, Fate::New), known(&overflow, Fate::Fixed)];
+    let known = [
+        known(&on_line, FindingState::New),
+        known(&nowhere, FindingState::New),
+        known(&overflow, FindingState::Fixed),
+    ];
     let listed = [
         Listed { anchored: nowhere, why: Why::NoLine },
         Listed { anchored: overflow, why: Why::Overflow },
@@ -264,8 +267,11 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
     let third = found(11, Priority::P3, "Long gone");
     let reviewed =
         Reviewed { since: Some(BASE.to_owned()), ..reviewed(vec![first.clone(), second.clone()]) };
-    let known =
-        [known(&first, Fate::New), known(&second, Fate::Still), known(&third, Fate::Dismissed)];
+    let known = [
+        known(&first, FindingState::New),
+        known(&second, FindingState::Still),
+        known(&third, FindingState::Dismissed),
+    ];
     let memory = Memory {
         head: HEAD.to_owned(),
         base: BASE.to_owned(),
@@ -402,11 +408,11 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         (BASE, Code::InHead, 3),
         (HEAD, Code::NoFile, 0),
     ];
-    let known = |(at, (since, code, nth)): (u32, &(&str, Code, usize))| Known {
+    let known = |(at, (since, code, nth)): (u32, &(&str, Code, usize))| KnownFinding {
         since: (*since).to_owned(),
         code: *code,
         nth: *nth,
-        ..known(&found(at, Priority::P2, "A title"), Fate::Still)
+        ..known(&found(at, Priority::P2, "A title"), FindingState::Still)
     };
     let memory = Memory {
         head: HEAD.to_owned(),
@@ -420,12 +426,12 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
 
 #[test]
 fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
-    let many: Vec<Known> = (0..400)
-        .map(|number| Known {
+    let many: Vec<KnownFinding> = (0..400)
+        .map(|number| KnownFinding {
             path: format!("src/{}/file_{number}.rs", "deep/".repeat(10)),
             ..known(
                 &found(number, Priority::P2, &"a long title ".repeat(20)),
-                if number % 2 == 0 { Fate::Fixed } else { Fate::Still },
+                if number % 2 == 0 { FindingState::Fixed } else { FindingState::Still },
             )
         })
         .collect();
@@ -436,7 +442,7 @@ fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
     assert!(!inside.contains("--") && !inside.contains('>'), "it cannot end early");
     let kept = state::read(&line).unwrap().unwrap();
     assert!(kept.findings.len() > 60, "{}", kept.findings.len());
-    assert!(kept.findings.iter().all(|known| known.fate == Fate::Still));
+    assert!(kept.findings.iter().all(|known| known.fate == FindingState::Still));
 }
 
 /// What acts on people, issues, browsers and bots.
@@ -458,7 +464,7 @@ fn nothing_that_the_model_writes_acts() {
     reviewed.reason = Some(HOSTILE.to_owned());
     reviewed.notes = vec![HOSTILE.to_owned()];
     reviewed.coverage.skipped[0].path = "a`b|c\n/close".to_owned();
-    let mut known = known(&hostile, Fate::New);
+    let mut known = known(&hostile, FindingState::New);
     known.path = "a`b|c\n/close".to_owned();
     let memory = Memory { findings: vec![known.clone()], ..Memory::default() };
     let body = body::body(&Body {
@@ -543,7 +549,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         })
         .collect();
     let reviewed = partial(many.clone());
-    let known: Vec<Known> = many.iter().map(|one| known(one, Fate::New)).collect();
+    let known: Vec<KnownFinding> = many.iter().map(|one| known(one, FindingState::New)).collect();
     for count in [1, 10, 40, 150, 450] {
         let listed: Vec<Listed> = many[..count]
             .iter()
@@ -615,7 +621,7 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     use CheckConclusion::{Failure, Neutral, Success};
     let one = found(1, Priority::P1, "t");
     let verdict =
-        |reviewed: &Reviewed, fate: Fate, fail_on: Option<Priority>, handed_over: bool| {
+        |reviewed: &Reviewed, fate: FindingState, fail_on: Option<Priority>, handed_over: bool| {
             let known = [known(&one, fate)];
             Check { reviewed, known: &known, fail_on, handed_over, withheld: &[] }.conclusion()
         };
@@ -623,17 +629,17 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     let mut unread = whole.clone();
     unread.coverage.read_files = 0;
     for (reviewed, fate, fail_on, handed_over, expected) in [
-        (&whole, Fate::New, None, false, Success),
-        (&whole, Fate::New, Some(Priority::P0), false, Success),
-        (&whole, Fate::New, Some(Priority::P1), false, Failure),
-        (&whole, Fate::Still, Some(Priority::P1), false, Failure),
-        (&whole, Fate::Fixed, Some(Priority::P1), false, Success),
-        (&whole, Fate::Dismissed, Some(Priority::P1), false, Success),
-        (&part, Fate::Fixed, Some(Priority::P1), false, Neutral),
-        (&part, Fate::New, Some(Priority::P1), false, Failure),
-        (&unread, Fate::Fixed, Some(Priority::P1), false, Neutral),
-        (&whole, Fate::Fixed, Some(Priority::P1), true, Neutral),
-        (&whole, Fate::New, Some(Priority::P1), true, Failure),
+        (&whole, FindingState::New, None, false, Success),
+        (&whole, FindingState::New, Some(Priority::P0), false, Success),
+        (&whole, FindingState::New, Some(Priority::P1), false, Failure),
+        (&whole, FindingState::Still, Some(Priority::P1), false, Failure),
+        (&whole, FindingState::Fixed, Some(Priority::P1), false, Success),
+        (&whole, FindingState::Dismissed, Some(Priority::P1), false, Success),
+        (&part, FindingState::Fixed, Some(Priority::P1), false, Neutral),
+        (&part, FindingState::New, Some(Priority::P1), false, Failure),
+        (&unread, FindingState::Fixed, Some(Priority::P1), false, Neutral),
+        (&whole, FindingState::Fixed, Some(Priority::P1), true, Neutral),
+        (&whole, FindingState::New, Some(Priority::P1), true, Failure),
     ] {
         assert_eq!(verdict(reviewed, fate, fail_on, handed_over), expected, "{fate:?} {fail_on:?}");
     }
@@ -646,7 +652,7 @@ fn the_check_has_annotations_on_the_new_side() {
     if let Anchor::Lines { side, .. } = &mut left.anchor {
         *side = Side::Left;
     }
-    let known = [known(&right, Fate::New), known(&left, Fate::Still)];
+    let known = [known(&right, FindingState::New), known(&left, FindingState::Still)];
     let reviewed = reviewed(vec![right, left]);
     let draft = check::check(&Check {
         reviewed: &reviewed,
@@ -683,7 +689,7 @@ fn findings_json_has_the_shape_that_people_feed_on() {
         path: "src/calc.rs".to_owned(),
         why: "the lines are not in the diff".to_owned(),
     };
-    let known = [known(&one, Fate::New)];
+    let known = [known(&one, FindingState::New)];
     let text = findings::json(&reviewed(vec![one, two]), &known, "/workspace");
     assert!(text.contains("Stale\\u202e"), "what cannot be seen is escaped: {text}");
     expect![[r#"
@@ -793,7 +799,7 @@ fn sarif_validates_whatever_is_in_it() {
     all[3].finding.title = String::new();
     all[3].finding.body = " \u{1b}[31m".to_owned();
     all[2].finding.confidence = f64::NAN;
-    let known = [known(&all[0], Fate::New), known(&all[1], Fate::Dismissed)];
+    let known = [known(&all[0], FindingState::New), known(&all[1], FindingState::Dismissed)];
     for page in [None, Some("https://github.com/acme/app"), Some("not a page")] {
         let log = sarif::log(&reviewed(all.clone()), &known, page);
         let log: serde_json::Value = serde_json::from_str(&log.to_string()).unwrap();
@@ -843,7 +849,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         url: Some("https://github.com/acme/app/pull/3#pullrequestreview-80".to_owned()),
         inline: 1,
         verdict: Some(CheckConclusion::Neutral),
-        known: vec![known(&one, Fate::New)],
+        known: vec![known(&one, FindingState::New)],
         ..PublishedReview::default()
     };
     expect![[r#"

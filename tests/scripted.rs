@@ -1,6 +1,6 @@
 //! Scripted models: what a script says, and replies from a journal.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use patchwright_provider::item::{Item, Payload, StopReason};
 use patchwright_provider::scripted::ScriptedProvider;

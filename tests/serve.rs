@@ -10,10 +10,11 @@ mod pages;
 mod webhooks;
 mod work;
 
+use parking_lot::Mutex;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::Child;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -53,9 +54,9 @@ impl Serving<'_> {
             let mut line = String::new();
             if lines.read_line(&mut line).unwrap() == 0 {
                 let code = child.wait().unwrap();
-                panic!("the server ended with {code}: {}", said.lock().unwrap());
+                panic!("the server ended with {code}: {}", said.lock());
             }
-            said.lock().unwrap().push_str(&line);
+            said.lock().push_str(&line);
             if let Some((_, rest)) = line.split_once("listening on http://") {
                 break rest.split(',').next().unwrap().trim().parse().unwrap();
             }
@@ -63,14 +64,14 @@ impl Serving<'_> {
         let heard = Arc::clone(&said);
         let reader = std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                heard.lock().unwrap().push_str(&format!("{line}\n"));
+                heard.lock().push_str(&format!("{line}\n"));
             }
         });
         Serving { world, child: Some(child), address, said, reader: Some(reader) }
     }
 
     pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.said.lock().clone()
     }
 
     /// Delivers an event as GitHub does.

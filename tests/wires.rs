@@ -2,8 +2,8 @@
 //!
 //! `fixtures/streams/<wire>/NAME.sse` decodes to `NAME.json`; `UPDATE=1` rewrites the expectations.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use patchwright_provider::item::Wire;
 use patchwright_provider::sse;
@@ -24,7 +24,7 @@ pub(crate) fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
     let text = Mutex::new(String::new());
     let progress = |progress: Progress<'_>| {
         if let Progress::Text(piece) = progress {
-            text.lock().unwrap().push_str(piece);
+            text.lock().push_str(piece);
         }
     };
     let run = || {
@@ -35,7 +35,7 @@ pub(crate) fn decode(wire: Wire, chunks: &[&[u8]]) -> Seen {
         stream.finish(&progress)
     };
     let outcome = run();
-    Seen { outcome, text: text.into_inner().unwrap() }
+    Seen { outcome, text: text.into_inner() }
 }
 
 const WIRES: &[Wire] = wire::ALL;

@@ -3,8 +3,9 @@
 //!
 //! While it stands, [`patchwright_base::ui::Ui`] writes through [`above`], so that no line is garbled.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -120,7 +121,7 @@ impl Live {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -18,8 +18,8 @@ use patchwright_sandbox::egress::Egress;
 use patchwright_task::world;
 use patchwright_tools::custom;
 use patchwright_tools::host::web_fetch::WebFetch;
-use patchwright_tools::need::Present;
 use patchwright_tools::registry::ToolSet;
+use patchwright_tools::requirement::Available;
 
 /// Print the tool declarations that a model gets, exactly as they are sent
 #[derive(Args, Clone, Debug)]
@@ -78,7 +78,7 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
     if let Some(egress) = Egress::new(&config.allow_hosts)? {
         extras.push(Arc::new(WebFetch::new(egress.hosts())));
     }
-    let tools = tools.offered(&model, &config.tools, &Present::of(&config), extras)?;
+    let tools = tools.offered(&model, &config.tools, &Available::of(&config), extras)?;
     for note in tools.notes() {
         tell(note);
     }

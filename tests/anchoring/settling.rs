@@ -4,7 +4,9 @@ use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
-use patchwright_review::incremental::{self, Code, Fate, Known, Memory, Now, Seen, Settled};
+use patchwright_review::incremental::{
+    self, Code, FindingState, KnownFinding, Memory, Now, Seen, Settled,
+};
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
 use patchwright_review::anchor::Index;
@@ -29,7 +31,7 @@ fn settle(
 fn standing(
     memory: &Memory,
     found: Vec<Anchored>,
-    times: &dyn Fn(&Known) -> Option<usize>,
+    times: &dyn Fn(&KnownFinding) -> Option<usize>,
 ) -> Settled {
     // A finding is new at the commit that it was found at, and only there.
     let head = if memory.findings.is_empty() { "2222" } else { "3333" };
@@ -69,7 +71,7 @@ fn next(settled: Settled) -> Memory {
     Memory { head: HEAD.to_owned(), findings: settled.findings, ..Memory::default() }
 }
 
-fn fates(settled: &Settled) -> Vec<(&str, Fate)> {
+fn fates(settled: &Settled) -> Vec<(&str, FindingState)> {
     settled.findings.iter().map(|known| (known.title.as_str(), known.fate)).collect()
 }
 
@@ -83,7 +85,7 @@ const TWO: (&str, &str) = ("file.write_all(&bytes)?;", "The file is not synced")
 /// A first review with both.
 fn after_first() -> Memory {
     let settled = settle(&Memory::default(), &Seen::default(), found(&[ONE, TWO]), HEAD, &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::New)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::New)]);
     assert_eq!(posted(&settled), [ONE.1, TWO.1]);
     next(settled)
 }
@@ -99,7 +101,10 @@ fn known_findings_are_still_there_or_fixed_and_never_posted_twice() {
     let seen = all_posted(&memory);
     let third = ("third(call);", "A third thing");
     let settled = settle(&memory, &seen, found(&[third, ONE]), "2222", &|_| true);
-    assert_eq!(fates(&settled), [(third.1, Fate::New), (ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]);
+    assert_eq!(
+        fates(&settled),
+        [(third.1, FindingState::New), (ONE.1, FindingState::Still), (TWO.1, FindingState::Fixed)]
+    );
     assert_eq!(posted(&settled), [third.1]);
     assert_eq!(settled.findings[0].since, "2222");
     assert_eq!(settled.findings[1].since, HEAD);
@@ -108,7 +113,11 @@ fn known_findings_are_still_there_or_fixed_and_never_posted_twice() {
     let settled = settle(&memory, &seen, found(&[third, ONE]), "3333", &|_| true);
     assert_eq!(
         fates(&settled),
-        [(third.1, Fate::Still), (ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]
+        [
+            (third.1, FindingState::Still),
+            (ONE.1, FindingState::Still),
+            (TWO.1, FindingState::Fixed)
+        ]
     );
     assert!(settled.to_post.is_empty());
 }
@@ -117,9 +126,9 @@ fn known_findings_are_still_there_or_fixed_and_never_posted_twice() {
 fn what_was_not_read_again_is_not_fixed() {
     let memory = after_first();
     let settled = settle(&memory, &all_posted(&memory), Vec::new(), "2222", &|_| false);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Still)]);
     let settled = settle(&memory, &all_posted(&memory), Vec::new(), "2222", &|path| path == "a.rs");
-    assert_eq!(fates(&settled), [(ONE.1, Fate::Fixed), (TWO.1, Fate::Fixed)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::Fixed), (TWO.1, FindingState::Fixed)]);
 }
 
 #[test]
@@ -130,7 +139,7 @@ fn the_same_thing_in_other_words_is_the_same() {
     again[0].finding.category = Category::Security;
     again[0].fingerprint = "another".to_owned();
     let settled = settle(&memory, &seen, again, "2222", &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Fixed)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Fixed)]);
     assert!(settled.to_post.is_empty());
     // The same code, and another thing.
     let mut other = found(&[(ONE.0, "Name says nothing about the unit")]);
@@ -148,13 +157,13 @@ fn dismissed_findings_stay_dismissed() {
     let mut seen = all_posted(&memory);
     seen.dismissed.push(memory.findings[0].fingerprint.clone());
     let settled = settle(&memory, &seen, found(&[ONE, TWO]), "2222", &|_| true);
-    assert_eq!(fates(&settled), [(TWO.1, Fate::Still), (ONE.1, Fate::Dismissed)]);
+    assert_eq!(fates(&settled), [(TWO.1, FindingState::Still), (ONE.1, FindingState::Dismissed)]);
     // It is remembered without the thread, and whether it is found or not.
     let memory = next(settled);
     for again in [found(&[ONE]), Vec::new()] {
         let settled = settle(&memory, &Seen::default(), again, "3333", &|_| true);
         assert!(settled.to_post.is_empty());
-        assert_eq!(settled.findings.last().unwrap().fate, Fate::Dismissed);
+        assert_eq!(settled.findings.last().unwrap().fate, FindingState::Dismissed);
     }
     let mut reworded = found(&[(ONE.0, "Underflows when the input is empty")]);
     reworded[0].fingerprint = "another".to_owned();
@@ -168,7 +177,7 @@ fn a_lost_memory_posts_nothing_twice() {
     let mut seen = all_posted(&memory);
     seen.dismissed.push(memory.findings[1].fingerprint.clone());
     let settled = settle(&Memory::default(), &seen, found(&[ONE, TWO]), "2222", &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Dismissed)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Dismissed)]);
     assert!(settled.to_post.is_empty());
 }
 
@@ -176,15 +185,15 @@ fn a_lost_memory_posts_nothing_twice() {
 fn a_fixed_finding_that_comes_back_is_new() {
     let memory = after_first();
     let memory = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
-    assert_eq!(memory.findings[1].fate, Fate::Fixed);
+    assert_eq!(memory.findings[1].fate, FindingState::Fixed);
     // Its old thread was resolved, so it is not among those that are posted.
     let settled = settle(&memory, &Seen::default(), found(&[ONE, TWO]), "3333", &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::Still)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::Still)]);
     assert_eq!(posted(&settled), [ONE.1]);
     assert_eq!(settled.findings[0].since, "3333");
     // Its old comment is still open.
     let settled = settle(&memory, &all_posted(&memory), found(&[ONE, TWO]), "3333", &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::Still)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::Still)]);
     assert!(settled.to_post.is_empty());
 }
 
@@ -200,7 +209,7 @@ fn the_same_finding_twice_in_a_review_is_one() {
 
 #[test]
 fn memory_is_bounded_and_the_oldest_fixed_go_first() {
-    let known = |at: usize, fate: Fate| Known {
+    let known = |at: usize, fate: FindingState| KnownFinding {
         fingerprint: format!("{at:016}"),
         path: "a.rs".to_owned(),
         title: format!("Finding {at}"),
@@ -211,14 +220,19 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         code: Code::InHead,
         nth: 0,
     };
-    let mut findings: Vec<Known> = (0..300).map(|at| known(at, Fate::Still)).collect();
-    findings.extend((300..600).map(|at| known(at, Fate::Fixed)));
-    findings.extend((600..650).map(|at| known(at, Fate::Dismissed)));
+    let mut findings: Vec<KnownFinding> =
+        (0..300).map(|at| known(at, FindingState::Still)).collect();
+    findings.extend((300..600).map(|at| known(at, FindingState::Fixed)));
+    findings.extend((600..650).map(|at| known(at, FindingState::Dismissed)));
     let memory = Memory { findings, ..Memory::default() };
     let settled = settle(&memory, &Seen::default(), found(&[ONE]), HEAD, &|_| false);
-    let count = |fate: Fate| settled.findings.iter().filter(|known| known.fate == fate).count();
+    let count =
+        |fate: FindingState| settled.findings.iter().filter(|known| known.fate == fate).count();
     assert_eq!(settled.findings.len(), 500);
-    assert_eq!((count(Fate::New), count(Fate::Still), count(Fate::Dismissed)), (1, 300, 50));
+    assert_eq!(
+        (count(FindingState::New), count(FindingState::Still), count(FindingState::Dismissed)),
+        (1, 300, 50)
+    );
     assert_eq!(settled.findings[301].title, "Finding 300", "the newest fixed ones stay");
     let long = format!("{} {}", "x".repeat(1000), "y".repeat(1 << 20));
     let settled =
@@ -235,7 +249,7 @@ fn findings_without_lines_are_known_again_too() {
     let first =
         settle(&Memory::default(), &Seen::default(), vec![off("b.rs", "T")], HEAD, &|_| true);
     let again = settle(&next(first), &Seen::default(), vec![off("b.rs", "T")], "2222", &|_| true);
-    assert_eq!(fates(&again), [("T", Fate::Still)]);
+    assert_eq!(fates(&again), [("T", FindingState::Still)]);
     assert!(again.to_post.is_empty());
 }
 
@@ -253,17 +267,17 @@ fn a_memory_without_sketches_is_understood() {
     });
     let memory: Memory = serde_json::from_value(stored).unwrap();
     let settled = settle(&memory, &Seen::default(), found(&[ONE]), "2222", &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::New), ("T", Fate::Fixed)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::New), ("T", FindingState::Fixed)]);
 }
 
 #[test]
 fn a_finding_that_is_not_reported_again_stands_as_long_as_its_code_does() {
     let memory = after_first();
     for (times, fate) in [
-        (Some(1), Fate::Still),
-        (Some(3), Fate::Still),
-        (None, Fate::Still),
-        (Some(0), Fate::Fixed),
+        (Some(1), FindingState::Still),
+        (Some(3), FindingState::Still),
+        (None, FindingState::Still),
+        (Some(0), FindingState::Fixed),
     ] {
         let settled = standing(&memory, Vec::new(), &|_| times);
         assert_eq!(fates(&settled), [(ONE.1, fate), (TWO.1, fate)], "{times:?}");
@@ -275,7 +289,7 @@ fn a_fixed_finding_stands_again_when_its_code_comes_back() {
     let memory = after_first();
     let fixed = next(standing(&memory, Vec::new(), &|_| Some(0)));
     let back = standing(&fixed, Vec::new(), &|_| Some(1));
-    assert_eq!(fates(&back), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+    assert_eq!(fates(&back), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Still)]);
     assert!(back.to_post.is_empty());
 }
 
@@ -285,16 +299,16 @@ fn a_finding_whose_quote_was_never_there_stands_as_long_as_its_file() {
         anchor: Anchor::File { path: "b.rs".to_owned(), why: "not shown".to_owned() },
         ..index_free("b.rs", "T")
     };
-    let in_file = |known: &Known| (known.code == Code::InHead).then_some(0);
+    let in_file = |known: &KnownFinding| (known.code == Code::InHead).then_some(0);
     let memory = next(standing(&Memory::default(), vec![off], &in_file));
     assert_eq!(memory.findings[0].code, Code::Nowhere);
-    assert_eq!(fates(&standing(&memory, Vec::new(), &in_file)), [("T", Fate::Still)]);
-    let gone = |_: &Known| Some(0);
-    assert_eq!(fates(&standing(&memory, Vec::new(), &gone)), [("T", Fate::Fixed)]);
+    assert_eq!(fates(&standing(&memory, Vec::new(), &in_file)), [("T", FindingState::Still)]);
+    let gone = |_: &KnownFinding| Some(0);
+    assert_eq!(fates(&standing(&memory, Vec::new(), &gone)), [("T", FindingState::Fixed)]);
     // Of a file that never was, nothing is ever heard again.
     let no_file = next(standing(&Memory::default(), vec![index_free("x.rs", "T")], &gone));
     assert_eq!(no_file.findings[0].code, Code::NoFile);
-    assert_eq!(fates(&standing(&no_file, Vec::new(), &gone)), [("T", Fate::Still)]);
+    assert_eq!(fates(&standing(&no_file, Vec::new(), &gone)), [("T", FindingState::Still)]);
 }
 
 /// Findings about the same line of code: at all its places, `(line, title)`.
@@ -336,7 +350,7 @@ fn the_same_code_at_two_places_has_two_findings() {
     let memory = next(first);
     for (times, still) in [(2, 2), (1, 1), (0, 0), (5, 2)] {
         let settled = standing(&memory, Vec::new(), &|_| Some(times));
-        let count = settled.findings.iter().filter(|one| one.fate == Fate::Still).count();
+        let count = settled.findings.iter().filter(|one| one.fate == FindingState::Still).count();
         assert_eq!(count, still, "{times}");
     }
     // A place that is reported again is the one that stands.
@@ -344,7 +358,7 @@ fn the_same_code_at_two_places_has_two_findings() {
     let fate = |at: usize| {
         settled.findings.iter().find(|one| one.fingerprint == found[at].fingerprint).unwrap().fate
     };
-    assert_eq!((fate(0), fate(1)), (Fate::Fixed, Fate::Still));
+    assert_eq!((fate(0), fate(1)), (FindingState::Fixed, FindingState::Still));
 }
 
 #[test]
@@ -369,7 +383,7 @@ fn different_findings_about_one_line_both_stand() {
     for again in [turned, vec![found[1].clone()], vec![found[0].clone()], Vec::new()] {
         let settled = standing(&memory, again, &|_| Some(2));
         assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
-        assert!(settled.findings.iter().all(|one| one.fate == Fate::Still), "{settled:?}");
+        assert!(settled.findings.iter().all(|one| one.fate == FindingState::Still), "{settled:?}");
     }
 }
 
@@ -406,11 +420,11 @@ fn a_renamed_file_keeps_its_findings_in_whatever_words() {
         }
     }
     let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
-    let in_new = |known: &Known| Some(usize::from(known.path == "b.rs"));
+    let in_new = |known: &KnownFinding| Some(usize::from(known.path == "b.rs"));
     let now = Now { head: "2222", reread: &|_| true, times: &in_new, renamed: &renamed };
     for again in [moved, Vec::new()] {
         let settled = incremental::settle(&memory, &all_posted(&memory), again, &now);
-        assert_eq!(fates(&settled), [(ONE.1, Fate::Still), (TWO.1, Fate::Still)]);
+        assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Still)]);
         assert!(settled.to_post.is_empty());
         assert!(settled.findings.iter().all(|known| known.path == "b.rs"));
     }
@@ -418,12 +432,12 @@ fn a_renamed_file_keeps_its_findings_in_whatever_words() {
 
 #[test]
 fn what_must_not_be_merged_is_never_forgotten() {
-    let known = |at: usize, priority: Priority| Known {
+    let known = |at: usize, priority: Priority| KnownFinding {
         fingerprint: format!("{at:016}"),
         path: "a.rs".to_owned(),
         title: format!("Finding {at}"),
         priority,
-        fate: Fate::Still,
+        fate: FindingState::Still,
         since: HEAD.to_owned(),
         sketch: String::new(),
         code: Code::InHead,
@@ -460,7 +474,7 @@ fn a_review_of_the_same_commit_again_leaves_what_is_new_new() {
     let memory = after_first();
     let seen = all_posted(&memory);
     let settled = settle(&memory, &seen, found(&[ONE, TWO]), HEAD, &|_| true);
-    assert_eq!(fates(&settled), [(ONE.1, Fate::New), (TWO.1, Fate::New)]);
+    assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::New)]);
     assert!(settled.to_post.is_empty());
 }
 
@@ -487,7 +501,7 @@ fn what_was_fixed_last_stands_before_what_was_fixed_earlier() {
     let fixed = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
     assert_eq!(fixed.findings[1].title, ONE.1);
     let settled = settle(&fixed, &Seen::default(), Vec::new(), "3333", &|_| true);
-    assert_eq!(fates(&settled), [(TWO.1, Fate::Fixed), (ONE.1, Fate::Fixed)]);
+    assert_eq!(fates(&settled), [(TWO.1, FindingState::Fixed), (ONE.1, FindingState::Fixed)]);
 }
 
 #[test]
@@ -519,7 +533,7 @@ fn titles_are_alike_by_the_words_that_say_something() {
 /// A memory that is full: what goes to make room for one more.
 #[test]
 fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
-    let known = |at: usize, priority: Priority, fate: Fate| Known {
+    let known = |at: usize, priority: Priority, fate: FindingState| KnownFinding {
         fingerprint: format!("{at:016}"),
         path: "a.rs".to_owned(),
         title: format!("Finding {at}"),
@@ -530,9 +544,9 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         code: Code::InHead,
         nth: 0,
     };
-    let full = |priority: Priority, last: Known| {
-        let mut findings: Vec<Known> =
-            (0..500).map(|at| known(at, priority, Fate::Still)).collect();
+    let full = |priority: Priority, last: KnownFinding| {
+        let mut findings: Vec<KnownFinding> =
+            (0..500).map(|at| known(at, priority, FindingState::Still)).collect();
         findings.push(last);
         let memory = Memory { findings, ..Memory::default() };
         let settled = standing(&memory, Vec::new(), &|_| Some(600));
@@ -540,16 +554,19 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         let last = format!("{:016}", 500);
         settled.findings.iter().any(|one| one.fingerprint == last)
     };
-    let dismissed = known(500, Priority::P3, Fate::Dismissed);
+    let dismissed = known(500, Priority::P3, FindingState::Dismissed);
     assert!(full(Priority::P1, dismissed.clone()), "it would be brought up again");
     assert!(!full(Priority::P0, dismissed), "what must not be merged stays");
-    assert!(!full(Priority::P0, known(500, Priority::P0, Fate::Still)), "the last of equals goes");
+    assert!(
+        !full(Priority::P0, known(500, Priority::P0, FindingState::Still)),
+        "the last of equals goes"
+    );
     // Of findings that are as important the one that is new goes.
-    let findings = (0..500).map(|at| known(at, Priority::P2, Fate::Still)).collect();
+    let findings = (0..500).map(|at| known(at, Priority::P2, FindingState::Still)).collect();
     let memory = Memory { findings, ..Memory::default() };
     let mut new = found(&[ONE]);
     new[0].finding.priority = Priority::P2;
     let settled = standing(&memory, new, &|_| Some(600));
     assert_eq!(settled.findings.len(), 500);
-    assert!(settled.findings.iter().all(|one| one.fate == Fate::Still));
+    assert!(settled.findings.iter().all(|one| one.fate == FindingState::Still));
 }

@@ -1,6 +1,7 @@
 //! With a proxy of the operator's: what goes to it, and what does not.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
@@ -39,7 +40,7 @@ impl Proxy {
 
     /// The requests that it got, the first line of each.
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
@@ -53,7 +54,7 @@ async fn pass(mut stream: TcpStream, to: u16, book: Arc<Mutex<Vec<String>>>) {
     let has_password =
         head.to_ascii_lowercase().contains("proxy-authorization: basic dxnlcjp3b3jk\r\n");
     assert!(has_password, "{head}");
-    book.lock().unwrap().push(head.lines().next().unwrap().to_owned());
+    book.lock().push(head.lines().next().unwrap().to_owned());
     if !head.starts_with("CONNECT ") {
         let body = "from the proxy";
         let answer = format!(

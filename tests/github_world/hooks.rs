@@ -1,6 +1,7 @@
 //! Deliveries: signed as GitHub signs them, listed, sent again.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -22,7 +23,7 @@ async fn receiver() -> (String, Got) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/webhook", listener.local_addr().unwrap());
     let take = |State(got): State<Got>, headers: HeaderMap, body: Bytes| async move {
-        got.lock().unwrap().push((headers, body));
+        got.lock().push((headers, body));
         (StatusCode::ACCEPTED, "taken")
     };
     let app = axum::Router::new().fallback(take).with_state(got.clone());
@@ -62,7 +63,7 @@ async fn deliveries_are_signed_and_repeated_under_the_same_guid() {
     assert_eq!((first.status, first.text.as_str()), (202, "taken"));
     let second = hook.again(first.id).await;
     assert_eq!((second.guid, second.id == first.id), (first.guid.clone(), false));
-    let got = got.lock().unwrap();
+    let got = got.lock();
     let (headers, body) = &got[0];
     assert_eq!(headers["x-github-event"], "issue_comment");
     assert_eq!(headers["x-github-delivery"], first.guid.as_str());
@@ -111,7 +112,7 @@ async fn forged_deliveries_have_other_signatures() {
     for kind in kinds {
         hook.forged(&event, kind).await;
     }
-    let got = got.lock().unwrap();
+    let got = got.lock();
     let right = signature("secret", &got[0].1);
     let signatures: Vec<_> =
         got.iter().map(|(headers, _)| headers.get("x-hub-signature-256")).collect();
@@ -145,10 +146,10 @@ async fn what_was_not_delivered_is_listed_page_by_page_and_sent_again() {
     assert_eq!(whole["request"]["payload"]["issue"]["number"], json!(7));
     let again = ask(&github, Method::POST, &format!("/app/hook/deliveries/{id}/attempts")).await;
     assert_eq!(again.status, 202);
-    while got.lock().unwrap().len() < 2 {
+    while got.lock().len() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let guid = got.lock().unwrap()[1].0["x-github-delivery"].clone();
+    let guid = got.lock()[1].0["x-github-delivery"].clone();
     assert_eq!(guid, found[0]["guid"].as_str().unwrap());
     let all = ask(&github, Method::GET, "/app/hook/deliveries").await.json();
     assert_eq!((all.as_array().unwrap().len(), &all[0]["redelivery"]), (5, &json!(true)));

@@ -1,10 +1,11 @@
 //! No network: nothing arrives at a sink on the machine, whatever way is tried, and a control shows
 //! that the same attempts arrive without a sandbox.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::ReadBuf;
@@ -100,7 +101,7 @@ impl Sink {
         tokio::spawn(async move {
             loop {
                 std::future::poll_fn(&mut next).await;
-                heard.lock().unwrap().insert(kind);
+                heard.lock().insert(kind);
             }
         });
     }
@@ -110,7 +111,7 @@ impl Sink {
     }
 
     fn heard(&self) -> BTreeSet<&'static str> {
-        self.heard.lock().unwrap().clone()
+        self.heard.lock().clone()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Engines that are not as they should be: they offer an image without end, or apply no seccomp profile.
 //! A socket that answers as Docker's API describes stands for them.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -73,7 +74,7 @@ impl Engine {
                 if head.uri.path().ends_with("/containers/create") {
                     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
                     let asked = serde_json::from_slice(&body).unwrap();
-                    engine.seen.asked.lock().unwrap().push(asked);
+                    engine.seen.asked.lock().push(asked);
                 }
                 engine.answer(&Request::from_parts(head, Body::empty()))
             }
@@ -90,7 +91,7 @@ impl Engine {
             .and_then(|rest| rest.split_once('/'))
             .map_or_else(|| path.trim_start_matches('/').to_owned(), |(_, rest)| rest.to_owned());
         let json = |value: Value| axum::Json(value).into_response();
-        self.seen.calls.lock().unwrap().push(format!("{} {path}", request.method()));
+        self.seen.calls.lock().push(format!("{} {path}", request.method()));
         match (request.method(), path.as_str()) {
             (_, "version") => json(json!({ "Version": "20.10.24", "ApiVersion": "1.41" })),
             (_, "info") => json(json!({ "NCPU": 2, "SecurityOptions": self.security })),
@@ -135,7 +136,7 @@ impl Engine {
     }
 
     fn calls(&self, start: &str) -> usize {
-        let calls = self.seen.calls.lock().unwrap();
+        let calls = self.seen.calls.lock();
         calls.iter().filter(|call| call.starts_with(start)).count()
     }
 }
@@ -269,12 +270,13 @@ async fn without_a_seccomp_profile_no_container_is_made() {
         engine.seen.has_image.store(true, Ordering::SeqCst);
         let (sandbox, _folder) = engine.serve().await;
         let err = sandbox.start(&spec("r1", NAME)).await.err().unwrap();
-        let is_looser = matches!(&err, SandboxError::Looser(why) if why.contains("seccomp"));
+        let is_looser =
+            matches!(&err, SandboxError::HardeningMismatch(why) if why.contains("seccomp"));
         assert_eq!(is_looser, is_refused, "{security}: {err}");
         // The other one is asked for its container, and has none to give.
         assert_eq!(engine.calls("POST containers/create") > 0, !is_refused, "{security}");
         // Where the daemon applies no profile, the engine's own is asked for.
-        for asked in engine.seen.asked.lock().unwrap().iter() {
+        for asked in engine.seen.asked.lock().iter() {
             let mut expected = vec!["no-new-privileges"];
             expected.extend(security.ends_with("unconfined").then_some("seccomp=builtin"));
             assert_eq!(asked["HostConfig"]["SecurityOpt"], json!(expected), "{security}");

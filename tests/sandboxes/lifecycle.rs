@@ -1,7 +1,8 @@
 //! How containers start, die, are removed and swept; and what passes over the engine's socket.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bollard::exec::{CreateExecOptions, StartExecResults};
 use bollard::models::ContainerCreateBody;
@@ -303,7 +304,7 @@ fn relay(path: &std::path::Path) -> Requests {
             let (mut from_client, mut to_client) = client.into_split();
             let (mut from_engine, mut to_engine) = engine.into_split();
             let slot = {
-                let mut recorded = recorded.lock().unwrap();
+                let mut recorded = recorded.lock();
                 recorded.push(Vec::new());
                 recorded.len() - 1
             };
@@ -311,7 +312,7 @@ fn relay(path: &std::path::Path) -> Requests {
             tokio::spawn(async move {
                 let mut buffer = vec![0; 64 << 10];
                 while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
-                    recorded.lock().unwrap()[slot].extend_from_slice(&buffer[..count]);
+                    recorded.lock()[slot].extend_from_slice(&buffer[..count]);
                     if to_engine.write_all(&buffer[..count]).await.is_err() {
                         break;
                     }
@@ -336,7 +337,7 @@ async fn upload_is_plain_and_before_the_start() {
     sh(&running, "true").await;
     running.stop().await.unwrap();
 
-    let requests = requests.lock().unwrap();
+    let requests = requests.lock();
     let mut calls = Vec::new();
     for request in requests.iter() {
         let text = String::from_utf8_lossy(request);
@@ -414,7 +415,7 @@ async fn an_image_that_is_not_there_is_pulled_once_where_that_is_asked() {
     let patience = std::time::Duration::from_secs(20);
     let err = sandbox.pull_once(missing, patience).await.unwrap_err();
     assert!(matches!(&err, SandboxError::NoImage { image, .. } if image == missing), "{err}");
-    let requests = requests.lock().unwrap();
+    let requests = requests.lock();
     let is_pull = |request: &&Vec<u8>| String::from_utf8_lossy(request).contains("/images/create?");
     assert_eq!(requests.iter().filter(is_pull).count(), 1);
 }

@@ -1,8 +1,9 @@
 //! No network: whatever program tries, at whatever address, nothing arrives at a sink. A control in the same
 //! image with the machine's network shows that each of these programs does arrive there.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -99,12 +100,12 @@ impl Sink {
     }
 
     fn count(&self) -> usize {
-        self.came.lock().unwrap().len()
+        self.came.lock().len()
     }
 
     /// Whose marks came.
     fn heard(&self, marks: &BTreeSet<String>) -> BTreeSet<String> {
-        let came = self.came.lock().unwrap();
+        let came = self.came.lock();
         let is_there = |mark: &&String| {
             came.iter().any(|it| it.windows(mark.len()).any(|part| part == mark.as_bytes()))
         };
@@ -118,7 +119,7 @@ fn listen(tcp: TcpListener, udp: UdpSocket, came: &Arc<Mutex<Vec<Vec<u8>>>>) {
         while let Ok((stream, _)) = tcp.accept().await {
             // A connection counts, even when nothing is said on it.
             let place = {
-                let mut book = book.lock().unwrap();
+                let mut book = book.lock();
                 book.push(Vec::new());
                 book.len() - 1
             };
@@ -129,7 +130,7 @@ fn listen(tcp: TcpListener, udp: UdpSocket, came: &Arc<Mutex<Vec<Vec<u8>>>>) {
     tokio::spawn(async move {
         let mut packet = [0; 512];
         while let Ok(count) = udp.recv(&mut packet).await {
-            book.lock().unwrap().push(packet[..count].to_vec());
+            book.lock().push(packet[..count].to_vec());
         }
     });
 }
@@ -138,7 +139,7 @@ async fn hear(mut stream: TcpStream, place: usize, book: Arc<Mutex<Vec<Vec<u8>>>
     let mut part = [0; 512];
     while let Ok(count @ 1..) = stream.read(&mut part).await {
         let is_request = {
-            let mut book = book.lock().unwrap();
+            let mut book = book.lock();
             book[place].extend_from_slice(&part[..count]);
             book[place].starts_with(b"GET ") && book[place].ends_with(b"\r\n\r\n")
         };
@@ -186,7 +187,7 @@ async fn no_packet_leaves() {
         programs.insert(sh(&running, &ask(program)).await);
     }
     running.stop().await.unwrap();
-    assert_eq!(sink.count(), 0, "something reached the sink: {:?}", sink.came.lock().unwrap());
+    assert_eq!(sink.count(), 0, "something reached the sink: {:?}", sink.came.lock());
     assert!(programs.contains("bash") && programs.contains("python3"), "{programs:?}");
 
     // Which addresses are the machine's own: there the control has to be heard.

@@ -33,7 +33,7 @@ fn an_app_works_on_an_issue_with_a_token_for_that_repository_alone() {
     front.assert_no_mistakes();
     let pulls = world.github.pulls();
     assert_eq!((pulls.len(), pulls[0].author.as_str()), (1, "patchy[bot]"));
-    let minted = std::mem::take(&mut front.seen.lock().unwrap().minted);
+    let minted = std::mem::take(&mut front.seen.lock().minted);
     // What is granted and used; no more.
     let permissions = json!({
         "checks": "read", "contents": "write", "issues": "write", "metadata": "read",
@@ -57,13 +57,13 @@ fn a_token_that_ends_in_the_middle_is_replaced() {
                 }
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            front.seen.lock().unwrap().ended.push(TOKENS[0].to_owned());
+            front.seen.lock().ended.push(TOKENS[0].to_owned());
         });
         world.wait(child)
     });
     let output = output.expect(0);
     assert_eq!(world.github.pulls().len(), 1);
-    let seen = front.seen.lock().unwrap();
+    let seen = front.seen.lock();
     assert!(seen.minted.len() >= 2 && seen.refused >= 1, "{:?}", seen.minted);
     for token in TOKENS {
         assert!(!output.text().contains(token) && world.holds(token).is_empty());

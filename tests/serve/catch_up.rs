@@ -13,7 +13,7 @@ fn what_did_not_arrive_is_fetched_and_done_once() {
     let payload = labeled("acme/app", 7, "patchwright", "ann");
     let other = labeled("acme/app", 7, "bug", "ann");
     let at = "2026-11-20T11:59:30Z";
-    front.seen.lock().unwrap().deliveries = vec![
+    front.seen.lock().deliveries = vec![
         // The same delivery, tried again by hand and failed again.
         (attempt(105, &guid(1), "issues", at, 503), payload.clone()),
         (attempt(104, &guid(4), "issues", at, 202), payload.clone()),

@@ -1,8 +1,9 @@
 //! The part of GitHub that is about Apps and about what was delivered to hooks, in front of the
 //! GitHub of the other tests: signs nothing itself, but checks what an App signs as GitHub does.
 
+use parking_lot::Mutex;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -73,7 +74,7 @@ impl Front {
     }
 
     pub(crate) fn assert_no_mistakes(&self) {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         assert!(seen.mistakes.is_empty(), "{:?}", seen.mistakes);
     }
 }
@@ -88,7 +89,7 @@ async fn serve(State(behind): State<Behind>, request: Request) -> Response<Body>
         || segments.last() == Some(&"access_tokens");
     if is_app {
         if let Err(why) = signed(&parts.headers) {
-            behind.seen.lock().unwrap().mistakes.push(format!("{path}: {why}"));
+            behind.seen.lock().mistakes.push(format!("{path}: {why}"));
             return answer(401, &json!({"message": why}));
         }
         return of_app(&behind, &parts.method, &segments, &body);
@@ -149,7 +150,7 @@ fn of_app(
         ["app", "installations", number] if *number == id => answer(200, &installation),
         ["app", "installations", number, "access_tokens"] if *number == id => {
             assert_eq!(method, "POST");
-            let mut seen = behind.seen.lock().unwrap();
+            let mut seen = behind.seen.lock();
             seen.minted.push(serde_json::from_slice(body).unwrap());
             let token = TOKENS[(seen.minted.len() - 1).min(TOKENS.len() - 1)];
             answer(201, &json!({"token": token, "expires_at": "2026-11-20T13:00:00Z"}))
@@ -160,7 +161,7 @@ fn of_app(
 }
 
 fn deliveries(behind: &Behind, rest: &[&str]) -> Response<Body> {
-    let seen = behind.seen.lock().unwrap();
+    let seen = behind.seen.lock();
     match rest {
         [] => {
             let list: Vec<&Value> = seen.deliveries.iter().map(|(listed, _)| listed).collect();
@@ -191,7 +192,7 @@ async fn forward(
     body: Bytes,
 ) -> Response<Body> {
     {
-        let mut seen = behind.seen.lock().unwrap();
+        let mut seen = behind.seen.lock();
         if seen.ended.iter().any(|token| token == bearer(&parts.headers)) {
             seen.refused += 1;
             return answer(401, &json!({"message": "Bad credentials"}));

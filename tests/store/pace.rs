@@ -1,6 +1,7 @@
 //! The pace of writes.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use patchwright_types::campaign::{PaceLimits, WriteSlot};
@@ -21,7 +22,7 @@ pub(super) async fn three_reservers_stay_below_every_limit(db: &Db) {
                 match store.reserve_write("token", LIMITS).await.unwrap() {
                     WriteSlot::In(wait) => {
                         let after = store.now().await.unwrap();
-                        reserved.lock().unwrap().push((before + wait, after + wait));
+                        reserved.lock().push((before + wait, after + wait));
                         let wait = u64::try_from(wait).unwrap();
                         tokio::time::sleep(Duration::from_millis(wait)).await;
                     }
@@ -36,7 +37,7 @@ pub(super) async fn three_reservers_stay_below_every_limit(db: &Db) {
     for task in tasks {
         task.await.unwrap();
     }
-    let mut times = reserved.lock().unwrap().clone();
+    let mut times = reserved.lock().clone();
     assert_eq!(times.len(), 30, "as many as a minute takes, over three processes");
     times.sort_unstable();
     let (first, last) = (times[0].0, times[29].1);

@@ -1,10 +1,11 @@
 //! One agent at work: a small project, a scripted model that keeps what it was asked, and the real
 //! guest.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -127,7 +128,7 @@ impl Provider for Asked {
     ) -> Result<Reply, ProviderError> {
         let body = String::from_utf8(wire::encode(Wire::Responses, request)).unwrap();
         let asked = (without_times(&body), request.history.to_vec());
-        self.asked.lock().unwrap().push(asked);
+        self.asked.lock().push(asked);
         self.script.reply(request, progress).await
     }
 }
@@ -299,7 +300,7 @@ impl Bench {
         .with_agents(company);
         let stopped = work(&mut agent, &checkpoints).await;
         drop(agent);
-        let asked = provider.asked.into_inner().unwrap();
+        let asked = provider.asked.into_inner();
         let seen = asked.last().map(|(_, history)| history.clone()).unwrap_or_default();
         let requests = asked.into_iter().map(|(body, _)| body).collect();
         let journal = journal::read(journal.path()).unwrap();

@@ -4,11 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "the server runs the real git")]
 #![allow(dead_code, reason = "each test uses a part")]
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -123,18 +124,18 @@ impl GitState {
     }
 
     pub(crate) fn allow(&self, token: &str, access: Access) {
-        self.tokens.lock().unwrap().insert(token.to_owned(), access);
+        self.tokens.lock().insert(token.to_owned(), access);
     }
 
     /// The token is worth nothing any more.
     pub(crate) fn forbid(&self, token: &str) {
-        self.tokens.lock().unwrap().remove(token);
+        self.tokens.lock().remove(token);
     }
 
     /// Whether a token that may write may do so in this repository.
     pub(crate) fn allow_in(&self, token: &str, repository: &str, writes: bool) {
         let place = (token.to_owned(), repository.to_owned());
-        let mut read_only = self.read_only.lock().unwrap();
+        let mut read_only = self.read_only.lock();
         if writes {
             read_only.remove(&place);
         } else {
@@ -144,28 +145,28 @@ impl GitState {
 
     /// Only tokens see it from now on.
     pub(crate) fn make_private(&self, repository: &str) {
-        self.private.lock().unwrap().insert(repository.to_owned());
+        self.private.lock().insert(repository.to_owned());
     }
 
     pub(crate) fn archive(&self, repository: &str) {
-        self.archived.lock().unwrap().insert(repository.to_owned());
+        self.archived.lock().insert(repository.to_owned());
     }
 
     /// The old name redirects to the new one.
     pub(crate) fn rename(&self, old: &str, new: &str) {
         std::fs::create_dir_all(self.path(new).parent().unwrap()).unwrap();
         std::fs::rename(self.path(old), self.path(new)).unwrap();
-        self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
+        self.renamed.lock().insert(old.to_owned(), new.to_owned());
     }
 
     /// A former name redirects to this one.
     pub(crate) fn redirect(&self, old: &str, new: &str) {
-        self.renamed.lock().unwrap().insert(old.to_owned(), new.to_owned());
+        self.renamed.lock().insert(old.to_owned(), new.to_owned());
     }
 
     /// Everything about this repository is answered so.
     pub(crate) fn close(&self, repository: &str, status: u16, words: &str) {
-        self.closed.lock().unwrap().insert(repository.to_owned(), (status, words.to_owned()));
+        self.closed.lock().insert(repository.to_owned(), (status, words.to_owned()));
     }
 
     /// Seconds of the next commit.
@@ -175,21 +176,21 @@ impl GitState {
 
     /// A fault that is not over, in front of all others.
     fn put_fault(&self, repository: &str, step: Step, fault: Fault) {
-        self.faults.lock().unwrap().insert(0, (Some(repository.to_owned()), step, fault));
+        self.faults.lock().insert(0, (Some(repository.to_owned()), step, fault));
     }
 
     /// The next request of this kind fails so; faults queue up.
     pub(crate) fn fault(&self, step: Step, fault: Fault) {
-        self.faults.lock().unwrap().push((None, step, fault));
+        self.faults.lock().push((None, step, fault));
     }
 
     /// The same for one repository.
     pub(crate) fn fault_in(&self, repository: &str, step: Step, fault: Fault) {
-        self.faults.lock().unwrap().push((Some(repository.to_owned()), step, fault));
+        self.faults.lock().push((Some(repository.to_owned()), step, fault));
     }
 
     pub(crate) fn requests(&self) -> Vec<Logged> {
-        self.log.lock().unwrap().clone()
+        self.log.lock().clone()
     }
 
     /// The bare repository on disk.
@@ -257,7 +258,7 @@ impl GitState {
     }
 
     fn take_fault(&self, repository: &str, step: Step) -> Option<Fault> {
-        let mut faults = self.faults.lock().unwrap();
+        let mut faults = self.faults.lock();
         let at = faults.iter().position(|(place, when, _)| {
             *when == step && place.as_deref().is_none_or(|place| place == repository)
         })?;
@@ -268,25 +269,25 @@ impl GitState {
     fn refusal(&self, repository: &str, wanted: Access, headers: &HeaderMap) -> Option<Response> {
         let token = token(headers);
         let access = match &token {
-            Some(token) => match self.tokens.lock().unwrap().get(token) {
+            Some(token) => match self.tokens.lock().get(token) {
                 Some(access) => Some(*access),
                 None => return Some(unauthorized()),
             },
             None => None,
         };
-        let public = !self.private.lock().unwrap().contains(repository);
+        let public = !self.private.lock().contains(repository);
         if access.is_none() && (wanted == Access::Write || !public) {
             return Some(unauthorized());
         }
         if !self.path(repository).is_dir() {
             return Some((StatusCode::NOT_FOUND, "Repository not found.").into_response());
         }
-        if wanted == Access::Write && self.archived.lock().unwrap().contains(repository) {
+        if wanted == Access::Write && self.archived.lock().contains(repository) {
             let words = "remote: This repository was archived so it is read-only.";
             return Some((StatusCode::FORBIDDEN, words).into_response());
         }
         let place = (token.unwrap_or_default(), repository.to_owned());
-        let denied = self.read_only.lock().unwrap().contains(&place);
+        let denied = self.read_only.lock().contains(&place);
         if wanted == Access::Write && (access < Some(Access::Write) || denied) {
             let words = format!("remote: Permission to {repository}.git denied to test.");
             return Some((StatusCode::FORBIDDEN, words).into_response());
@@ -358,7 +359,7 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     let target = head.uri.path_and_query().unwrap().to_string();
     let authorization = head.headers.get(header::AUTHORIZATION);
-    state.log.lock().unwrap().push(Logged {
+    state.log.lock().push(Logged {
         method: head.method.to_string(),
         target: target.clone(),
         authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
@@ -382,11 +383,11 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     {
         return answer;
     }
-    let renamed = state.renamed.lock().unwrap().get(&repository).cloned();
+    let renamed = state.renamed.lock().get(&repository).cloned();
     if let Some(new) = renamed {
         return moved(&format!("/{new}.git/{rest}?{query}"));
     }
-    let closed = state.closed.lock().unwrap().get(&repository).cloned();
+    let closed = state.closed.lock().get(&repository).cloned();
     if let Some((status, words)) = closed {
         return (StatusCode::from_u16(status).unwrap(), words).into_response();
     }

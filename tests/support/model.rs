@@ -18,9 +18,10 @@ mod sockets;
 mod turn;
 mod validate;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -199,7 +200,7 @@ impl ModelServer {
 
     /// More turns, after those that are left.
     pub fn add(&self, turns: impl IntoIterator<Item = Turn>) {
-        match &mut *self.shared.script.lock().unwrap() {
+        match &mut *self.shared.script.lock() {
             Script::Queue(left) => left.extend(turns),
             Script::Decided(_) => panic!("turns are decided by the requests here"),
         }
@@ -209,7 +210,7 @@ impl ModelServer {
     /// client that is gone has left in its socket is answered first, by the old ones.
     pub fn replace(&self, turns: impl IntoIterator<Item = Turn>) {
         self.settle();
-        *self.shared.script.lock().unwrap() = Script::Queue(turns.into_iter().collect());
+        *self.shared.script.lock() = Script::Queue(turns.into_iter().collect());
     }
 
     /// Waits until every request that has been sent to the server by now has taken its turn.
@@ -247,12 +248,12 @@ impl ModelServer {
 
     /// What has been asked so far.
     pub fn requests(&self) -> Vec<Recorded> {
-        self.shared.requests.lock().unwrap().clone()
+        self.shared.requests.lock().clone()
     }
 
     /// Turns that nobody has asked for.
     pub fn unused(&self) -> usize {
-        match &*self.shared.script.lock().unwrap() {
+        match &*self.shared.script.lock() {
             Script::Queue(left) => left.len(),
             Script::Decided(_) => 0,
         }
@@ -262,32 +263,32 @@ impl ModelServer {
     /// one before.
     #[must_use]
     pub fn allow_rewrites(self) -> ModelServer {
-        self.shared.validator.lock().unwrap().allow_rewrites();
+        self.shared.validator.lock().allow_rewrites();
         self
     }
 
     /// The same for a server that runs already.
     pub fn may_rewrite(&self) {
-        self.shared.validator.lock().unwrap().allow_rewrites();
+        self.shared.validator.lock().allow_rewrites();
     }
 
     /// For requests that a proxy has rewritten: they are taken as they come, as most servers do, and
     /// the test looks at them itself.
     pub fn expect_a_proxy(&self) {
-        self.shared.validator.lock().unwrap().expect_a_proxy();
+        self.shared.validator.lock().expect_a_proxy();
     }
 
     /// For runs that have their replies stored: requests may add to a stored one, and the rules hold
     /// for the conversation as a whole.
     #[must_use]
     pub fn allow_stored(self) -> ModelServer {
-        self.shared.validator.lock().unwrap().allow_stored();
+        self.shared.validator.lock().allow_stored();
         self
     }
 
     /// For tests that send nonsense on purpose: what was wrong, which is forgotten then.
     pub fn take_violations(&self) -> Vec<String> {
-        self.shared.validator.lock().unwrap().take()
+        self.shared.validator.lock().take()
     }
 }
 
@@ -311,11 +312,11 @@ impl Drop for ModelServer {
 
 impl Shared {
     fn turn(&self, asked: &Asked, recorded: &Recorded) -> Option<Turn> {
-        let decide = match &mut *self.script.lock().unwrap() {
+        let decide = match &mut *self.script.lock() {
             Script::Queue(left) => return left.pop_front(),
             Script::Decided(decide) => decide.clone(),
         };
-        let said = self.attempts.lock().unwrap().said(asked, recorded);
+        let said = self.attempts.lock().said(asked, recorded);
         decide(&said)
     }
 }
@@ -355,23 +356,23 @@ fn take_turn(
         raw: raw.to_vec(),
     };
     let number = {
-        let mut requests = shared.requests.lock().unwrap();
+        let mut requests = shared.requests.lock();
         requests.push(recorded.clone());
         requests.len()
     };
     let Some((wire, model)) = recorded.route() else {
         let place = format!("unknown route {} {}", recorded.method, recorded.path);
-        shared.validator.lock().unwrap().add(number, place);
+        shared.validator.lock().add(number, place);
         return response(404, &[], "404 page not found".to_owned());
     };
     let asked = Asked { wire, number, model, body: recorded.body.clone() };
-    let refused = shared.validator.lock().unwrap().request(&asked, &recorded);
+    let refused = shared.validator.lock().request(&asked, &recorded);
     if let Some(fault) = refused {
         return fault_response(&fault, &asked);
     }
     let turn = shared.turn(&asked, &recorded);
     let Some(turn) = turn else {
-        shared.validator.lock().unwrap().add(number, "the script has no turn left for it");
+        shared.validator.lock().add(number, "the script has no turn left for it");
         let fault = Fault::new(400, "invalid_request_error", "the script is at its end");
         return fault_response(&fault, &asked);
     };
@@ -380,7 +381,7 @@ fn take_turn(
         Shape::Fault(fault) => fault_response(&fault, &asked),
         Shape::Stream => {
             let answer = turn.events(&asked);
-            shared.validator.lock().unwrap().issued(&asked, &answer, turn.is_whole());
+            shared.validator.lock().issued(&asked, &answer, turn.is_whole());
             stream_response(answer.chunks, turn.ending)
         }
         Shape::Raw { chunks, ref headers } => {

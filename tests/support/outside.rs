@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use patchwright_config::tools::Tools;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
-use patchwright_tools::extra::DynamicTool;
+use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::HostCall;
-use patchwright_tools::need::Present;
+use patchwright_tools::requirement::Available;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -58,7 +58,7 @@ pub(crate) fn added_to(bench: &mut Bench) -> Arc<AtomicU32> {
     let extras: Vec<Arc<dyn DynamicTool>> =
         vec![Arc::new(Outside { calls: Arc::clone(&calls), schema })];
     let programs = vec!["node".to_owned()];
-    let present = Present { programs, js_repl: true, ..Present::default() };
+    let present = Available { programs, js_repl: true, ..Available::default() };
     let tools = bench.tools.clone().offered(&bench.model, &Tools::default(), &present, extras);
     bench.tools = tools.unwrap();
     calls

@@ -11,9 +11,10 @@
 #![expect(clippy::disallowed_methods, reason = "sends signals")]
 #![allow(dead_code, reason = "each test uses a part")]
 
+use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,7 +83,7 @@ fn read(
         let mut bytes = Vec::new();
         while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            lines.lock().unwrap().push(Line { is_error, text });
+            lines.lock().push(Line { is_error, text });
             bytes.clear();
         }
     })
@@ -95,11 +96,11 @@ impl Process<'_> {
 
     /// Everything printed so far, both streams as they came.
     pub(crate) fn text(&self) -> String {
-        self.lines.lock().unwrap().iter().map(|line| line.text.as_str()).collect()
+        self.lines.lock().iter().map(|line| line.text.as_str()).collect()
     }
 
     fn stream(&self, errors: bool) -> String {
-        let lines = self.lines.lock().unwrap();
+        let lines = self.lines.lock();
         lines.iter().filter(|line| line.is_error == errors).map(|line| line.text.as_str()).collect()
     }
 
@@ -107,7 +108,7 @@ impl Process<'_> {
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) -> String {
         let found = || {
-            let lines = self.lines.lock().unwrap();
+            let lines = self.lines.lock();
             let line = lines.iter().find(|line| line.text.contains(text));
             line.map(|line| line.text.trim_end().to_owned())
         };

@@ -1,7 +1,7 @@
 //! One guest, one model, and the dispatch between them, with services that last over calls as in a run.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use patchwright_agent::Happening;
 use patchwright_config::Mode;
@@ -65,7 +65,7 @@ impl ToolDesk {
 
     /// A call, with an id of its own.
     pub(crate) fn call(&self, name: &str, payload: Payload) -> ToolCall {
-        let mut calls = self.calls.lock().unwrap();
+        let mut calls = self.calls.lock();
         *calls += 1;
         ToolCall { id: format!("call_{calls}"), name: name.to_owned(), payload, native: None }
     }

@@ -1,8 +1,9 @@
 //! Tools that only one run has, from Rust: calls from inside a call, schemas that are
 //! not ours.
 
+use parking_lot::Mutex;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use patchwright_config::Mode;
@@ -12,11 +13,11 @@ use patchwright_journal::{Entry, Journal};
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
 use patchwright_tools::dispatch::{Dispatch, DispatchContext};
-use patchwright_tools::extra::DynamicTool;
+use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::HostCall;
-use patchwright_tools::need::Present;
 use patchwright_tools::progress::Happening;
 use patchwright_tools::registry::ToolSet;
+use patchwright_tools::requirement::Available;
 use patchwright_tools::services::Services;
 use patchwright_types::plan::Plan;
 use patchwright_types::task::Limits;
@@ -91,7 +92,7 @@ impl ReviewContext {
         let model = Model { wire: Wire::Responses, ..model };
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
         let extras: Vec<Arc<dyn DynamicTool>> = vec![Arc::new(extra)];
-        let tools = tools.offered(&model, &config, &Present::default(), extras).unwrap();
+        let tools = tools.offered(&model, &config, &Available::default(), extras).unwrap();
         let services = Services { config, ..Services::default() };
         let started = Mutex::default();
         ReviewContext { guest, model, tools, journal: journal.unwrap(), limits, services, started }
@@ -107,7 +108,7 @@ impl ReviewContext {
             clock: clock(),
             progress: &|what: Happening<'_>| {
                 if let Happening::CallStarted { call, is_nested } = what {
-                    self.started.lock().unwrap().push((call.id.clone(), is_nested));
+                    self.started.lock().push((call.id.clone(), is_nested));
                 }
             },
             services: &self.services,
@@ -197,7 +198,7 @@ async fn a_call_of_the_model_is_one_whatever_its_id_looks_like() {
     let desk = ReviewContext::new(Several { schema: object() }, Tools::default()).await;
     let args = json!({"calls": [{"tool": "list_dir", "args": {"dir_path": "."}}]});
     desk.say(&ToolCall { id: "outer#1".to_owned(), ..calling(&args) }).await;
-    let started = desk.started.lock().unwrap().clone();
+    let started = desk.started.lock().clone();
     assert_eq!(started, [("outer#1".to_owned(), false), ("outer#1#1".to_owned(), true)]);
 }
 

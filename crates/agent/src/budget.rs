@@ -1,7 +1,7 @@
 //! What a run may use, and what it has used: numbers in, a decision out; the loop asks before each
 //! request. What tokens cost is the catalogue's to say.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -96,8 +96,8 @@ impl SharedBudget {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Spending> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Spending> {
+        self.spent.lock()
     }
 }
 

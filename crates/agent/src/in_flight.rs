@@ -1,7 +1,7 @@
 //! Requests that are given up on the way, for an agent was interrupted or closed: what was sent is billed
 //! all the same.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use patchwright_provider::item::Usage;
 
@@ -26,14 +26,14 @@ impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
         if self.sent > 0 {
             let usage = Usage { input: self.sent, estimated: true, ..Usage::default() };
-            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
+            self.lost.lock().push(usage);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use crate::in_flight::{InFlightRequest, Usage};
 
@@ -42,9 +42,9 @@ mod tests {
         let lost = Mutex::new(Vec::new());
         InFlightRequest::new(&lost, 100).was_answered();
         drop(InFlightRequest::new(&lost, 0));
-        assert_eq!(*lost.lock().unwrap(), []);
+        assert_eq!(*lost.lock(), []);
         drop(InFlightRequest::new(&lost, 200));
         let expected = Usage { input: 200, estimated: true, ..Usage::default() };
-        assert_eq!(*lost.lock().unwrap(), [expected]);
+        assert_eq!(*lost.lock(), [expected]);
     }
 }

@@ -12,13 +12,13 @@ pub mod doom_loop;
 pub mod history;
 mod in_flight;
 mod interrupted;
-pub mod lanes;
 pub mod reply;
 mod resume;
 mod shorten;
 pub mod state;
 pub mod stop;
 pub mod sub;
+pub mod sub_agent_log;
 pub mod text_calls;
 pub mod turn;
 

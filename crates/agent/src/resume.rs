@@ -4,14 +4,13 @@
 //! back, and the models are told what is gone.
 
 use std::fmt::Write;
-use std::sync::PoisonError;
 
 use super::checkpoints::{self, Restored};
 use super::interrupted::{self, Open};
-use super::lanes::Status;
-use super::lanes::{self, Lane};
 use super::state::State;
 use super::stop::{StopKind, Stopped};
+use super::sub_agent_log::Status;
+use super::sub_agent_log::{self, SubAgentLog};
 use super::turn::Agent;
 use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
@@ -40,11 +39,8 @@ impl Agent<'_> {
     pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry>) {
         recorded.for_each(|entry| self.state.apply(entry));
         self.is_resumed = true;
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = self.state.plan.clone();
-        self.findings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(&self.state.findings);
+        *self.plan.lock() = self.state.plan.clone();
+        self.findings.lock().clone_from(&self.state.findings);
     }
 
     fn take_up(&mut self, recorded: &[Line], restored: &Restored) -> Result<(), StopKind> {
@@ -103,7 +99,7 @@ impl Agent<'_> {
             self.state.apply(&entry);
             written.push(append(journal, None, clock, entry)?);
         }
-        for lane in lanes::lanes(recorded) {
+        for lane in sub_agent_log::lanes(recorded) {
             for entry in self.answers_to(&lane, &open, &text)? {
                 written.push(append(journal, Some(&lane.id), clock, entry)?);
             }
@@ -131,7 +127,12 @@ impl Agent<'_> {
     }
 
     /// The same for a sub-agent; one that was interrupted, closed or removed resumes without pending calls.
-    fn answers_to(&self, lane: &Lane, open: &Open<'_>, text: &str) -> Result<Vec<Entry>, StopKind> {
+    fn answers_to(
+        &self,
+        lane: &SubAgentLog,
+        open: &Open<'_>,
+        text: &str,
+    ) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
         lane.entries.iter().for_each(|entry| state.apply(entry));
         let kind = self.crew.as_ref().and_then(|crew| crew.kind_of(lane));

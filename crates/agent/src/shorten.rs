@@ -1,8 +1,6 @@
 //! Compaction, as far as it asks and waits: notes from the model, the list of changed files. What stays is
 //! decided in [`super::compact`].
 
-use std::sync::PoisonError;
-
 use super::Happening;
 use super::budget;
 use super::compact::{self, Handover};
@@ -30,7 +28,7 @@ impl Agent<'_> {
         let (replies, notes) = self.notes(asked).await?;
         let files = self.changed_files().await?;
         let handover = Handover {
-            plan: &self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            plan: &self.plan.lock().clone(),
             files: &files,
             failures: &self.state.failures,
             agents: &self.crew.as_ref().map(|crew| crew.overview()).unwrap_or_default(),

@@ -9,9 +9,10 @@ mod answers;
 mod calls;
 mod member;
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use futures_util::StreamExt;
@@ -23,8 +24,8 @@ pub(super) use self::member::SubAgent;
 use self::member::live;
 use super::AgentSpec;
 use super::budget::{BudgetShare, SharedBudget};
-use super::lanes::{self, Lane, Status};
 use super::stop::StopKind;
+use super::sub_agent_log::{self, Status, SubAgentLog};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Journal, Line};
@@ -33,7 +34,7 @@ use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::Item;
 use patchwright_sandbox::client::Client;
 use patchwright_tools::progress::AgentProgress;
-use patchwright_tools::registry::{Known, ToolSet};
+use patchwright_tools::registry::{ResolvedTool, ToolSet};
 use patchwright_tools::services::Services;
 
 /// How many agents may work at the same time when nothing else is configured.
@@ -51,7 +52,7 @@ pub struct SubAgentConfig {
     pub notes: Vec<String>,
     /// Of a run that is replayed: the agents that it had. The same calls start them again, and waiting
     /// takes no time, for what they come to is recorded.
-    pub recorded: Option<Vec<Lane>>,
+    pub recorded: Option<Vec<SubAgentLog>>,
 }
 
 /// A kind of agent that can be started.
@@ -97,7 +98,7 @@ pub struct SubAgents<'a> {
     common: Common<'a>,
     kinds: Vec<Arc<Kind>>,
     most: usize,
-    recorded: Option<Vec<Lane>>,
+    recorded: Option<Vec<SubAgentLog>>,
     members: Mutex<Vec<Arc<SubAgent>>>,
     at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
     /// Started, and not at work yet.
@@ -151,7 +152,7 @@ impl<'a> SubAgents<'a> {
     async fn drive(&self) -> Infallible {
         let mut at_work = self.at_work.lock().await;
         loop {
-            at_work.extend(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+            at_work.extend(self.arrivals.lock().drain(..));
             tokio::select! {
                 () = self.arrived.notified() => {}
                 Some(()) = at_work.next() => {}
@@ -174,7 +175,7 @@ impl<'a> SubAgents<'a> {
             self.beside(self.at_rest()).await;
         } else {
             // What is dropped is cancelled in the sandbox too.
-            self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.arrivals.lock().clear();
             self.at_work.lock().await.clear();
         }
         Ok(notes)
@@ -196,7 +197,7 @@ impl<'a> SubAgents<'a> {
         if let Some(notice) = notice {
             self.common.notice.get_or_init(|| notice.to_owned());
         }
-        for lane in lanes::lanes(recorded) {
+        for lane in sub_agent_log::lanes(recorded) {
             let replies = lane.entries.iter().map(|entry| entry.replies().len());
             self.common.provider.resume_at(Some(&lane.id), replies.sum());
             if let Some(kind) = self.kind_of(&lane) {
@@ -206,24 +207,24 @@ impl<'a> SubAgents<'a> {
     }
 
     /// The kind as which a recorded agent goes on; none when no kind has any tool that it had.
-    pub(super) fn kind_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+    pub(super) fn kind_of(&self, lane: &SubAgentLog) -> Option<Arc<Kind>> {
         self.kind(&lane.kind).or_else(|| self.instead_of(lane))
     }
 
     /// A kind for an agent whose own is not there any more: the first, with no tool that it did not have.
-    fn instead_of(&self, lane: &Lane) -> Option<Arc<Kind>> {
+    fn instead_of(&self, lane: &SubAgentLog) -> Option<Arc<Kind>> {
         let first = self.kinds.first()?;
-        let had = |known: &Known| lane.tools.iter().any(|name| *name == known.tool);
+        let had = |known: &ResolvedTool| lane.tools.iter().any(|name| *name == known.tool);
         let tools = first.tools.keeping(had);
         let can_work = !tools.declarations().is_empty();
         can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
     }
 
-    fn add(&self, kind: Arc<Kind>, lane: Lane) -> Arc<SubAgent> {
+    fn add(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Arc<SubAgent> {
         let member = Arc::new(SubAgent::new(&lane, &self.common));
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&member));
+        self.members.lock().push(Arc::clone(&member));
         let work = live(self.common.clone(), kind, Arc::clone(&member), lane);
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(work));
+        self.arrivals.lock().push(Box::pin(work));
         self.arrived.notify_one();
         member
     }
@@ -235,7 +236,7 @@ impl<'a> SubAgents<'a> {
     }
 
     fn members(&self) -> Vec<Arc<SubAgent>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.members.lock().clone()
     }
 
     /// The agents and how they stand, a line each.

@@ -3,9 +3,10 @@
 //! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
 //! and what there is by then comes with it.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -237,7 +238,7 @@ impl<'a> Agent<'a> {
 
     /// Counts what requests without a reply have cost.
     fn count_lost(&mut self) -> Result<(), StopKind> {
-        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        let lost = std::mem::take(&mut *self.lost.lock());
         if lost.is_empty() {
             return Ok(());
         }
@@ -284,7 +285,7 @@ impl<'a> Agent<'a> {
         };
         let progress = |what: Progress<'_>| {
             if let Progress::Lost { usage } = what {
-                self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
+                self.lost.lock().push(usage);
             }
             self.spec.progress.happened(Happening::Model(what));
         };
@@ -331,12 +332,12 @@ impl<'a> Agent<'a> {
     }
 
     fn has_ended(&self, done: Vec<Done>) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+        self.ended.lock().extend(done);
     }
 
     /// Takes in the calls that have ended.
     fn take_in_ended(&mut self) {
-        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = std::mem::take(&mut *self.ended.lock());
         for done in ended {
             self.touched.extend(done.changed);
             self.state.apply(&done.entry);
@@ -441,8 +442,8 @@ impl<'a> Agent<'a> {
         Stopped {
             reason,
             final_message,
-            plan: self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            findings: self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            plan: self.plan.lock().clone(),
+            findings: self.findings.lock().clone(),
             spending,
             touched: self.touched.clone(),
             notes: self.notes.clone(),

@@ -4,8 +4,8 @@
 //! made safe line by line before it is printed; only [`Ui::workflow_command`] prints commands. Models
 //! choose much of what is printed, so everything but documents passes through redaction.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -137,7 +137,7 @@ pub fn above<T>(write: impl FnOnce() -> T) -> T {
 }
 
 pub fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
-    STANDING.lock().unwrap_or_else(PoisonError::into_inner)
+    STANDING.lock()
 }
 
 /// What other lines are written above of, while a table stands.

@@ -4,8 +4,9 @@
 //! Called by both forges. What a remote is, and how tokens travel, is the business of [`patchwright_git`];
 //! how long trouble is waited out is the forge's.
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -86,14 +87,14 @@ pub(super) async fn push(
         let ask = |_attempt| {
             runtime.block_on(permit()).map_err(|err| {
                 let message = err.to_string();
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(err);
+                *kept.lock() = Some(err);
                 GitError::Unacceptable(message)
             })
         };
         git::push::push_when(&Repo::open(&from)?, &remote, commit, &branch, expected, &ask)
     };
     let pushed = git::blocking(work).await;
-    match refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    match refusal.lock().take() {
         Some(refusal) => Err(NoTransfer::NotPermitted(refusal)),
         None => pushed.map_err(NoTransfer::Git),
     }

@@ -9,14 +9,14 @@ use super::GitError;
 
 /// What the cache may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct CacheLimits {
     pub bytes: u64,
     /// A mirror that was used more recently stays, whatever the size: a run may be reading it.
     pub idle: Duration,
 }
 
 /// 20 GiB, and what was used in the last twelve hours.
-pub const ROOM: Room = Room { bytes: 20 << 30, idle: Duration::from_hours(12) };
+pub const ROOM: CacheLimits = CacheLimits { bytes: 20 << 30, idle: Duration::from_hours(12) };
 
 /// A mirror on disk.
 struct Mirror {
@@ -26,7 +26,7 @@ struct Mirror {
 }
 
 /// Removes what there is no room for below `<state>/mirrors`; returns how many mirrors that were.
-pub fn prune(state: &Path, now: SystemTime, room: Room) -> Result<usize, GitError> {
+pub fn prune(state: &Path, now: SystemTime, room: CacheLimits) -> Result<usize, GitError> {
     let mut mirrors = Vec::new();
     find(&state.join("mirrors"), 0, &mut mirrors)?;
     let mut total: u64 = mirrors.iter().map(|mirror| mirror.bytes).sum();

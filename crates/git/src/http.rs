@@ -2,8 +2,9 @@
 //! helper ([`super::helper`]) and by [`super::push`]; waits for the asynchronous client on the calling
 //! thread.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -75,7 +76,7 @@ impl Session {
     }
 
     fn base(&self) -> Url {
-        self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.base.lock().clone()
     }
 
     /// Waits for one step of the exchange, at most until the silence or the operation is too long.
@@ -159,7 +160,7 @@ impl Session {
         }
         let mut moved = base;
         moved.set_path(path);
-        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+        *self.base.lock() = moved;
         Ok(())
     }
 

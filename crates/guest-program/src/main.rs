@@ -16,7 +16,7 @@ use rustix::process::WaitOptions;
 use patchwright_guest::confine::Bounds;
 use patchwright_guest::launch::{self, Streams};
 use patchwright_guest::programs;
-use patchwright_guest::room::Budget;
+use patchwright_guest::quota::Budget;
 use patchwright_guest::script::SCRIPT;
 use patchwright_guest::serve::{Options, serve};
 use patchwright_guest::view;

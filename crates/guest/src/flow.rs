@@ -1,9 +1,10 @@
 //! The guest's end of a stream with credit: what has come from the host and waits, and how much may be
 //! sent. The reader of the host's frames fills it and never waits; whoever moves the bytes is woken.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -110,7 +111,7 @@ impl Flow {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -129,7 +130,7 @@ pub(super) struct Lane {
     taken: usize,
 }
 
-/// Room for one frame, shared by the lanes of a thread.
+/// WorkspaceQuota for one frame, shared by the lanes of a thread.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<u8>);
 

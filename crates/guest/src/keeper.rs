@@ -1,36 +1,37 @@
 //! Who runs below the guest, and who ends it: shared by the calls and by the threads of sessions.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions};
 
 use super::descendants;
 use super::process::{Ending, PATIENCE, Running, Sink};
-use super::room::{Inside, Room};
+use super::quota::{Inside, WorkspaceQuota};
 use crate::tool::ToolError;
 
 /// The launchers that run, and what every command is subject to.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     /// Watches how much the workspace holds.
-    room: Option<Arc<Room>>,
+    room: Option<Arc<WorkspaceQuota>>,
     launchers: Mutex<BTreeSet<i32>>,
     stopping: AtomicBool,
 }
 
 impl Keeper {
-    pub(super) fn new(room: Option<Arc<Room>>) -> Keeper {
+    pub(super) fn new(room: Option<Arc<WorkspaceQuota>>) -> Keeper {
         Keeper { room, ..Keeper::default() }
     }
 
     /// A command begins; the workspace is watched while the answer lives.
     pub(super) fn enter(&self) -> Result<Option<Inside>, ToolError> {
-        self.room.as_ref().map(Room::enter).transpose().map_err(ToolError::tell)
+        self.room.as_ref().map(WorkspaceQuota::enter).transpose().map_err(ToolError::tell)
     }
 
     /// A command has ended; an error when the workspace now holds too much.
@@ -104,6 +105,6 @@ impl Keeper {
     }
 
     fn launchers(&self) -> MutexGuard<'_, BTreeSet<i32>> {
-        self.launchers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.launchers.lock()
     }
 }

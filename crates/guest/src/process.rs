@@ -5,6 +5,7 @@
 //! lifeline: closing it kills the command with everything it started. Standard output and error
 //! share one pipe, so they stay in order; standard input is empty unless the caller feeds it.
 
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -12,8 +13,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -24,8 +25,8 @@ use super::launch;
 use super::output::Kept;
 use super::programs::{Patches, Programs};
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
+use super::quota::{Inside, WorkspaceQuota};
 use super::resident::Resident;
-use super::room::{Inside, Room};
 use super::sessions::Sessions;
 use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
@@ -79,7 +80,7 @@ impl Processes {
     pub fn new(
         workspace: PathBuf,
         env: BTreeMap<String, String>,
-        room: Option<Arc<Room>>,
+        room: Option<Arc<WorkspaceQuota>>,
     ) -> Processes {
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room));
@@ -88,7 +89,7 @@ impl Processes {
 
     /// The environment of every command, before what a call adds.
     pub fn env(&self) -> Arc<BTreeMap<String, String>> {
-        Arc::clone(&self.env.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.env.read())
     }
 
     /// What a command of a tool has in its environment besides.
@@ -103,7 +104,7 @@ impl Processes {
 
     /// Adds to the environment of every command from now on.
     pub fn add_env(&self, more: BTreeMap<String, String>) {
-        let mut env = self.env.write().unwrap_or_else(PoisonError::into_inner);
+        let mut env = self.env.write();
         Arc::make_mut(&mut env).extend(more);
     }
 

@@ -10,7 +10,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, PipeWriter};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
@@ -65,7 +64,7 @@ impl Processes {
         if script.contains('\0') {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
-        let mut slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.resident.lock();
         let started = Instant::now();
         let inside = self.enter()?;
         if self.interruption(cancelled).is_some() {
@@ -120,7 +119,7 @@ impl Processes {
     /// # Errors
     /// When nobody can tell.
     pub fn shell_folder(&self) -> io::Result<PathBuf> {
-        let slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.resident.lock();
         match slot.as_ref() {
             None => Ok(self.workspace().to_owned()),
             Some(resident) => {
@@ -131,17 +130,13 @@ impl Processes {
 
     /// There is a shell that stays.
     pub fn has_shell(&self) -> bool {
-        match self.resident.try_lock() {
-            Ok(slot) => slot.is_some(),
-            // A command runs in it.
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Poisoned(slot)) => slot.into_inner().is_some(),
-        }
+        // Where the lock is held, a command runs in it.
+        self.resident.try_lock().is_none_or(|slot| slot.is_some())
     }
 
     /// Ends the shell; the next command gets a new one.
     pub fn restart_shell(&self) {
-        let mut slot = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.resident.lock();
         if let Some(resident) = slot.take() {
             self.end(resident.running, &mut Kept::new(0));
         }
@@ -149,19 +144,9 @@ impl Processes {
 
     /// Ends the shell when the guest ends. A command that runs in it ends itself.
     pub(super) fn end_resident(&self, until: Instant) {
-        while Instant::now() < until {
-            let mut slot = match self.resident.try_lock() {
-                Ok(slot) => slot,
-                Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    std::thread::sleep(Duration::from_millis(5));
-                    continue;
-                }
-            };
-            if let Some(resident) = slot.take() {
-                self.end(resident.running, &mut Kept::new(0));
-            }
-            return;
+        let slot = self.resident.try_lock_until(until);
+        if let Some(resident) = slot.and_then(|mut slot| slot.take()) {
+            self.end(resident.running, &mut Kept::new(0));
         }
     }
 

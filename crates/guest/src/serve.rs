@@ -3,15 +3,16 @@
 //!
 //! No async runtime: a guest has a handful of calls at a time, and threads cost it nothing.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::checkpoint::Wanted;
 use super::confine::{self, Bounds};
@@ -21,8 +22,8 @@ use super::protocol::{
     Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,
     Response, VERSION, read_frame, write_frame,
 };
+use super::quota::{Budget, WorkspaceQuota};
 use super::relay::{self, Relay};
-use super::room::{Budget, Room};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
 use super::{checkpoint, collect, environment, leftover, look, overlook};
@@ -66,7 +67,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let mut env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
     env.extend(relay.iter().flat_map(Relay::env));
     let shell = environment::default_shell(&env);
-    let watch = |budget| Room::watch(options.workspace.clone(), budget);
+    let watch = |budget| WorkspaceQuota::watch(options.workspace.clone(), budget);
     let room = options.budget.map(watch).transpose()?;
     let server = Arc::new(Server {
         output: Mutex::new(output),
@@ -105,7 +106,7 @@ struct Server {
     output: Mutex<File>,
     root: Root,
     processes: Processes,
-    room: Option<Arc<Room>>,
+    room: Option<Arc<WorkspaceQuota>>,
     workspace: PathBuf,
     base: Mutex<Base>,
     calls: Mutex<HashMap<u32, Running>>,
@@ -450,5 +451,5 @@ impl Write for Outgoing<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -8,12 +8,13 @@
 //! Numbers are given in the order in which commands are started, whether they become sessions or not. So the
 //! same calls give the same numbers, however long each of them took.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -28,7 +29,7 @@ use super::process::{
     timespec,
 };
 use super::protocol::MAX_OUTPUT_CAP;
-use super::room::Inside;
+use super::quota::Inside;
 use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -302,8 +303,7 @@ impl Session {
             if left.is_zero() {
                 return;
             }
-            let waited = self.has_ended.wait_timeout(state, left.min(GLANCE));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.has_ended.wait_for(&mut state, left.min(GLANCE));
         }
     }
 
@@ -411,5 +411,5 @@ fn since(start: Instant) -> u64 {
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

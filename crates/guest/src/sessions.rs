@@ -1,7 +1,8 @@
 //! The sessions of a guest, by number; what each of them does is in [`super::session`].
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::session::{Session, lock};
 use crate::tool::ToolError;

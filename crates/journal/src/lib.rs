@@ -9,10 +9,11 @@
 mod clean;
 mod entry;
 
+use parking_lot::Mutex;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -135,7 +136,7 @@ impl Journal {
     /// The disk's, as a failure of this machine. A line is written wholly or not at all.
     pub fn append(&self, entry: &Entry) -> Result<u64> {
         let file = &self.file;
-        let mut tail = file.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = file.tail.lock();
         let seq = tail.seq + 1;
         let line = match &self.lane {
             None => self.line(seq, entry)?,

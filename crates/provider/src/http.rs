@@ -85,7 +85,7 @@ pub struct HttpProvider {
     policy: Policy,
     deadlines: Deadlines,
     /// No request before this moment: one run's rate limit is every run's.
-    not_before: std::sync::Mutex<Option<Instant>>,
+    not_before: parking_lot::Mutex<Option<Instant>>,
 }
 
 impl HttpProvider {
@@ -108,7 +108,7 @@ impl HttpProvider {
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
-            not_before: std::sync::Mutex::new(None),
+            not_before: parking_lot::Mutex::new(None),
         }
     }
 
@@ -209,7 +209,7 @@ impl HttpProvider {
     /// Waits until no rate limit stands in the way.
     async fn wait_for_gate(&self) {
         loop {
-            let gate = *self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let gate = *self.not_before.lock();
             match gate.map(|at| at.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => sleep(left).await,
                 _ => return,
@@ -219,7 +219,7 @@ impl HttpProvider {
 
     fn close_gate(&self, wait: Duration) {
         let until = Instant::now() + wait;
-        let mut gate = self.not_before.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut gate = self.not_before.lock();
         *gate = Some(gate.map_or(until, |earlier| earlier.max(until)));
     }
 

@@ -11,7 +11,7 @@ use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority};
-use patchwright_review::incremental::{Fate, Known};
+use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::{Coverage, Reviewed};
 
 /// The whole file.
@@ -56,7 +56,7 @@ pub struct Row<'a> {
     pub not_anchored_because: Option<&'a str>,
     /// New, or known from an earlier review of the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fate: Option<Fate>,
+    pub fate: Option<FindingState>,
     pub quote: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement: Option<&'a str>,
@@ -77,7 +77,7 @@ pub struct LineRange {
 }
 
 /// The file's content. `root` is the folder that absolute paths begin with.
-pub fn findings<'a>(reviewed: &'a Reviewed, known: &[Known], root: &str) -> Findings<'a> {
+pub fn findings<'a>(reviewed: &'a Reviewed, known: &[KnownFinding], root: &str) -> Findings<'a> {
     let rows = reviewed.findings.iter().map(|anchored| row(anchored, known, root)).collect();
     let is_grave = |found: &&Anchored| found.finding.priority <= Priority::P1;
     let surest = reviewed
@@ -123,7 +123,7 @@ pub(super) fn sure(finding: &Finding) -> f64 {
     if finding.confidence.is_nan() { 0.0 } else { finding.confidence.clamp(0.0, 1.0) }
 }
 
-fn row<'a>(anchored: &'a Anchored, known: &[Known], root: &str) -> Row<'a> {
+fn row<'a>(anchored: &'a Anchored, known: &[KnownFinding], root: &str) -> Row<'a> {
     let finding = &anchored.finding;
     let guess = finding.line.unwrap_or(1).max(1);
     let (path, side, start, end, why) = match &anchored.anchor {
@@ -177,7 +177,7 @@ pub fn headline(reviewed: &Reviewed) -> String {
 }
 
 /// The file as text, indented, with a line end.
-pub fn json(reviewed: &Reviewed, known: &[Known], root: &str) -> String {
+pub fn json(reviewed: &Reviewed, known: &[KnownFinding], root: &str) -> String {
     let json = serde_json::to_string_pretty(&findings(reviewed, known, root)).unwrap_or_default();
     // JSON escapes control characters; what else cannot be seen is made visible in the strings.
     let hidden = |c: char| text::is_deceptive(c) && c != '\n';

@@ -14,7 +14,7 @@ use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Priority};
-use patchwright_review::incremental::{Fate, Known};
+use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::Reviewed;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -36,7 +36,7 @@ const RULES: &[(Category, &str)] = &[
 ];
 
 /// The log file, indented, with a line end. `repository` is the repository's page.
-pub fn json(reviewed: &Reviewed, known: &[Known], repository: Option<&str>) -> String {
+pub fn json(reviewed: &Reviewed, known: &[KnownFinding], repository: Option<&str>) -> String {
     let mut text = serde_json::to_string_pretty(&log(reviewed, known, repository))
         .unwrap_or_else(|_| "{}".to_owned());
     text.push('\n');
@@ -44,7 +44,7 @@ pub fn json(reviewed: &Reviewed, known: &[Known], repository: Option<&str>) -> S
 }
 
 /// The log file as a value.
-pub fn log(reviewed: &Reviewed, known: &[Known], repository: Option<&str>) -> Value {
+pub fn log(reviewed: &Reviewed, known: &[KnownFinding], repository: Option<&str>) -> Value {
     let found = reviewed.findings.iter().take(RESULTS);
     let results: Vec<Value> = found.filter_map(|anchored| result(anchored, known)).collect();
     let mut run = json!({
@@ -95,7 +95,7 @@ fn level(priority: Priority) -> &'static str {
     }
 }
 
-fn result(anchored: &Anchored, known: &[Known]) -> Option<Value> {
+fn result(anchored: &Anchored, known: &[KnownFinding]) -> Option<Value> {
     let location = location(anchored)?;
     let finding = &anchored.finding;
     let mut result = Map::new();
@@ -113,9 +113,9 @@ fn result(anchored: &Anchored, known: &[Known]) -> Option<Value> {
     put("rank", json!(findings::sure(finding) * 100.0));
     let known = known.iter().find(|known| known.fingerprint == anchored.fingerprint);
     if let Some(known) = known {
-        let state = if known.fate == Fate::New { "new" } else { "unchanged" };
+        let state = if known.fate == FindingState::New { "new" } else { "unchanged" };
         put("baselineState", json!(state));
-        if known.fate == Fate::Dismissed {
+        if known.fate == FindingState::Dismissed {
             put("suppressions", json!([{ "kind": "external", "status": "accepted" }]));
         }
     }

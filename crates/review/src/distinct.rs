@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::anchor::Anchored;
 use super::fingerprint;
-use super::incremental::{Known, is_same_title};
+use super::incremental::{KnownFinding, is_same_title};
 
 /// Bytes of a body to which another one is added.
 const MAX_BODY: usize = 16 << 10;
 
 /// What was found, each once. Of findings about the same code the one that is among the earlier ones
 /// keeps the fingerprint that it had.
-pub fn distinct(found: Vec<Anchored>, earlier: &[Known]) -> Vec<Anchored> {
+pub fn distinct(found: Vec<Anchored>, earlier: &[KnownFinding]) -> Vec<Anchored> {
     let mut all = merged(found);
     let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, one) in all.iter().enumerate() {

@@ -36,7 +36,7 @@ const FILLERS: &[&str] = &[
 /// What became of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum FindingState {
     New,
     Still,
     Fixed,
@@ -62,12 +62,12 @@ pub enum Code {
 
 /// A finding of this or an earlier review, as the sticky comment remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownFinding {
     pub fingerprint: String,
     pub path: String,
     pub title: String,
     pub priority: Priority,
-    pub fate: Fate,
+    pub fate: FindingState,
     /// The commit at which it was reported first.
     pub since: String,
     /// A short form of its code (at most 48 hexadecimal digits), to see how much of it another finding
@@ -88,7 +88,7 @@ pub struct Memory {
     pub head: String,
     /// The merge base that it was compared with.
     pub base: String,
-    pub findings: Vec<Known>,
+    pub findings: Vec<KnownFinding>,
     /// A person said `stop`.
     #[serde(default)]
     pub paused: bool,
@@ -114,7 +114,7 @@ pub struct Now<'a> {
     /// This review looked at the file again.
     pub reread: &'a dyn Fn(&str) -> bool,
     /// How often the code of a finding stands where its [`Code`] says; `None` when nobody can tell.
-    pub times: &'a dyn Fn(&Known) -> Option<usize>,
+    pub times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
 }
@@ -123,7 +123,7 @@ pub struct Now<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
     /// New first, then still there, fixed, dismissed; at most 500.
-    pub findings: Vec<Known>,
+    pub findings: Vec<KnownFinding>,
     /// In the order in which they were found; of those with the same fingerprint the most important.
     pub to_post: Vec<Anchored>,
 }
@@ -156,7 +156,7 @@ struct Settling<'a> {
     posted: HashSet<&'a str>,
     dismissed: HashSet<&'a str>,
     /// What nobody knew of before.
-    found: Vec<Known>,
+    found: Vec<KnownFinding>,
     post: Vec<Anchored>,
     now: &'a Now<'a>,
 }
@@ -165,12 +165,12 @@ impl Settling<'_> {
     /// A finding that was known.
     fn again(&mut self, at: usize, one: Anchored) {
         let known = &self.earlier.known[at];
-        let is_dismissed = known.fate == Fate::Dismissed
+        let is_dismissed = known.fate == FindingState::Dismissed
             || self.dismissed.contains(one.fingerprint.as_str())
             || self.dismissed.contains(known.fingerprint.as_str());
         let was_posted = self.posted.contains(one.fingerprint.as_str())
             || self.posted.contains(known.fingerprint.as_str());
-        let is_back = known.fate == Fate::Fixed;
+        let is_back = known.fate == FindingState::Fixed;
         let new = known_from(&one, self.now);
         let known = &mut self.earlier.known[at];
         if is_back && !is_dismissed {
@@ -190,9 +190,9 @@ impl Settling<'_> {
             (known.priority, known.title) = (new.priority, new.title);
         }
         if is_dismissed {
-            known.fate = Fate::Dismissed;
-        } else if known.fate != Fate::New || known.since != self.now.head {
-            known.fate = Fate::Still;
+            known.fate = FindingState::Dismissed;
+        } else if known.fate != FindingState::New || known.since != self.now.head {
+            known.fate = FindingState::Still;
         }
     }
 
@@ -200,12 +200,12 @@ impl Settling<'_> {
     fn first(&mut self, one: Anchored) {
         let print = one.fingerprint.as_str();
         let fate = match (self.dismissed.contains(print), self.posted.contains(print)) {
-            (true, _) => Fate::Dismissed,
-            (false, true) => Fate::Still,
-            (false, false) => Fate::New,
+            (true, _) => FindingState::Dismissed,
+            (false, true) => FindingState::Still,
+            (false, false) => FindingState::New,
         };
-        self.found.push(Known { fate, ..known_from(&one, self.now) });
-        if fate == Fate::New {
+        self.found.push(KnownFinding { fate, ..known_from(&one, self.now) });
+        if fate == FindingState::New {
             self.post.push(one);
         }
     }
@@ -214,10 +214,10 @@ impl Settling<'_> {
         let Settling { earlier, dismissed, found: mut findings, post, now, .. } = self;
         let Earlier { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
-            let is_open = matches!(one.fate, Fate::New | Fate::Still);
+            let is_open = matches!(one.fate, FindingState::New | FindingState::Still);
             if is_open && !found.contains(&at) {
                 let is_dismissed = dismissed.contains(one.fingerprint.as_str());
-                one.fate = if is_dismissed { Fate::Dismissed } else { Fate::Still };
+                one.fate = if is_dismissed { FindingState::Dismissed } else { FindingState::Still };
             }
         }
         let mut places = Places::of(&known, &found, now);
@@ -225,19 +225,27 @@ impl Settling<'_> {
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
             match one.fate {
-                Fate::Still if is_silent && !places.stands(&one) => {
-                    one.fate = Fate::Fixed;
+                FindingState::Still if is_silent && !places.stands(&one) => {
+                    one.fate = FindingState::Fixed;
                     fixed_now.push(one);
                     continue;
                 }
                 // Its code has come back without anybody saying so.
-                Fate::Fixed if is_silent && places.is_back(&one) => one.fate = Fate::Still,
-                Fate::New | Fate::Still | Fate::Fixed | Fate::Dismissed => {}
+                FindingState::Fixed if is_silent && places.is_back(&one) => {
+                    one.fate = FindingState::Still
+                }
+                FindingState::New
+                | FindingState::Still
+                | FindingState::Fixed
+                | FindingState::Dismissed => {}
             }
             findings.push(one);
         }
         // What was fixed last comes first, so that the oldest is at the end.
-        let at = findings.iter().position(|one| one.fate == Fate::Fixed).unwrap_or(findings.len());
+        let at = findings
+            .iter()
+            .position(|one| one.fate == FindingState::Fixed)
+            .unwrap_or(findings.len());
         findings.splice(at..at, fixed_now);
         findings.sort_by_key(|one| order(one.fate));
         Settled { findings: bounded(findings), to_post: post }
@@ -253,23 +261,23 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(known: &[Known], found: &HashSet<usize>, now: &'a Now<'a>) -> Places<'a> {
+    fn of(known: &[KnownFinding], found: &HashSet<usize>, now: &'a Now<'a>) -> Places<'a> {
         let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
         for (at, one) in known.iter().enumerate() {
-            if matches!(one.fate, Fate::New | Fate::Still) {
+            if matches!(one.fate, FindingState::New | FindingState::Still) {
                 let stands = open.entry(code_of(one)).or_default().entry(one.nth).or_default();
                 *stands |= found.contains(&at);
             }
         }
         let mut places = Places { now, taken: open };
-        for one in known.iter().filter(|one| one.fate == Fate::Still) {
+        for one in known.iter().filter(|one| one.fate == FindingState::Still) {
             places.share(one);
         }
         places
     }
 
     /// Gives the places that there are to those who were found again, then to the first of the others.
-    fn share(&mut self, one: &Known) {
+    fn share(&mut self, one: &KnownFinding) {
         let times = (self.now.times)(one).unwrap_or(usize::MAX);
         let Some(open) = self.taken.get_mut(&code_of(one)) else { return };
         let mut left = times.saturating_sub(open.values().filter(|stands| **stands).count());
@@ -282,7 +290,7 @@ impl<'a> Places<'a> {
     }
 
     /// The code of an open finding that was not reported again is still there, as far as is known.
-    fn stands(&self, one: &Known) -> bool {
+    fn stands(&self, one: &KnownFinding) -> bool {
         let is_out_of_sight = match one.code {
             Code::InHead | Code::Deleted => false,
             Code::Nowhere => (self.now.times)(one) != Some(0),
@@ -296,7 +304,7 @@ impl<'a> Places<'a> {
     }
 
     /// The code of a fixed finding stands somewhere where no open one claims it.
-    fn is_back(&mut self, one: &Known) -> bool {
+    fn is_back(&mut self, one: &KnownFinding) -> bool {
         if matches!(one.code, Code::Nowhere | Code::NoFile) {
             return false;
         }
@@ -310,31 +318,32 @@ impl<'a> Places<'a> {
     }
 }
 
-fn code_of(one: &Known) -> (String, String, Code) {
+fn code_of(one: &KnownFinding) -> (String, String, Code) {
     (one.path.clone(), one.sketch.clone(), one.code)
 }
 
-fn order(fate: Fate) -> u8 {
+fn order(fate: FindingState) -> u8 {
     match fate {
-        Fate::New => 0,
-        Fate::Still => 1,
-        Fate::Fixed => 2,
-        Fate::Dismissed => 3,
+        FindingState::New => 0,
+        FindingState::Still => 1,
+        FindingState::Fixed => 2,
+        FindingState::Dismissed => 3,
     }
 }
 
 /// The oldest fixed ones go first, then the least important of what is open, and what was dismissed
 /// last: a new finding never pushes out a graver one.
-fn bounded(mut findings: Vec<Known>) -> Vec<Known> {
+fn bounded(mut findings: Vec<KnownFinding>) -> Vec<KnownFinding> {
     while findings.len() > MAX_KNOWN {
-        let last_of = |fate: Fate| findings.iter().rposition(|one| one.fate == fate);
+        let last_of = |fate: FindingState| findings.iter().rposition(|one| one.fate == fate);
         let open = findings.iter().enumerate().filter(|(_, one)| {
-            matches!(one.fate, Fate::New | Fate::Still) && one.priority > Priority::P0
+            matches!(one.fate, FindingState::New | FindingState::Still)
+                && one.priority > Priority::P0
         });
-        let least = open.max_by_key(|(_, one)| (one.priority, one.fate == Fate::New));
-        let victim = last_of(Fate::Fixed)
+        let least = open.max_by_key(|(_, one)| (one.priority, one.fate == FindingState::New));
+        let victim = last_of(FindingState::Fixed)
             .or(least.map(|(at, _)| at))
-            .or_else(|| last_of(Fate::Dismissed))
+            .or_else(|| last_of(FindingState::Dismissed))
             .unwrap_or(findings.len() - 1);
         findings.remove(victim);
     }
@@ -343,7 +352,7 @@ fn bounded(mut findings: Vec<Known>) -> Vec<Known> {
 
 /// What is remembered, and what of it has been found again.
 struct Earlier {
-    known: Vec<Known>,
+    known: Vec<KnownFinding>,
     by_print: HashMap<String, usize>,
     by_path: HashMap<String, Vec<usize>>,
     words: Vec<BTreeSet<String>>,
@@ -428,13 +437,13 @@ fn words(title: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn known_from(one: &Anchored, now: &Now<'_>) -> Known {
-    let mut known = Known {
+fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
+    let mut known = KnownFinding {
         fingerprint: one.fingerprint.clone(),
         path: one.path().to_owned(),
         title: one.finding.title.chars().take(MAX_TITLE).collect(),
         priority: one.finding.priority,
-        fate: Fate::New,
+        fate: FindingState::New,
         since: now.head.to_owned(),
         sketch: one.sketch.clone(),
         code: Code::InHead,

@@ -38,7 +38,7 @@ impl From<SandboxError> for Failure {
                 })
             }
             SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
-            SandboxError::Looser(_) => Some(
+            SandboxError::HardeningMismatch(_) => Some(
                 "the Docker daemon changes what containers are started with; see `docs/sandbox.md`"
                     .to_owned(),
             ),

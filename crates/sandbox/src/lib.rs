@@ -213,7 +213,7 @@ pub enum SandboxError {
     #[error("setup command `{command}` had not ended when the time for setup was up ({limit:?})")]
     SetupTime { command: String, limit: Duration, output: String },
     #[error("the container is looser than asked for: {0}")]
-    Looser(String),
+    HardeningMismatch(String),
     #[error("the sandbox is gone: {0}")]
     Gone(String),
     #[error("no space left: {0}")]

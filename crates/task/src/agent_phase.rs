@@ -1,6 +1,7 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -130,7 +131,7 @@ pub struct Upload(Mutex<Option<Packed>>);
 
 impl Upload {
     fn take(&self) -> Result<Packed> {
-        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = self.0.lock().take();
         taken.ok_or_else(|| Failure::internal("the tree was given to a sandbox before"))
     }
 }

@@ -16,9 +16,9 @@ use patchwright_provider::catalogue::{Catalogue, Model};
 use patchwright_provider::item::Role;
 use patchwright_sandbox::Running;
 use patchwright_tools::narrow;
-use patchwright_tools::need::Present;
 use patchwright_tools::profile::{self, Profile};
 use patchwright_tools::registry::ToolSet;
+use patchwright_tools::requirement::Available;
 
 /// The kind that is started when none is asked for, and the one that only reads.
 const DEFAULT: (&str, &str) =
@@ -98,7 +98,7 @@ struct Making<'a> {
     run: &'a Run<'a>,
     /// What the run's own model can call.
     tools: &'a ToolSet,
-    present: Present,
+    present: Available,
 }
 
 impl Making<'_> {

@@ -7,18 +7,18 @@
 
 mod book;
 mod ended;
-mod trouble;
+mod target_error;
 
 use std::path::Path;
 
 use serde_json::json;
 
 pub use self::ended::{Ended, Stored, Told};
-pub use self::trouble::{Fate, Trouble};
+pub use self::target_error::{RetryDecision, TargetError};
 
 use super::folder::RunFolder;
+use super::network::NetworkAccess;
 use super::progress::Progress;
-use super::reach::NetworkAccess;
 use super::run::{DEPTH, Made, Run, RunEnvironment, interrupted, make};
 use super::signals::Cause;
 use super::workspace::Workspace;
@@ -41,7 +41,7 @@ pub struct Begun<'a> {
 
 /// A run that has come to an end, with its folder still open.
 pub struct Attempt {
-    pub ended: std::result::Result<Ended, Trouble>,
+    pub ended: std::result::Result<Ended, TargetError>,
     /// What the run has used over all its attempts, as its journal has it.
     pub spending: Spending,
     folder: RunFolder,
@@ -105,7 +105,7 @@ impl Begun<'_> {
         Attempt { ended, spending, folder: run.folder, outcome }
     }
 
-    async fn make(&mut self) -> std::result::Result<Made, Trouble> {
+    async fn make(&mut self) -> std::result::Result<Made, TargetError> {
         let run = &mut self.run;
         let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
         run.world.provider.resume_at(None, replies.sum());
@@ -123,7 +123,7 @@ impl Begun<'_> {
 }
 
 /// The repository at the base commit of the target, and as the forge has it.
-async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), Trouble> {
+async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), TargetError> {
     let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind
     else {
         return Err(Failure::internal("this is not a campaign's task").into());
@@ -138,7 +138,7 @@ async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), Tro
     match forge.fetch(&found, repo.path(), &refs, DEPTH).await {
         Ok(()) => {}
         Err(ForgeError::NotFound { .. }) => return Err(lost_base(run, &found).await),
-        Err(err) => return Err(trouble::of_fetch(repository, err)),
+        Err(err) => return Err(target_error::of_fetch(repository, err)),
     }
     let mut workspace = Workspace::pin(repo, base_sha, DEPTH).await?;
     workspace.base_branch.clone_from(base_branch);
@@ -149,14 +149,18 @@ async fn look_up(
     run: &Run<'_>,
     id: &RepositoryId,
     answer: bool,
-) -> std::result::Result<Repository, Trouble> {
+) -> std::result::Result<Repository, TargetError> {
     let found = run.world.forge()?.repository(id).await;
-    let found = found.map_err(|err| trouble::of_lookup(id, err))?;
+    let found = found.map_err(|err| target_error::of_lookup(id, err))?;
     if found.archived && !answer {
         let failure =
             Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", found.id))
                 .hint("unarchive it, or leave it out with `select.exclude`");
-        return Err(Trouble { class: ErrorClass::Access, failure, fate: Fate::Final });
+        return Err(TargetError {
+            class: ErrorClass::Access,
+            failure,
+            decision: RetryDecision::Final,
+        });
     }
     if found.id != *id {
         run.around.ui.detail(&format!("`{id}` is called `{}` now", found.id));
@@ -165,7 +169,7 @@ async fn look_up(
 }
 
 /// The base commit can no longer be fetched: is it the commit, or the branch?
-async fn lost_base(run: &Run<'_>, repository: &Repository) -> Trouble {
+async fn lost_base(run: &Run<'_>, repository: &Repository) -> TargetError {
     let TaskKind::Campaign { base_branch, base_sha, .. } = &run.task.kind else {
         return Failure::internal("this is not a campaign's task").into();
     };
@@ -180,24 +184,24 @@ async fn lost_base(run: &Run<'_>, repository: &Repository) -> Trouble {
             repository.id
         ),
         Ok(None) => format!("branch `{base_branch}` of `{}` is gone", repository.id),
-        Err(err) => return trouble::of_fetch(&repository.id, err),
+        Err(err) => return target_error::of_fetch(&repository.id, err),
     };
     let failure =
         Failure::forge(message).hint("run the campaign again: it looks at the branch anew");
-    Trouble { class: ErrorClass::Clone, failure, fate: Fate::Final }
+    TargetError { class: ErrorClass::Clone, failure, decision: RetryDecision::Final }
 }
 
 /// Why a run that was cancelled ended; `None` for one that was not.
-fn stopped(run: &Run<'_>) -> Option<Trouble> {
+fn stopped(run: &Run<'_>) -> Option<TargetError> {
     let failure = interrupted(&run.around)?;
-    let fate = match run.around.why.cause() {
-        Some(Cause::Lost) => Fate::Lost,
-        Some(Cause::Drained) | None => Fate::Released,
+    let decision = match run.around.why.cause() {
+        Some(Cause::Lost) => RetryDecision::Lost,
+        Some(Cause::Drained) | None => RetryDecision::Released,
     };
-    Some(Trouble { class: ErrorClass::Lost, failure, fate })
+    Some(TargetError { class: ErrorClass::Lost, failure, decision })
 }
 
-fn cancelled(run: &Run<'_>) -> Trouble {
+fn cancelled(run: &Run<'_>) -> TargetError {
     stopped(run)
         .unwrap_or_else(|| Failure::internal("the run was cancelled without a cause").into())
 }
@@ -252,8 +256,11 @@ impl Attempt {
     pub fn close(self) -> Result<()> {
         let passing = matches!(
             &self.ended,
-            Err(Trouble {
-                fate: Fate::Again(_) | Fate::Everywhere | Fate::Released | Fate::Lost,
+            Err(TargetError {
+                decision: RetryDecision::Retry(_)
+                    | RetryDecision::PauseCampaign
+                    | RetryDecision::Released
+                    | RetryDecision::Lost,
                 ..
             })
         );

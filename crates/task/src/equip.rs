@@ -14,11 +14,11 @@ use patchwright_journal::Entry;
 use patchwright_sandbox::Running;
 use patchwright_sandbox::client::{Client, GuestError};
 use patchwright_tools::custom;
-use patchwright_tools::extra::DynamicTool;
+use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::web_fetch::WebFetch;
 use patchwright_tools::mcp::Opened;
-use patchwright_tools::need::Present;
 use patchwright_tools::registry::ToolSet;
+use patchwright_tools::requirement::Available;
 use patchwright_tools::services::Services;
 
 /// What the model can call in this sandbox, and what the calls share.
@@ -44,13 +44,17 @@ pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, 
 }
 
 /// What there is for tools that need something.
-pub(super) async fn present(config: &Config, client: &Client, tools: &ToolSet) -> Result<Present> {
+pub(super) async fn present(
+    config: &Config,
+    client: &Client,
+    tools: &ToolSet,
+) -> Result<Available> {
     let asked = tools.programs();
     let programs = match asked.as_slice() {
         [] => Vec::new(),
         asked => client.find(asked).await.map_err(|err| unanswered(&err))?,
     };
-    Ok(Present { programs, ..Present::of(config) })
+    Ok(Available { programs, ..Available::of(config) })
 }
 
 /// The tools that only this run has.

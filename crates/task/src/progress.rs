@@ -3,8 +3,9 @@
 //! Edits are spaced out, because GitHub limits content writes; the last state is always written. A
 //! comment that cannot be written never ends a run that has begun.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -185,7 +186,7 @@ impl Progress {
     }
 
     fn edit(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.state.lock());
         if let Some(comment) = &self.comment {
             comment.changed.send_modify(|version| *version += 1);
         }
@@ -199,7 +200,7 @@ impl Progress {
         }
         drop(changed);
         let known = writer.await.ok().flatten();
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let state = self.state.lock().clone();
         if let Err(err) = target.write(known, &state).await {
             self.ui.say(&format!("the progress comment could not be brought up to date: {err}"));
         }
@@ -217,14 +218,14 @@ impl Comment {
                 match tokio::time::timeout(HEARTBEAT, versions.changed()).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break,
-                    Err(_) => state.lock().unwrap_or_else(PoisonError::into_inner).beat += 1,
+                    Err(_) => state.lock().beat += 1,
                 }
                 // The space between edits; the end of the run cuts it short.
                 let ended = async { while versions.changed().await.is_ok() {} };
                 if tokio::time::timeout(SPACING, ended).await.is_ok() {
                     break;
                 }
-                let now = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let now = state.lock().clone();
                 match background.write(known, &now).await {
                     Ok(id) => known = Some(id),
                     Err(err) => tracing::debug!(%err, "the progress comment was not edited"),

@@ -11,7 +11,7 @@ use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::item::{CallOutput, Content};
 use patchwright_provider::{ToolDeclaration, ToolForm};
-use patchwright_tools::extra::DynamicTool;
+use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::HostCall;
 use patchwright_tools::nested;
 use patchwright_tools::registry::ToolSet;

@@ -23,7 +23,7 @@ pub struct Kept {
     pub unfinished: Duration,
     /// Bytes of all run folders together; the oldest ended ones go first, but none of the last day.
     pub bytes: u64,
-    pub mirrors: cache::Room,
+    pub mirrors: cache::CacheLimits,
 }
 
 /// A month, a quarter, 10 GiB, and what the clone cache keeps.

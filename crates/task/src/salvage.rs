@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
-use patchwright_agent::lanes::{self, Lane};
+use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::Result;
 use patchwright_git::Oid;
 use patchwright_git::diff::{self, DiffSpec, LeftOut};
@@ -109,7 +109,7 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
 /// Writes `report.html`.
 pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
     let lines = recorded_lines(run);
-    let recorded = lanes::lanes(&lines);
+    let recorded = sub_agent_log::lanes(&lines);
     let agents: Vec<html::Agent> = recorded
         .iter()
         .map(|lane| html::Agent {
@@ -196,14 +196,14 @@ fn conversation<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
 }
 
 /// Which agent this is: `agent-1 (explorer, gpt-5.3-codex)`.
-fn who(lane: &Lane) -> String {
+fn who(lane: &SubAgentLog) -> String {
     format!("{} ({}, {})", lane.id, lane.kind, lane.model)
 }
 
 /// What each sub-agent was and used, in a form for programs.
 fn agents(run: &Run<'_>) -> Vec<Value> {
     let lines = recorded_lines(run);
-    let agent = |lane: &Lane| {
+    let agent = |lane: &SubAgentLog| {
         json!({
             "id": lane.id,
             "type": lane.kind,
@@ -212,5 +212,5 @@ fn agents(run: &Run<'_>) -> Vec<Value> {
             "spending": lane.spending,
         })
     };
-    lanes::lanes(&lines).iter().map(agent).collect()
+    sub_agent_log::lanes(&lines).iter().map(agent).collect()
 }

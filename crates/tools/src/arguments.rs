@@ -5,7 +5,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 
 use super::dispatch::printable;
-use super::registry::{Known, Place};
+use super::registry::{Place, ResolvedTool};
 use super::{schema, spelling};
 use patchwright_provider::item::Payload;
 use patchwright_types::calls::Fault;
@@ -22,12 +22,12 @@ pub struct Refusal {
 }
 
 /// Parses and checks the arguments of a call of `tool`; they come out under the tool's own names.
-pub fn parse(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+pub fn parse(tool: &ResolvedTool, payload: &Payload) -> Result<Value, Refusal> {
     shown(tool, payload).map(|args| own(tool, args))
 }
 
 /// The arguments of a call of `tool` as it shows them, checked.
-pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
+pub fn shown(tool: &ResolvedTool, payload: &Payload) -> Result<Value, Refusal> {
     let args = match (text_argument(tool), payload) {
         (Some(field), Payload::Freeform(text)) => json!({ field: text }),
         (_, Payload::Freeform(text) | Payload::Json(text) | Payload::Native(text)) => {
@@ -38,7 +38,7 @@ pub fn shown(tool: &Known, payload: &Payload) -> Result<Value, Refusal> {
 }
 
 /// Arguments that are JSON already, as the tool shows them, checked.
-pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
+pub fn checked(tool: &ResolvedTool, mut args: Value) -> Result<Value, Refusal> {
     if let Some(alias) = tool.alias {
         spelling::shown(alias, tool.schema(), tool.understood(), &mut args);
         if let Some(message) = spelling::impossible(alias, &args) {
@@ -55,7 +55,7 @@ pub fn checked(tool: &Known, mut args: Value) -> Result<Value, Refusal> {
 }
 
 /// Checked arguments under the tool's own names.
-pub fn own(tool: &Known, args: Value) -> Value {
+pub fn own(tool: &ResolvedTool, args: Value) -> Value {
     match tool.alias {
         Some(alias) => spelling::own(alias, args),
         None => args,
@@ -63,11 +63,11 @@ pub fn own(tool: &Known, args: Value) -> Value {
 }
 
 /// The argument of a tool whose calls can be one free text.
-fn text_argument(tool: &Known) -> Option<&'static str> {
+fn text_argument(tool: &ResolvedTool) -> Option<&'static str> {
     Some(tool.alias?.free.as_ref()?.argument)
 }
 
-fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
+fn from_json(tool: &ResolvedTool, text: &str) -> Result<Value, Refusal> {
     if text.trim().is_empty() {
         return Ok(json!({}));
     }
@@ -105,11 +105,11 @@ fn from_json(tool: &Known, text: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn is_patch(tool: &Known, text: &str) -> bool {
+fn is_patch(tool: &ResolvedTool, text: &str) -> bool {
     tool.tool == "apply_patch" && text.trim_start().starts_with("*** Begin Patch")
 }
 
-fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
+fn check(tool: &ResolvedTool, args: &Value) -> Result<(), Refusal> {
     let Some(validator) = tool.validator() else { return check_object(tool, args) };
     if validator.is_valid(args) {
         return Ok(());
@@ -132,7 +132,7 @@ fn check(tool: &Known, args: &Value) -> Result<(), Refusal> {
 }
 
 /// All that is known of arguments whose schema cannot be used: they are an object.
-fn check_object(tool: &Known, args: &Value) -> Result<(), Refusal> {
+fn check_object(tool: &ResolvedTool, args: &Value) -> Result<(), Refusal> {
     if args.is_object() {
         return Ok(());
     }
@@ -214,7 +214,7 @@ mod tests {
             &alias::TOOL_SEARCH,
         ];
         let alias = aliases.into_iter().find(|alias| alias.name == name).unwrap();
-        let tool = Known::new(alias).unwrap();
+        let tool = ResolvedTool::new(alias).unwrap();
         parse(&tool, &Payload::Json(args.to_string())).map_err(|refusal| refusal.message)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::extra::DynamicTool;
+use super::dynamic::DynamicTool;
 use super::host::HostCall;
 use super::{piped, truncate};
 use patchwright_config::tools::{CustomTool, Tools};

@@ -5,7 +5,7 @@
 //! A call always has an output: what is wrong with it is told to the model. Only a lost sandbox or an
 //! unwritable journal ([`Broken`]) ends the run.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -18,7 +18,7 @@ use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
-use super::registry::{Known, Place, ToolSet};
+use super::registry::{Place, ResolvedTool, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
 use super::{alias, fault, patches, truncate};
@@ -85,14 +85,14 @@ pub struct Dispatch<'a> {
 
 /// A call that can be run.
 pub(super) struct Asked<'a> {
-    pub tool: &'a Known,
+    pub tool: &'a ResolvedTool,
     /// As the tool shows its arguments.
     pub shown: Value,
 }
 
 /// What is written down when a call is about to run.
 pub(super) struct Start<'a> {
-    pub tool: &'a Known,
+    pub tool: &'a ResolvedTool,
     /// It may change the workspace.
     pub writes: bool,
     /// The arguments as the tool shows them.
@@ -216,7 +216,7 @@ impl<'a> Dispatch<'a> {
 
     pub(super) fn subject<'s>(
         &'s self,
-        tool: &'s Known,
+        tool: &'s ResolvedTool,
         call: &'s ToolCall,
         shown: &Value,
     ) -> Subject<'s> {
@@ -237,7 +237,7 @@ impl<'a> Dispatch<'a> {
         &self,
         position: usize,
         call: &ToolCall,
-    ) -> Result<Asked<'a>, (Option<&'a Known>, Refusal)> {
+    ) -> Result<Asked<'a>, (Option<&'a ResolvedTool>, Refusal)> {
         if position >= MAX_CALLS {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
             return Err((None, Refusal { fault: Fault::TooMany, message }));
@@ -261,11 +261,11 @@ impl<'a> Dispatch<'a> {
         Ok(Asked { tool, shown })
     }
 
-    fn find(&self, name: &str) -> Result<&'a Known, Refusal> {
+    fn find(&self, name: &str) -> Result<&'a ResolvedTool, Refusal> {
         self.means.tools.find(name).map_err(unknown)
     }
 
-    pub(super) async fn pass(&self, tool: &Known, effect: Effect) -> Pass<'_> {
+    pub(super) async fn pass(&self, tool: &ResolvedTool, effect: Effect) -> Pass<'_> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
             (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
@@ -278,7 +278,7 @@ impl<'a> Dispatch<'a> {
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
         self.means.progress.happened(Happening::CallStarted { call, is_nested: false });
         // Under the name that runs, where the call names it inside.
-        let is_wrapped = self.find(&call.name).is_ok_and(Known::is_wrapper);
+        let is_wrapped = self.find(&call.name).is_ok_and(ResolvedTool::is_wrapper);
         let name =
             if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
         let arguments = start.is_changed.then(|| start.arguments.clone());
@@ -290,7 +290,7 @@ impl<'a> Dispatch<'a> {
 
     pub(super) async fn execute(
         &self,
-        tool: &Known,
+        tool: &ResolvedTool,
         id: &str,
         nested: &Within<'_>,
         args: Value,
@@ -337,7 +337,11 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    async fn in_guest(&self, tool: &Known, mut args: Value) -> Result<ToolOutput, ToolError> {
+    async fn in_guest(
+        &self,
+        tool: &ResolvedTool,
+        mut args: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let limit = self.means.limits.command_timeout;
         patches::rule(self.means.services.rules(), tool, &mut args);
         if tool.is_session() {
@@ -351,7 +355,7 @@ impl<'a> Dispatch<'a> {
     }
 
     /// The output as the model reads it.
-    fn format(&self, tool: Option<&Known>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
+    fn format(&self, tool: Option<&ResolvedTool>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
         let DispatchContext { tools, model, journal, .. } = self.means;
         let redact = |text: &str| journal.redact(text);
         let tokens = model.output_tokens;
@@ -379,7 +383,7 @@ impl<'a> Dispatch<'a> {
     }
 
     /// Most tokens of an output of a tool.
-    fn tokens(&self, tool: &Known) -> u64 {
+    fn tokens(&self, tool: &ResolvedTool) -> u64 {
         let DispatchContext { model, services, .. } = self.means;
         // A list of tools is bounded where it is made, and useless when it is cut.
         let is_whole =

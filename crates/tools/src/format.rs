@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::profile::Profile;
-use super::registry::Known;
+use super::registry::ResolvedTool;
 use super::truncate;
 use patchwright_guest::tool::{CommandOutput, Image, Part, ToolOutput};
 use patchwright_provider::item::{Content, OutputForm, ToolCall};
@@ -24,7 +24,7 @@ impl Style<'_> {
     /// The text of an output, cut to size and without secrets.
     pub fn text(
         &self,
-        tool: &Known,
+        tool: &ResolvedTool,
         call: &ToolCall,
         output: &ToolOutput,
         duration: Duration,

@@ -3,7 +3,7 @@
 //! the tools that there are.
 
 use super::alias;
-use super::registry::{Known, ToolSet};
+use super::registry::{ResolvedTool, ToolSet};
 use patchwright_guest::tool::Power;
 
 /// Words for several tools, in other programs' agent files.
@@ -33,7 +33,7 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
     if names.iter().any(|name| matches!(name.as_str(), "*" | "all")) {
         return (all.clone(), Vec::new());
     }
-    let declared: Vec<&Known> = all.declared().collect();
+    let declared: Vec<&ResolvedTool> = all.declared().collect();
     let mut kept: Vec<&str> = Vec::new();
     let mut unknown = Vec::new();
     for name in names {
@@ -55,13 +55,14 @@ pub fn reading(all: &ToolSet) -> ToolSet {
 
 /// Somebody with these tools can read a file, in whatever way.
 pub fn can_read(tools: &ToolSet) -> bool {
-    let reads =
-        |known: &Known| alias::opens_files(known.powers()) || known.powers().contains(&Power::Run);
+    let reads = |known: &ResolvedTool| {
+        alias::opens_files(known.powers()) || known.powers().contains(&Power::Run)
+    };
     tools.declared().any(reads)
 }
 
 /// The tools that a name stands for: the one of that name, or those that can do what it does.
-fn meant<'a>(all: &ToolSet, declared: &[&'a Known], name: &str) -> Vec<&'a str> {
+fn meant<'a>(all: &ToolSet, declared: &[&'a ResolvedTool], name: &str) -> Vec<&'a str> {
     let lower = name.to_ascii_lowercase();
     // Claude's files may say what a tool may be used for: `Bash(git log:*)`.
     let bare = lower.split_once('(').map_or(lower.as_str(), |(bare, _)| bare).trim();
@@ -86,7 +87,7 @@ fn spoken(name: &str) -> Option<&'static str> {
 }
 
 /// The declared tool, or where it is not declared those that are needed for the same thing.
-fn like<'a>(declared: &[&'a Known], tool: &str) -> Vec<&'a str> {
+fn like<'a>(declared: &[&'a ResolvedTool], tool: &str) -> Vec<&'a str> {
     let own = declared.iter().map(|known| known.tool.as_ref());
     if let Some(exact) = own.clone().find(|own| *own == tool) {
         return vec![exact];
@@ -97,7 +98,7 @@ fn like<'a>(declared: &[&'a Known], tool: &str) -> Vec<&'a str> {
 }
 
 /// `mcp__server__*`, `server/*`, `server/tool`: tools of a server. `None` when the name is none of these.
-fn from_server<'a>(declared: &[&'a Known], name: &str) -> Option<Vec<&'a str>> {
+fn from_server<'a>(declared: &[&'a ResolvedTool], name: &str) -> Option<Vec<&'a str>> {
     let pattern = match name.split_once('/') {
         Some((server, tool)) => format!("mcp__{server}__{tool}"),
         None if name.starts_with("mcp__") && !name.trim_start_matches("mcp__").contains("__") => {

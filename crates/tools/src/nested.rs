@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::dispatch::{Broken, Dispatch, Start};
 use super::host::Nested;
 use super::progress::Happening;
-use super::registry::Known;
+use super::registry::ResolvedTool;
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Entry;
 use patchwright_provider::ToolDeclaration;
@@ -114,7 +114,11 @@ impl<'a> Within<'a> {
     }
 
     /// The answer of a tool that a replay cannot ask again.
-    fn kept(&self, tool: &Known, output: &Result<ToolOutput, String>) -> Option<NestedAnswer> {
+    fn kept(
+        &self,
+        tool: &ResolvedTool,
+        output: &Result<ToolOutput, String>,
+    ) -> Option<NestedAnswer> {
         if !tool.is_outside() {
             return None;
         }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::alias::{self, ToolAlias};
-use super::extra::DynamicTool;
-use super::need::{Need, Present};
+use super::dynamic::DynamicTool;
 use super::profile::{self, Profile, Setting, Shape};
-use super::registry::{Known, Place, ToolSet};
+use super::registry::{Place, ResolvedTool, ToolSet};
+use super::requirement::{Available, Requirement};
 use super::rules::Names;
 use super::{dispatch, schema};
 use patchwright_base::error::Result;
@@ -69,7 +69,7 @@ impl ToolSet {
             .chain(optional)
             .flatten()
             .filter_map(|need| match need {
-                Need::Program(any) => Some(any.iter().copied()),
+                Requirement::Program(any) => Some(any.iter().copied()),
                 _ => None,
             })
             .flatten()
@@ -88,7 +88,7 @@ impl ToolSet {
         self,
         model: &Model,
         config: &Tools,
-        present: &Present,
+        present: &Available,
         extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
@@ -103,10 +103,10 @@ impl ToolSet {
     ///
     /// # Errors
     /// When a description is missing, which is a defect.
-    pub fn equipped(mut self, model: &Model, present: &Present) -> Result<ToolSet> {
+    pub fn equipped(mut self, model: &Model, present: &Available) -> Result<ToolSet> {
         let unmet =
             |alias: &ToolAlias| needs(alias).iter().find(|need| !need.is_met(present)).copied();
-        self.withdraw(&|known| known.alias.and_then(unmet).map(Need::missing));
+        self.withdraw(&|known| known.alias.and_then(unmet).map(Requirement::missing));
         if self.profile == Profile::Text {
             return Ok(self);
         }
@@ -119,7 +119,7 @@ impl ToolSet {
                 self.withdrawn.push((alias.name.to_owned(), need.missing()));
                 continue;
             }
-            let known = Known::new(alias)?;
+            let known = ResolvedTool::new(alias)?;
             if self.mode != Mode::Execute && known.effect == Effect::Writes {
                 continue;
             }
@@ -156,8 +156,8 @@ impl ToolSet {
 
     /// Takes away tools for a reason; of the names that are only understood, those for whose power no
     /// declared tool is left go too.
-    fn withdraw(&mut self, reason: &dyn Fn(&Known) -> Option<String>) {
-        let declared = |set: &ToolSet, known: &Known| {
+    fn withdraw(&mut self, reason: &dyn Fn(&ResolvedTool) -> Option<String>) {
+        let declared = |set: &ToolSet, known: &ResolvedTool| {
             set.declarations.iter().chain(&set.deferred).any(|it| it.name == known.name)
         };
         let mut gone = Vec::new();
@@ -183,8 +183,8 @@ impl ToolSet {
                 .flat_map(|it| it.powers())
                 .copied()
                 .collect();
-            let kept: Vec<Arc<Known>> = std::mem::take(&mut self.known);
-            let has_power = |it: &Known| {
+            let kept: Vec<Arc<ResolvedTool>> = std::mem::take(&mut self.known);
+            let has_power = |it: &ResolvedTool| {
                 alias::DECLINED.iter().any(|alias| alias.name == it.name)
                     || it.powers().first().is_none_or(|power| powers.contains(power))
             };
@@ -237,10 +237,10 @@ impl ToolSet {
                 continue;
             }
             self.known.retain(|known| known.name != name);
-            self.known.push(Arc::new(Known::extra(Arc::clone(&extra))));
+            self.known.push(Arc::new(ResolvedTool::extra(Arc::clone(&extra))));
             for other in extra.also().iter().copied() {
                 if !self.known.iter().any(|known| known.name == other) {
-                    self.known.push(Arc::new(Known::extra(Arc::clone(&extra)).named(other)));
+                    self.known.push(Arc::new(ResolvedTool::extra(Arc::clone(&extra)).named(other)));
                 }
             }
             self.extras.push(extra);
@@ -263,11 +263,11 @@ impl ToolSet {
         let setting = Setting::plain(Wire::Chat);
         for alias in alias::SEARCHING.iter().copied() {
             if !self.known.iter().any(|known| known.name == alias.name) {
-                self.known.push(Arc::new(Known::new(alias)?));
+                self.known.push(Arc::new(ResolvedTool::new(alias)?));
             }
         }
         for alias in aliases.iter().copied() {
-            self.known.push(Arc::new(Known::new(alias)?));
+            self.known.push(Arc::new(ResolvedTool::new(alias)?));
             let mut declared = profile::declarations(&[(alias, Shape::Function)], &setting)?;
             for declaration in &mut declared {
                 if alias.tool == alias::TOOL_SEARCH.tool {
@@ -301,11 +301,11 @@ impl ToolSet {
     pub fn with_extras_of(mut self, other: &ToolSet) -> ToolSet {
         for extra in &other.extras {
             self.known.retain(|known| known.name != extra.name());
-            self.known.push(Arc::new(Known::extra(Arc::clone(extra))));
+            self.known.push(Arc::new(ResolvedTool::extra(Arc::clone(extra))));
             self.extras.push(Arc::clone(extra));
         }
         let aliases = alias::FINDING.iter().chain(alias::OPTIONAL).copied();
-        for known in aliases.filter_map(|alias| Known::new(alias).ok()) {
+        for known in aliases.filter_map(|alias| ResolvedTool::new(alias).ok()) {
             if !self.known.iter().any(|other| other.name == known.name) {
                 self.known.push(Arc::new(known));
             }
@@ -325,7 +325,7 @@ impl ToolSet {
 }
 
 /// What the tool behind an alias needs.
-fn needs(alias: &ToolAlias) -> &'static [Need] {
+fn needs(alias: &ToolAlias) -> &'static [Requirement] {
     super::host::find(alias.tool).map_or(&[], super::host::Tool::needs)
 }
 
@@ -360,7 +360,7 @@ mod tests {
 
     use crate::custom;
     use crate::host::web_fetch::WebFetch;
-    use crate::offer::{DynamicTool, Present, ToolSet, Tools};
+    use crate::offer::{Available, DynamicTool, ToolSet, Tools};
     use patchwright_config::Mode;
     use patchwright_provider::catalogue::Catalogue;
 
@@ -371,7 +371,7 @@ mod tests {
         let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
         let fetch: Arc<dyn DynamicTool> = Arc::new(WebFetch::new(&["a.test".to_owned()]));
-        let (config, present) = (Tools::default(), Present::default());
+        let (config, present) = (Tools::default(), Available::default());
         let tools = tools.offered(&model, &config, &present, vec![fetch]).unwrap();
         for name in ["web_fetch", "WebFetch", "webfetch", "fetch_url"] {
             assert_eq!(tools.find(name).unwrap().tool, "web_fetch", "{name}");
@@ -394,7 +394,7 @@ mod tests {
             let config: Tools = serde_json::from_str(config).unwrap();
             let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
             let extras = custom::tools(&config);
-            tools.offered(&model, &config, &Present::default(), extras).unwrap()
+            tools.offered(&model, &config, &Available::default(), extras).unwrap()
         };
         let peek =
             r#""custom": {"peek": {"description": "Peeks.", "command": "true", "reads": true}}"#;

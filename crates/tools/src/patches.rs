@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::alias;
 use super::fault;
-use super::registry::Known;
+use super::registry::ResolvedTool;
 use super::rules::{HookRule, Rules};
 use patchwright_guest::programs::Patches;
 use patchwright_guest::tool::{CommandOutput, ToolOutput};
@@ -17,7 +17,7 @@ pub const APPLY_PATCH: &str = "apply_patch";
 
 /// A call with these arguments, under the tool's own names, is a command that is nothing but a patch; of
 /// several commands, that one of them is.
-pub fn is_one(tool: &Known, args: &Value) -> bool {
+pub fn is_one(tool: &ResolvedTool, args: &Value) -> bool {
     let is_script = |name: &str| {
         args.get(name).and_then(Value::as_str).is_some_and(|it| intercept_script(it).is_some())
     };
@@ -35,7 +35,7 @@ pub fn is_one(tool: &Known, args: &Value) -> bool {
 }
 
 /// Tells a tool that runs commands which patches in them are applied.
-pub fn rule(rules: &Rules, tool: &Known, args: &mut Value) {
+pub fn rule(rules: &Rules, tool: &ResolvedTool, args: &mut Value) {
     if !tool.is_shell() || tool.is_ours(&alias::WRITE_STDIN) {
         return;
     }
@@ -47,7 +47,7 @@ pub fn rule(rules: &Rules, tool: &Known, args: &mut Value) {
     }
 }
 
-fn applied(rules: &Rules, tool: &Known) -> Patches {
+fn applied(rules: &Rules, tool: &ResolvedTool) -> Patches {
     if rules.disabled.has(APPLY_PATCH) {
         return Patches::Nowhere;
     }

@@ -8,7 +8,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::alias::{self, ToolAlias};
-use super::extra::DynamicTool;
+use super::dynamic::DynamicTool;
 use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
 use super::scripted::Declared;
@@ -32,7 +32,7 @@ const MAX_NAMES: usize = 40;
 pub struct ToolSet {
     pub(super) profile: Profile,
     pub(super) declarations: Vec<ToolDeclaration>,
-    pub(super) known: Vec<Arc<Known>>,
+    pub(super) known: Vec<Arc<ResolvedTool>>,
     pub(super) mode: Mode,
     /// Tools that only this run has, in the order of their names.
     pub(super) extras: Vec<Arc<dyn DynamicTool>>,
@@ -47,7 +47,7 @@ pub struct ToolSet {
 }
 
 /// A tool that can be called.
-pub struct Known {
+pub struct ResolvedTool {
     /// What the model calls it.
     pub name: Cow<'static, str>,
     /// The tool that runs; of an extra one, its name.
@@ -153,14 +153,14 @@ impl ToolSet {
             Profile::Codex if has_power(&alias::EXEC) => alias::SCRIPTS,
             _ => &[],
         };
-        let mut known: Vec<Arc<Known>> = Vec::new();
+        let mut known: Vec<Arc<ResolvedTool>> = Vec::new();
         let declared = tools.iter().map(|(alias, _)| *alias);
         for alias in declared
             .chain(alias::UNDERSTOOD.iter().copied().filter(|it| has_power(it)))
             .chain(written.iter().chain(alias::DECLINED).copied())
         {
             if !known.iter().any(|tool| tool.name == alias.name) {
-                known.push(Arc::new(Known::new(alias)?));
+                known.push(Arc::new(ResolvedTool::new(alias)?));
             }
         }
         Ok(ToolSet {
@@ -204,7 +204,7 @@ impl ToolSet {
             entries.iter().map(|(alias, _)| *alias).chain(alias::DELEGATING.iter().copied());
         for alias in aliases {
             if !self.known.iter().any(|known| known.name == alias.name) {
-                self.known.push(Arc::new(Known::new(alias)?));
+                self.known.push(Arc::new(ResolvedTool::new(alias)?));
             }
         }
         self.declarations.extend(declarations);
@@ -214,16 +214,17 @@ impl ToolSet {
     /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
     /// What finds tools stays while there are some to be found.
     #[must_use]
-    pub fn keeping(&self, keep: impl Fn(&Known) -> bool) -> ToolSet {
+    pub fn keeping(&self, keep: impl Fn(&ResolvedTool) -> bool) -> ToolSet {
         let mut tools = self.clone();
         // Scripts are how such a model calls tools, whichever it has.
-        let is_way = |known: &Known| self.scripts.is_some() && known.is_script();
+        let is_way = |known: &ResolvedTool| self.scripts.is_some() && known.is_script();
         tools.known.retain(|known| is_way(known) || (keep(known) && !known.is_script()));
         let is_known = |name: &str| tools.known.iter().any(|known| known.name == name);
         tools.deferred.retain(|it| is_known(&it.name));
         tools.extras.retain(|it| is_known(it.name()));
         if !tools.deferred.is_empty() {
-            let finds = |known: &&Arc<Known>| alias::FINDING.iter().any(|it| it.tool == known.tool);
+            let finds =
+                |known: &&Arc<ResolvedTool>| alias::FINDING.iter().any(|it| it.tool == known.tool);
             tools.known.extend(self.known.iter().filter(finds).cloned());
         }
         let known = &tools.known;
@@ -243,14 +244,14 @@ impl ToolSet {
     }
 
     /// The tools that are declared or found, in order; not those that the provider runs.
-    pub fn declared(&self) -> impl Iterator<Item = &Known> {
+    pub fn declared(&self) -> impl Iterator<Item = &ResolvedTool> {
         let known = |name: &str| self.known.iter().find(|known| known.name == name);
         let all = self.declarations.iter().chain(&self.deferred);
         all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
     }
 
     /// The declared tools that do what a tool does that is only understood; none for a declared one.
-    pub fn in_place_of(&self, tool: &Known) -> Vec<&str> {
+    pub fn in_place_of(&self, tool: &ResolvedTool) -> Vec<&str> {
         if let Place::DynamicTool(_) = tool.place {
             let meant = |it: &&str| *it == tool.tool && *it != tool.name;
             return self.extras.iter().map(|extra| extra.name()).filter(meant).collect();
@@ -259,7 +260,7 @@ impl ToolSet {
         if self.declared().any(|declared| declared.name == tool.name) {
             return Vec::new();
         }
-        let does = |it: &&Known| it.powers().first() == Some(power);
+        let does = |it: &&ResolvedTool| it.powers().first() == Some(power);
         self.declared().filter(does).map(|it| it.name.as_ref()).collect()
     }
 
@@ -274,7 +275,7 @@ impl ToolSet {
 
     fn can_read_files(&self) -> bool {
         let is_declared =
-            |known: &&Arc<Known>| self.declarations.iter().any(|it| it.name == known.name);
+            |known: &&Arc<ResolvedTool>| self.declarations.iter().any(|it| it.name == known.name);
         self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(&tool))
     }
 
@@ -292,7 +293,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// For the model: the names that it can call, the nearest first.
-    pub fn find(&self, name: &str) -> Result<&Known, ToolError> {
+    pub fn find(&self, name: &str) -> Result<&ResolvedTool, ToolError> {
         let mut known = self.known.iter().map(Arc::as_ref);
         let exact = known.find(|tool| tool.name == name);
         exact.or_else(|| self.find_loosely(name)).ok_or_else(|| self.unknown(name))
@@ -303,7 +304,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// As [`ToolSet::find`].
-    pub fn meant(&self, call: &ToolCall) -> Result<&Known, ToolError> {
+    pub fn meant(&self, call: &ToolCall) -> Result<&ResolvedTool, ToolError> {
         let (own, kind) = match call.output_form() {
             OutputForm::Shell => (&alias::HOSTED_SHELL, &alias::SHELL_CALL),
             OutputForm::ApplyPatch => (&alias::HOSTED_PATCH, &alias::APPLY_PATCH_CALL),
@@ -315,7 +316,7 @@ impl ToolSet {
         }
     }
 
-    fn find_loosely(&self, name: &str) -> Option<&Known> {
+    fn find_loosely(&self, name: &str) -> Option<&ResolvedTool> {
         let bare = bare(name);
         self.known.iter().map(Arc::as_ref).find(|tool| tool.name.eq_ignore_ascii_case(bare))
     }
@@ -373,8 +374,8 @@ fn bare(name: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-impl Known {
-    pub(super) fn new(alias: &'static ToolAlias) -> Result<Known> {
+impl ResolvedTool {
+    pub(super) fn new(alias: &'static ToolAlias) -> Result<ResolvedTool> {
         let tool = alias.tool;
         let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
         let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
@@ -383,12 +384,21 @@ impl Known {
             .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
         let (name, tool) = (Cow::Borrowed(alias.name), Cow::Borrowed(tool));
         let (schema, understood, validator) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Known { name, tool, alias: Some(alias), effect, place, schema, understood, validator })
+        Ok(ResolvedTool {
+            name,
+            tool,
+            alias: Some(alias),
+            effect,
+            place,
+            schema,
+            understood,
+            validator,
+        })
     }
 
-    pub(super) fn extra(extra: Arc<dyn DynamicTool>) -> Known {
+    pub(super) fn extra(extra: Arc<dyn DynamicTool>) -> ResolvedTool {
         let name: Cow<'static, str> = Cow::Owned(extra.name().to_owned());
-        Known {
+        ResolvedTool {
             tool: name.clone(),
             name,
             alias: None,
@@ -401,8 +411,8 @@ impl Known {
     }
 
     /// One of only this run, under another name.
-    pub(super) fn named(self, name: &'static str) -> Known {
-        Known { name: Cow::Borrowed(name), ..self }
+    pub(super) fn named(self, name: &'static str) -> ResolvedTool {
+        ResolvedTool { name: Cow::Borrowed(name), ..self }
     }
 
     /// The schema of the arguments as the model sees them.
@@ -425,8 +435,8 @@ impl Known {
     }
 
     /// The same tool under another name.
-    pub(super) fn renamed(&self, name: String) -> Known {
-        Known {
+    pub(super) fn renamed(&self, name: String) -> ResolvedTool {
+        ResolvedTool {
             name: Cow::Owned(name),
             tool: self.tool.clone(),
             alias: self.alias,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::alias::{self, ToolAlias};
 use super::profile::{self, Setting, Shape};
-use super::registry::{Known, ToolSet};
+use super::registry::{ResolvedTool, ToolSet};
 use super::schema;
 use patchwright_base::error::Result;
 use patchwright_provider::item::Wire;
@@ -43,7 +43,7 @@ impl ToolSet {
         let own = profile::declarations(&entries, &setting)?;
         for alias in [&alias::EXEC_WAIT, &alias::EXEC] {
             self.give_way(alias);
-            self.known.insert(0, Arc::new(Known::new(alias)?));
+            self.known.insert(0, Arc::new(ResolvedTool::new(alias)?));
         }
         self.scripts = Some(Declared { own, declared: Vec::new() });
         Ok(self.told_to_scripts())
@@ -72,10 +72,10 @@ impl ToolSet {
             return self;
         }
         for alias in [&alias::EXEC_WAIT, &alias::EXEC] {
-            let is_new = |known: &Arc<Known>| known.name == alias.name && !known.is_script();
+            let is_new = |known: &Arc<ResolvedTool>| known.name == alias.name && !known.is_script();
             if self.known.iter().any(is_new) {
                 self.give_way(alias);
-                self.known.splice(0..0, Known::new(alias).ok().map(Arc::new));
+                self.known.splice(0..0, ResolvedTool::new(alias).ok().map(Arc::new));
             }
         }
         // Who switches scripts off gets the tools themselves.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use patchwright_forge::CheckConclusion;
 use patchwright_forge::Operation;
-use patchwright_review::incremental::Known;
+use patchwright_review::incremental::KnownFinding;
 
 /// What became of the change on the forge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,5 +38,5 @@ pub struct PublishedReview {
     pub verdict: Option<CheckConclusion>,
     /// What became of all findings, old and new.
     #[serde(default)]
-    pub known: Vec<Known>,
+    pub known: Vec<KnownFinding>,
 }

@@ -1,9 +1,10 @@
 //! What is in a diff, as the real `git diff -U3 -M` says: files, hunks, and which lines can take a
 //! comment. Nothing here knows the product, so that it can judge it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::support::git_http::command;
 
@@ -132,7 +133,7 @@ pub(crate) fn between(path: &Path, from: &str, to: &str, context: u32) -> Arc<Di
     static KNOWN: OnceLock<Mutex<HashMap<Key, Arc<Diff>>>> = OnceLock::new();
     let known = KNOWN.get_or_init(Mutex::default);
     let key = (from.to_owned(), to.to_owned(), context);
-    if let Some(diff) = known.lock().unwrap().get(&key) {
+    if let Some(diff) = known.lock().get(&key) {
         return diff.clone();
     }
     let context = format!("-U{context}");
@@ -147,7 +148,7 @@ pub(crate) fn between(path: &Path, from: &str, to: &str, context: u32) -> Arc<Di
     let text = run(&["--full-index", &context]);
     let raw = run(&["--raw", "-z", "--no-abbrev"]);
     let diff = Arc::new(Diff { files: files(&raw, &text), text });
-    known.lock().unwrap().insert(key, diff.clone());
+    known.lock().insert(key, diff.clone());
     diff
 }
 
@@ -156,13 +157,13 @@ pub(crate) fn merge_base(path: &Path, one: &str, other: &str) -> Option<String> 
     static KNOWN: OnceLock<Mutex<HashMap<(String, String), String>>> = OnceLock::new();
     let known = KNOWN.get_or_init(Mutex::default);
     let key = (one.to_owned(), other.to_owned());
-    if let Some(base) = known.lock().unwrap().get(&key) {
+    if let Some(base) = known.lock().get(&key) {
         return Some(base.clone());
     }
     let base = super::git::run(path, &["merge-base", one, other])?;
     // Names of branches mean something else tomorrow.
     if one.len() == 40 && other.len() == 40 {
-        known.lock().unwrap().insert(key, base.clone());
+        known.lock().insert(key, base.clone());
     }
     Some(base)
 }

@@ -10,8 +10,9 @@
 //! hook.lost(&event);                                           // only GitHub's list knows of it
 //! ```
 
+use parking_lot::Mutex;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -235,7 +236,7 @@ impl World {
 
 /// Sends a delivery and remembers what came of it.
 pub(super) async fn transmit(world: &Arc<Mutex<World>>, id: u64, signing: Signing) -> Sent {
-    let lock = || world.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let lock = || world.lock();
     let (url, headers, body, guid) = {
         let world = lock();
         let delivery =

@@ -6,8 +6,8 @@
 //! app.merge(1);
 //! ```
 
+use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 
 use super::git;
 use super::server::Server;

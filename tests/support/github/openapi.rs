@@ -3,8 +3,9 @@
 //!
 //! The file is a trimmed copy; `trim_openapi.py` beside this file made it and says how.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
@@ -169,7 +170,7 @@ impl Description {
     }
 
     fn check_value(&self, name: &str, schema: &Value, value: &Value) -> Result<(), String> {
-        let mut validators = self.validators.lock().unwrap();
+        let mut validators = self.validators.lock();
         let validator = validators.entry(name.to_owned()).or_insert_with(|| {
             let mut whole = schema.clone();
             whole["components"] = self.components.clone();
@@ -185,11 +186,11 @@ impl Description {
 
     /// A value with every required field of the schema, empty where it may be empty.
     pub(crate) fn skeleton(&self, schema: &str) -> Value {
-        if let Some(known) = self.skeletons.lock().unwrap().get(schema) {
+        if let Some(known) = self.skeletons.lock().get(schema) {
             return known.clone();
         }
         let made = self.mould(&self.components["schemas"][schema], 0);
-        self.skeletons.lock().unwrap().insert(schema.to_owned(), made.clone());
+        self.skeletons.lock().insert(schema.to_owned(), made.clone());
         made
     }
 

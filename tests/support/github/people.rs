@@ -8,7 +8,7 @@ use super::world::{World, entries};
 use crate::support::git_http::{self, Entry};
 
 impl Server {
-    fn synced(&self) -> std::sync::MutexGuard<'_, World> {
+    fn synced(&self) -> parking_lot::MutexGuard<'_, World> {
         let mut world = self.world();
         world.sync_pulls();
         world

@@ -1,8 +1,9 @@
 //! The port: counts and records requests, applies limits and faults, checks them and their answers
 //! against the description, and leaves the rest to [`super::routes`] and git.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -93,7 +94,7 @@ impl Server {
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.world.lock()
     }
 
     /// A folder of the machine that asks. What the public can read must not name it.
@@ -219,7 +220,7 @@ fn send_later(world: &Shared, deliveries: Vec<u64>) {
 }
 
 fn lock(world: &Shared) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    world.lock()
 }
 
 /// An answer that never ends as it should.

@@ -1,12 +1,13 @@
 //! The server's connections, so that a test can tell when everything that was sent to it has been
 //! dealt with: a client that was killed may have left a request in a socket that nobody has read.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::connect_info::Connected;
@@ -42,7 +43,7 @@ pub(super) struct Connection {
 impl Connection {
     /// The request that was read last has been dealt with.
     pub(super) fn settle(&self) {
-        let mut open = self.sockets.0.lock().unwrap();
+        let mut open = self.sockets.0.lock();
         if let Some(socket) = open.sockets.get_mut(&self.id) {
             socket.is_busy = false;
         }
@@ -50,7 +51,7 @@ impl Connection {
 
     /// Whether no other connection has anything that is still to be dealt with.
     pub(super) fn others_are_idle(&self) -> bool {
-        let open = self.sockets.0.lock().unwrap();
+        let open = self.sockets.0.lock();
         open.sockets.iter().filter(|(id, _)| **id != self.id).all(|(_, socket)| {
             let unread = socket.peek.peek(&mut [0]);
             let nothing = unread.is_err_and(|err| err.kind() == io::ErrorKind::WouldBlock);
@@ -72,7 +73,7 @@ impl Listener for Watched {
     async fn accept(&mut self) -> (Stream, Connection) {
         let (stream, _): (TcpStream, SocketAddr) = Listener::accept(&mut self.listener).await;
         let peek = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned().unwrap());
-        let mut open = self.sockets.0.lock().unwrap();
+        let mut open = self.sockets.0.lock();
         open.last += 1;
         let id = open.last;
         open.sockets.insert(id, Socket { is_busy: false, peek });
@@ -99,7 +100,7 @@ pub(super) struct Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.connection.sockets.0.lock().unwrap().sockets.remove(&self.connection.id);
+        self.connection.sockets.0.lock().sockets.remove(&self.connection.id);
     }
 }
 
@@ -112,7 +113,7 @@ impl AsyncRead for Stream {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            let mut open = self.connection.sockets.0.lock().unwrap();
+            let mut open = self.connection.sockets.0.lock();
             if let Some(socket) = open.sockets.get_mut(&self.connection.id) {
                 socket.is_busy = true;
             }

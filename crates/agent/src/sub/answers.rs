@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use super::super::lanes::Status;
+use super::super::sub_agent_log::Status;
 use super::SubAgent;
 use patchwright_guest::tool::ToolOutput;
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::lanes::{Lane, Status};
+use super::super::sub_agent_log::{Status, SubAgentLog};
 use super::answers;
 use super::{Kind, SubAgent, SubAgents};
 use patchwright_base::error::Failure;
@@ -109,7 +109,7 @@ impl SubAgents<'_> {
                  there are, or do the work yourself"
             )));
         }
-        let lane = Lane {
+        let lane = SubAgentLog {
             id: format!("agent-{}", members.len() + 1),
             call: call.to_owned(),
             kind: kind.name.clone(),
@@ -117,12 +117,12 @@ impl SubAgents<'_> {
             limits: self.common.purse.share(&kind.share),
             message,
             tools: kind.tools.names(),
-            ..Lane::default()
+            ..SubAgentLog::default()
         };
         self.started(kind, lane)
     }
 
-    fn started(&self, kind: Arc<Kind>, lane: Lane) -> Result<Arc<SubAgent>, ToolError> {
+    fn started(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Result<Arc<SubAgent>, ToolError> {
         self.note(
             &lane.id,
             &Entry::Spawned {
@@ -140,24 +140,24 @@ impl SubAgents<'_> {
     /// The agent that this call had started, once more.
     fn spawn_recorded(
         &self,
-        lanes: &[Lane],
+        lanes: &[SubAgentLog],
         members: &[Arc<SubAgent>],
         call: &str,
     ) -> Result<Arc<SubAgent>, ToolError> {
-        let is_free = |lane: &&Lane| !members.iter().any(|member| member.id == lane.id);
+        let is_free = |lane: &&SubAgentLog| !members.iter().any(|member| member.id == lane.id);
         let lane = lanes.iter().filter(is_free).find(|lane| lane.call == call);
         let kind = lane.and_then(|lane| self.kind(&lane.kind));
         let Some((lane, kind)) = lane.zip(kind) else {
             return Err(ToolError::tell("not started, as it was recorded"));
         };
-        let lane = Lane {
+        let lane = SubAgentLog {
             id: lane.id.clone(),
             call: lane.call.clone(),
             kind: lane.kind.clone(),
             model: lane.model.clone(),
             limits: lane.limits.clone(),
             message: lane.message.clone(),
-            ..Lane::default()
+            ..SubAgentLog::default()
         };
         self.started(kind, lane)
     }

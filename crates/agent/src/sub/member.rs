@@ -1,16 +1,17 @@
 //! One sub-agent: how it stands, what it was sent, and its life from the first message to the end of the
 //! run.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
 use super::super::budget::Which;
 use super::super::history;
-use super::super::lanes::{self, Lane, Status};
 use super::super::stop::StopKind;
+use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
 use super::super::{AgentSpec, Happening};
 use super::{Common, Kind};
@@ -41,7 +42,7 @@ struct Control {
 }
 
 impl SubAgent {
-    pub(super) fn new(lane: &Lane, common: &Common<'_>) -> SubAgent {
+    pub(super) fn new(lane: &SubAgentLog, common: &Common<'_>) -> SubAgent {
         SubAgent {
             id: lane.id.clone(),
             kind: lane.kind.clone(),
@@ -102,7 +103,7 @@ impl SubAgent {
 
     pub(super) fn reopen(&self) {
         let mut control = self.control();
-        control.status = lanes::reopened(&control.status);
+        control.status = sub_agent_log::reopened(&control.status);
         drop(control);
         self.tell();
     }
@@ -154,13 +155,18 @@ impl SubAgent {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock()
     }
 }
 
 /// The life of an agent: it works, rests until it is sent something, and works again. It never ends by
 /// itself; the run drops it.
-pub(super) async fn live(common: Common<'_>, kind: Arc<Kind>, member: Arc<SubAgent>, lane: Lane) {
+pub(super) async fn live(
+    common: Common<'_>,
+    kind: Arc<Kind>,
+    member: Arc<SubAgent>,
+    lane: SubAgentLog,
+) {
     let journal = common.journal.lane(&member.id);
     let progress = |what: Happening<'_>| {
         common.progress.happened(Happening::Agent { id: &member.id, what: &what });
@@ -202,7 +208,7 @@ fn begin(
     common: &Common<'_>,
     kind: &Kind,
     member: &SubAgent,
-    lane: Lane,
+    lane: SubAgentLog,
 ) -> Result<(), StopKind> {
     if lane.entries.iter().any(|entry| matches!(entry, Entry::Prompted { .. })) {
         agent.adopt(lane.entries.iter());
@@ -248,7 +254,7 @@ async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> 
             let stopped = agent.stopped(reason);
             let sentence = stopped.reason.sentence();
             let message = &stopped.final_message;
-            member.stands(lanes::stopped(stopped.reason.word(), &sentence, message));
+            member.stands(sub_agent_log::stopped(stopped.reason.word(), &sentence, message));
             Ok(())
         }
     }

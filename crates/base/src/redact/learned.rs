@@ -1,8 +1,9 @@
 //! Secrets that come up while the program runs, such as tokens that are minted. Every [`Redactor`]
 //! knows them, whenever it was made.
 
+use parking_lot::RwLock;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use secrecy::SecretString;
 
@@ -22,7 +23,7 @@ struct Learned {
 
 /// Makes a secret known to every [`Redactor`] of this process.
 pub fn learn(name: &str, secret: &SecretString) {
-    let mut learned = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut learned = LEARNED.write();
     let learned = learned.get_or_insert_default();
     learned.secrets.push_back((name.to_owned(), secret.clone()));
     if learned.secrets.len() <= MOST {
@@ -39,7 +40,7 @@ pub fn learn(name: &str, secret: &SecretString) {
 
 /// Asks about these secrets, when there are any.
 pub(super) fn ask<T>(ask: impl FnOnce(&Redactor) -> T) -> Option<T> {
-    let learned = LEARNED.read().unwrap_or_else(PoisonError::into_inner);
+    let learned = LEARNED.read();
     let redactor = learned.as_ref().map(|learned| Arc::clone(&learned.redactor))?;
     drop(learned);
     Some(ask(&redactor))

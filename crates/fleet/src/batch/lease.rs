@@ -1,7 +1,8 @@
 //! A job that this process holds: its lease is renewed in the background, and once it is lost
 //! everything that belongs to the job is cancelled, the forge's writes refused first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -152,11 +153,11 @@ impl Renewal {
 }
 
 fn set(renewed: &Mutex<Instant>, at: Instant) {
-    *renewed.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    *renewed.lock() = at;
 }
 
 fn age(renewed: &Mutex<Instant>) -> Duration {
-    renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    renewed.lock().elapsed()
 }
 
 /// A lease's length; at least a moment, so that nothing spins.

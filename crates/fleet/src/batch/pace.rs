@@ -3,7 +3,8 @@
 //! A write waits for its place in the store's row of writes, asks whether its job is still ours, and
 //! goes out. A limit that GitHub tells one process about closes the token for all of them, reads too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::campaign::Campaign;
@@ -142,14 +143,14 @@ impl Shared {
     async fn read(&self) -> Result<(), ForgeError> {
         let begin = Instant::now();
         let fresh = millis(self.limits.gap);
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked = *self.looked.lock();
         if looked.is_some_and(|looked| looked.elapsed() < fresh) {
             return Ok(());
         }
         loop {
             let wait = self.store.pace_closed_for(&self.token).await.map_err(unusable)?;
             if wait <= 0 {
-                *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                *self.looked.lock() = Some(Instant::now());
                 return Ok(());
             }
             self.wait(begin, wait).await?;
@@ -192,7 +193,7 @@ impl Shared {
 
     /// `wait` is as long as this process waits itself.
     async fn tell(&self, wait: Duration) {
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.looked.lock() = None;
         let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
         if let Err(error) = self.store.close_pace(&self.token, wait).await {
             tracing::warn!(%error, "the other processes could not be told about a rate limit");

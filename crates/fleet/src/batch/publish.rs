@@ -7,7 +7,7 @@
 
 mod choice;
 mod place;
-mod trouble;
+mod publish_error;
 mod vetted;
 mod when;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 use self::choice::Choice;
 pub use self::choice::{Earlier, Pulls, decide};
 use self::place::Place;
-use self::trouble::Trouble;
+use self::publish_error::PublishError;
 use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::lease::Held;
@@ -106,10 +106,10 @@ async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
         Err(trouble) => Err(trouble),
     };
     match ended {
-        Err(Trouble::Store(err)) => Err(err),
-        Err(Trouble::Forge(ForgeError::Fenced { .. })) => Ok(()),
+        Err(PublishError::Store(err)) => Err(err),
+        Err(PublishError::Forge(ForgeError::Fenced { .. })) => Ok(()),
         Ok(end) => finish(fleet, held, &target, end).await,
-        Err(trouble) => trouble::end(fleet, held, &target, trouble).await,
+        Err(trouble) => publish_error::end(fleet, held, &target, trouble).await,
     }
 }
 
@@ -125,7 +125,7 @@ struct Publisher<'a> {
     base: Oid,
 }
 
-type Tried<T> = std::result::Result<T, Trouble>;
+type Tried<T> = std::result::Result<T, PublishError>;
 
 impl<'a> Publisher<'a> {
     async fn prepare(
@@ -134,7 +134,7 @@ impl<'a> Publisher<'a> {
         target: Target,
     ) -> StoreResult<Tried<Publisher<'a>>> {
         let row = fleet.store.campaign(&target.campaign).await?;
-        let broken = |class, message: String| Ok(Err(Trouble::Final { class, message }));
+        let broken = |class, message: String| Ok(Err(PublishError::Final { class, message }));
         if row.state == CampaignState::Closed {
             return broken(ErrorClass::Publish, "the campaign was closed".to_owned());
         }
@@ -194,8 +194,11 @@ impl<'a> Publisher<'a> {
             }
         }
         Err(moved.map_or_else(
-            || Trouble::Final { class: ErrorClass::Internal, message: "nothing was tried".into() },
-            Trouble::Forge,
+            || PublishError::Final {
+                class: ErrorClass::Internal,
+                message: "nothing was tried".into(),
+            },
+            PublishError::Forge,
         ))
     }
 

@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, RepositoryId};
-use patchwright_task::campaign::{self, Fate, Trouble};
+use patchwright_task::campaign::{self, RetryDecision, TargetError};
 use patchwright_task::retention;
 use patchwright_task::review;
 use patchwright_task::run::{Claim, RunEnvironment};
@@ -56,10 +56,10 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
 pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     let work = Work::load(fleet, held).await?;
     if let Some(why) = work.refusal().await? {
-        let trouble = Trouble {
+        let trouble = TargetError {
             class: ErrorClass::Policy,
             failure: Failure::refused(why),
-            fate: Fate::Final,
+            decision: RetryDecision::Final,
         };
         work.record(work.failed(&trouble), None, (0.0, 0)).await?;
         return drive::advance(fleet, &work.target.campaign).await.map(drop);
@@ -106,23 +106,23 @@ impl Work<'_> {
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
     /// every repository, but for a sandbox that does not answer just now.
-    async fn world(&self, config: &Config) -> std::result::Result<World, Trouble> {
+    async fn world(&self, config: &Config) -> std::result::Result<World, TargetError> {
         let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
         let shared = shared(self.fleet, config).await?;
-        World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| Trouble {
+        World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| TargetError {
             class: ErrorClass::Configuration,
             failure,
-            fate: Fate::Everywhere,
+            decision: RetryDecision::PauseCampaign,
         })
     }
 
-    fn config(&self) -> std::result::Result<Config, Trouble> {
+    fn config(&self) -> std::result::Result<Config, TargetError> {
         let Target { repository, base_branch, .. } = &self.target;
         let config = self.fleet.config.clone();
-        self.campaign.overlay(config, repository, base_branch).map_err(|failure| Trouble {
+        self.campaign.overlay(config, repository, base_branch).map_err(|failure| TargetError {
             class: ErrorClass::Configuration,
             failure,
-            fate: Fate::Everywhere,
+            decision: RetryDecision::PauseCampaign,
         })
     }
 
@@ -219,12 +219,16 @@ impl Work<'_> {
             }
             Err(failure) => {
                 let trouble = match watched.around.why.cause() {
-                    Some(Cause::Lost) => {
-                        Trouble { class: ErrorClass::Lost, failure, fate: Fate::Lost }
-                    }
-                    Some(Cause::Drained) => {
-                        Trouble { class: ErrorClass::Lost, failure, fate: Fate::Released }
-                    }
+                    Some(Cause::Lost) => TargetError {
+                        class: ErrorClass::Lost,
+                        failure,
+                        decision: RetryDecision::Lost,
+                    },
+                    Some(Cause::Drained) => TargetError {
+                        class: ErrorClass::Lost,
+                        failure,
+                        decision: RetryDecision::Released,
+                    },
                     None => failure.into(),
                 };
                 let verdict = self.failed(&trouble);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// GitHub sends no payload above this
 /// (<https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap>).
 pub(super) const LARGEST: usize = 25 << 20;
-/// What every request may have without asking; beyond it they share [`Room`].
+/// What every request may have without asking; beyond it they share [`BodyBudget`].
 const FREE: usize = 64 << 10;
 /// Bytes of larger bodies that are held at any time.
 const SHARED: usize = 128 << 20;
@@ -23,7 +23,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(20);
 
 /// Memory for bodies.
 #[derive(Clone)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct BodyBudget(Arc<Semaphore>);
 
 /// A body, and the memory that it holds until it is dropped.
 pub(super) struct Held {
@@ -40,9 +40,9 @@ pub(super) enum Unread {
     Broken,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
-        Room(Arc::new(Semaphore::new(SHARED)))
+impl BodyBudget {
+    pub(super) fn new() -> BodyBudget {
+        BodyBudget(Arc::new(Semaphore::new(SHARED)))
     }
 
     fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
@@ -55,7 +55,7 @@ impl Room {
 pub(super) async fn read(
     body: &mut axum::body::BodyDataStream,
     deadline: Instant,
-    room: &Room,
+    room: &BodyBudget,
     mut each: impl FnMut(&[u8]),
 ) -> Result<Held, Unread> {
     let mut held = Held { bytes: Vec::new(), room: None };

@@ -1,9 +1,9 @@
 //! `GET /metrics`: what there is to count, in Prometheus' text format
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Shared;
@@ -49,7 +49,7 @@ pub(super) fn tally() -> &'static Tally {
 
 impl Tally {
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A webhook was answered.

@@ -1,8 +1,8 @@
 //! The last deliveries that this process has seen, for its dashboard. Those that set nothing off are
 //! nowhere else.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 
@@ -47,5 +47,5 @@ pub(super) fn list() -> Vec<Seen> {
 }
 
 fn lock() -> MutexGuard<'static, VecDeque<Seen>> {
-    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+    SEEN.lock()
 }

@@ -4,7 +4,7 @@
 //!
 //! Called by [`super::http`] only. It knows when to wait, not what is being asked.
 
-use std::sync::Mutex as Lock;
+use parking_lot::Mutex as Lock;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
@@ -145,8 +145,8 @@ impl Limiter {
         wait.min(LONGEST_CLOSED).mul_f64(self.pace.scale.clamp(0.0, 1_000.0))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

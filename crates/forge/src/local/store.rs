@@ -3,11 +3,11 @@
 //! Called by [`super::LocalForge`], which decides; this only keeps. Markdown beside the JSON is
 //! written for people and never read.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
@@ -67,7 +67,7 @@ impl Store {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock.lock()
     }
 
     pub(super) fn now(&self) -> DateTime<Utc> {

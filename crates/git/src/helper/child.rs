@@ -1,8 +1,9 @@
 //! The helper itself: takes one job from standard input, raises the walls, does it, says what came of it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
 
@@ -86,7 +87,7 @@ struct Host(Arc<Mutex<()>>);
 
 impl Host {
     fn alone(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn say(&self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {

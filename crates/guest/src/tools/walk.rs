@@ -7,13 +7,14 @@
 mod first;
 mod ignores;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::Scope;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -242,7 +243,7 @@ impl Walk {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts as many helpers as there are other processors; without any the caller walks alone.
@@ -277,7 +278,7 @@ impl Walk {
             if state.busy == 0 {
                 return None;
             }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.wake.wait(&mut state);
         }
     }
 
@@ -358,7 +359,11 @@ impl Walk {
         let count = jobs.len();
         if count > 0 && !self.stop.load(Memory::Relaxed) {
             self.lock().jobs.append(&mut jobs);
-            if count == 1 { self.wake.notify_one() } else { self.wake.notify_all() }
+            if count == 1 {
+                self.wake.notify_one();
+            } else {
+                self.wake.notify_all();
+            }
         }
     }
 }

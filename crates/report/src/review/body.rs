@@ -8,7 +8,7 @@ use super::{
 use crate::{self as report, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::incremental::{Fate, Known};
+use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::Reviewed;
 
 /// What the body is made of.
@@ -16,7 +16,7 @@ use patchwright_types::reviewed::Reviewed;
 pub struct Body<'a> {
     pub reviewed: &'a Reviewed,
     /// What became of all findings, old and new.
-    pub known: &'a [Known],
+    pub known: &'a [KnownFinding],
     /// New findings on lines.
     pub inline: usize,
     /// New findings that are not on a line, the most important first.
@@ -48,7 +48,7 @@ pub enum Why {
 }
 
 /// How much of what may be shortened is shown.
-struct Room {
+struct BodyBudget {
     /// Bytes of a finding's body, and of its quote.
     body: usize,
     quote: usize,
@@ -57,15 +57,15 @@ struct Room {
     findings: usize,
 }
 
-const ROOMS: &[Room] = &[
-    Room { body: 6000, quote: 2000, sections: 3, findings: usize::MAX },
-    Room { body: 6000, quote: 2000, sections: 2, findings: usize::MAX },
-    Room { body: 6000, quote: 2000, sections: 1, findings: usize::MAX },
-    Room { body: 4000, quote: 1000, sections: 0, findings: usize::MAX },
-    Room { body: 1200, quote: 400, sections: 0, findings: usize::MAX },
-    Room { body: 0, quote: 0, sections: 0, findings: usize::MAX },
-    Room { body: 0, quote: 0, sections: 0, findings: 150 },
-    Room { body: 0, quote: 0, sections: 0, findings: 40 },
+const ROOMS: &[BodyBudget] = &[
+    BodyBudget { body: 6000, quote: 2000, sections: 3, findings: usize::MAX },
+    BodyBudget { body: 6000, quote: 2000, sections: 2, findings: usize::MAX },
+    BodyBudget { body: 6000, quote: 2000, sections: 1, findings: usize::MAX },
+    BodyBudget { body: 4000, quote: 1000, sections: 0, findings: usize::MAX },
+    BodyBudget { body: 1200, quote: 400, sections: 0, findings: usize::MAX },
+    BodyBudget { body: 0, quote: 0, sections: 0, findings: usize::MAX },
+    BodyBudget { body: 0, quote: 0, sections: 0, findings: 150 },
+    BodyBudget { body: 0, quote: 0, sections: 0, findings: 40 },
 ];
 
 /// The body with both markers. What does not fit is cut with a count; the markers always stay.
@@ -83,7 +83,7 @@ pub fn body(body: &Body<'_>) -> String {
     format!("{}\n\n{markers}", out.trim_end())
 }
 
-fn assembled(body: &Body<'_>, room: &Room) -> String {
+fn assembled(body: &Body<'_>, room: &BodyBudget) -> String {
     let reviewed = body.reviewed;
     let mut out = format!("**Patchwright review**: {}\n\n{}\n\n", found(body), scope(reviewed));
     if let Some(shortfall) = shortfall(reviewed) {
@@ -112,19 +112,21 @@ fn assembled(body: &Body<'_>, room: &Room) -> String {
 
 /// `3 new findings (1 × P0, 2 × P2), 2 from earlier are still there.`
 fn found(body: &Body<'_>) -> String {
-    let of = |fate: Fate| body.known.iter().filter(move |known| known.fate == fate);
+    let of = |fate: FindingState| body.known.iter().filter(move |known| known.fate == fate);
     let new = body.inline + body.listed.len();
     let mut out = if new == 0 {
         "no new findings".to_owned()
     } else {
-        let counts = super::counts(of(Fate::New).map(|known| known.priority));
-        let is_whole = of(Fate::New).count() == new;
+        let counts = super::counts(of(FindingState::New).map(|known| known.priority));
+        let is_whole = of(FindingState::New).count() == new;
         let counts = if is_whole { format!(" ({counts})") } else { String::new() };
         format!("{}{counts}", plural(new, "new finding"))
     };
-    for (fate, words) in
-        [(Fate::Still, "still there"), (Fate::Fixed, "fixed"), (Fate::Dismissed, "dismissed")]
-    {
+    for (fate, words) in [
+        (FindingState::Still, "still there"),
+        (FindingState::Fixed, "fixed"),
+        (FindingState::Dismissed, "dismissed"),
+    ] {
         let count = of(fate).count();
         if count > 0 {
             let _ = write!(out, ", {count} {words}");
@@ -145,7 +147,7 @@ fn hidden(reviewed: &Reviewed) -> String {
         + &sentence(reviewed.dropped, &beyond())
 }
 
-fn listed(listed: &[Listed], room: &Room) -> String {
+fn listed(listed: &[Listed], room: &BodyBudget) -> String {
     let mut out = String::new();
     let kinds = [
         (Why::Moved, "on code that is no longer part of the pull request"),
@@ -178,7 +180,7 @@ fn listed(listed: &[Listed], room: &Room) -> String {
     out
 }
 
-fn entry(listed: &Listed, room: &Room) -> String {
+fn entry(listed: &Listed, room: &BodyBudget) -> String {
     let anchored = &listed.anchored;
     let finding = &anchored.finding;
     let why = match (&anchored.anchor, listed.why) {
@@ -201,7 +203,7 @@ fn entry(listed: &Listed, room: &Room) -> String {
 
 /// The parts of a body that a job summary has too: what was read and all findings in full.
 pub fn for_summary(body: &Body<'_>) -> String {
-    let room = Room { body: 4000, quote: 1000, sections: 3, findings: usize::MAX };
+    let room = BodyBudget { body: 4000, quote: 1000, sections: 3, findings: usize::MAX };
     let reviewed = body.reviewed;
     let mut out = format!("{}\n\n", scope(reviewed));
     if let Some(shortfall) = shortfall(reviewed) {

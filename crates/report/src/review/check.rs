@@ -10,7 +10,7 @@ use patchwright_base::text;
 use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, Side};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::Known;
+use patchwright_review::incremental::KnownFinding;
 use patchwright_types::reviewed::Reviewed;
 
 /// What people see in the list of checks.
@@ -25,7 +25,7 @@ const ANNOTATIONS: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     pub reviewed: &'a Reviewed,
-    pub known: &'a [Known],
+    pub known: &'a [KnownFinding],
     /// Findings at least this important fail it; `None`: none does.
     pub fail_on: Option<Priority>,
     /// What was found was handed over by a job that we do not trust: it can fail, never succeed.

@@ -18,7 +18,7 @@ use super::{MAX_BODY, markdown, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{MOST_FINDINGS, Priority};
-use patchwright_review::incremental::{Fate, Known};
+use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// Characters that our texts stay below, so that a marker always fits.
@@ -131,8 +131,8 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
 }
 
 /// What is neither fixed nor dismissed.
-pub fn open(known: &[Known]) -> impl Iterator<Item = &Known> {
-    known.iter().filter(|known| matches!(known.fate, Fate::New | Fate::Still))
+pub fn open(known: &[KnownFinding]) -> impl Iterator<Item = &KnownFinding> {
+    known.iter().filter(|known| matches!(known.fate, FindingState::New | FindingState::Still))
 }
 
 /// Whether the review looked at everything that it was to look at.

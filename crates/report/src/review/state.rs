@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{Code, Fate, Known, Memory};
+use patchwright_review::incremental::{Code, FindingState, KnownFinding, Memory};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
@@ -39,16 +39,16 @@ struct Stored {
 }
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
-type Row = (String, String, String, Priority, Fate, usize, String);
+type Row = (String, String, String, Priority, FindingState, usize, String);
 
 /// The line. What does not fit is dropped: fixed findings first, then dismissed ones, then the least
 /// important.
 pub fn line(memory: &Memory) -> String {
-    let mut findings: Vec<&Known> = memory.findings.iter().collect();
-    let worth = |known: &Known| match known.fate {
-        Fate::New | Fate::Still => (0, known.priority),
-        Fate::Dismissed => (1, known.priority),
-        Fate::Fixed => (2, known.priority),
+    let mut findings: Vec<&KnownFinding> = memory.findings.iter().collect();
+    let worth = |known: &KnownFinding| match known.fate {
+        FindingState::New | FindingState::Still => (0, known.priority),
+        FindingState::Dismissed => (1, known.priority),
+        FindingState::Fixed => (2, known.priority),
     };
     findings.sort_by_key(|known| worth(known));
     findings.truncate(MAX_FINDINGS);
@@ -61,7 +61,7 @@ pub fn line(memory: &Memory) -> String {
     }
 }
 
-fn encoded(memory: &Memory, findings: &[&Known]) -> String {
+fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
     let mut commits: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     let rest: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
@@ -124,7 +124,8 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         let (fingerprint, path, title, priority, fate, since, sketch) = row;
         let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
         let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
-        let known = Known { fingerprint, path, title, priority, fate, since, sketch, code, nth };
+        let known =
+            KnownFinding { fingerprint, path, title, priority, fate, since, sketch, code, nth };
         is_plain.then_some(known)
     };
     Ok(Some(Memory {

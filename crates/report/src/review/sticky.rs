@@ -11,14 +11,14 @@ use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::incremental::{Fate, Known, Memory};
+use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
 use patchwright_types::reviewed::Reviewed;
 
 /// What the comment is made of.
 pub struct Sticky<'a> {
     pub reviewed: &'a Reviewed,
     /// New first, then still there, fixed, dismissed.
-    pub known: &'a [Known],
+    pub known: &'a [KnownFinding],
     /// Fingerprint and address of the thread of a finding.
     pub links: &'a dyn Fn(&str) -> Option<String>,
     /// Findings that are in a review's body only.
@@ -124,7 +124,7 @@ fn verdict(sticky: &Sticky<'_>) -> String {
 /// What became of the findings, as a table; empty without findings.
 pub fn table(
     reviewed: &Reviewed,
-    known: &[Known],
+    known: &[KnownFinding],
     links: &dyn Fn(&str) -> Option<String>,
 ) -> String {
     rows_of(reviewed, known, links, MAX_ROWS)
@@ -132,7 +132,7 @@ pub fn table(
 
 fn rows_of(
     reviewed: &Reviewed,
-    known: &[Known],
+    known: &[KnownFinding],
     links: &dyn Fn(&str) -> Option<String>,
     rows: usize,
 ) -> String {
@@ -158,30 +158,30 @@ fn rows_of(
     }
     if known.len() > rows {
         let left = &known[rows..];
-        let of = |fate: Fate| left.iter().filter(|known| known.fate == fate).count();
+        let of = |fate: FindingState| left.iter().filter(|known| known.fate == fate).count();
         let _ = writeln!(
             out,
             "\n… and {} more: {} new, {} still there, {} fixed, {} dismissed.",
             left.len(),
-            of(Fate::New),
-            of(Fate::Still),
-            of(Fate::Fixed),
-            of(Fate::Dismissed)
+            of(FindingState::New),
+            of(FindingState::Still),
+            of(FindingState::Fixed),
+            of(FindingState::Dismissed)
         );
     }
     out
 }
 
-fn fate(fate: Fate) -> &'static str {
+fn fate(fate: FindingState) -> &'static str {
     match fate {
-        Fate::New => "🆕 new",
-        Fate::Still => "⏳ still there",
-        Fate::Fixed => "✅ fixed",
-        Fate::Dismissed => "🚫 dismissed",
+        FindingState::New => "🆕 new",
+        FindingState::Still => "⏳ still there",
+        FindingState::Fixed => "✅ fixed",
+        FindingState::Dismissed => "🚫 dismissed",
     }
 }
 
-fn place(known: &Known, now: Option<&Anchored>) -> String {
+fn place(known: &KnownFinding, now: Option<&Anchored>) -> String {
     let path = text::cut(&text::line(&known.path), 120);
     match now.map(|now| &now.anchor) {
         Some(Anchor::Lines { line, .. }) => text::code_cell(&format!("{path}:{line}")),

@@ -2,9 +2,10 @@
 //! exec without a terminal into one stream; here the output is taken out for the client and the
 //! error kept, bounded, for diagnostics.
 
+use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
@@ -36,7 +37,7 @@ pub(super) struct Session {
 impl Session {
     /// What the guest last wrote to standard error, for a message; empty or `: text`.
     pub(super) fn last_words(&self) -> String {
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = self.words.lock();
         let text = String::from_utf8_lossy(&words);
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let text = text.trim();
@@ -96,7 +97,7 @@ pub(super) async fn attach(
 }
 
 fn remember(words: &Mutex<Vec<u8>>, message: &[u8]) {
-    let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut words = words.lock();
     words.extend_from_slice(&message[message.len().saturating_sub(LAST_WORDS)..]);
     let excess = words.len().saturating_sub(LAST_WORDS);
     words.drain(..excess);

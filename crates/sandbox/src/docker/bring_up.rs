@@ -15,7 +15,7 @@ use super::configuration::{self, Shape, Task};
 use super::owner::{RUN, Standing, standing};
 use super::seccomp::{ASKED, Seccomp};
 use super::takedown::{Container, remove_container};
-use super::{CALL, DockerSandbox, USER, VOLUME, looser};
+use super::{CALL, DockerSandbox, USER, VOLUME, hardening};
 use crate::GUEST_BINARY;
 use crate::client::Client;
 use crate::{SandboxError, Stop};
@@ -36,7 +36,7 @@ impl DockerSandbox {
         shape: &Shape<'_>,
     ) -> Result<(Container, Client), SandboxError> {
         if let Some(why) = self.seccomp.refusal() {
-            return Err(SandboxError::Looser(why.to_owned()));
+            return Err(SandboxError::HardeningMismatch(why.to_owned()));
         }
         let mut asked = configuration::body(shape)?;
         if self.seccomp == Seccomp::Unconfined
@@ -68,9 +68,10 @@ impl DockerSandbox {
     ) -> Result<Client, SandboxError> {
         let id = container.id.clone();
         let inspection = self.docker.inspect_container(&id, None::<InspectContainerOptions>);
-        let looser = looser::differences(asked, &bounded("inspect", CALL, inspection).await?);
-        if !looser.is_empty() {
-            return Err(SandboxError::Looser(looser.join("; ")));
+        let mismatches =
+            hardening::differences(asked, &bounded("inspect", CALL, inspection).await?);
+        if !mismatches.is_empty() {
+            return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }
         self.upload(&id, shape.task).await?;
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);

@@ -1,5 +1,5 @@
 //! The shape of our containers: what Docker is asked for. `docs/sandbox.md` lists it for people;
-//! [`super::looser`] checks that Docker did as asked. Pure; no call to Docker here.
+//! [`super::hardening`] checks that Docker did as asked. Pure; no call to Docker here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
             "the image declares {} volumes; at most {MAX_IMAGE_VOLUMES} are allowed",
             declared.len()
         );
-        return Err(SandboxError::Looser(message));
+        return Err(SandboxError::HardeningMismatch(message));
     }
     let mut mounts: Vec<Mount> = declared
         .iter()

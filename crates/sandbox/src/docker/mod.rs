@@ -1,7 +1,7 @@
 //! The Docker sandbox: one locked container per run, with one guest in it.
 //!
 //! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
-//! made of it is checked by [`looser`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
+//! made of it is checked by [`hardening`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
 //! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`].
 //! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
 
@@ -9,15 +9,15 @@ mod api;
 mod attach;
 mod bring_up;
 mod configuration;
-mod looser;
+mod hardening;
 mod owner;
 mod pull;
 mod seccomp;
 mod setup;
 mod takedown;
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -60,7 +60,7 @@ impl DockerSandbox {
     /// The image of this name, when its registry gives it to somebody without credentials. That it is here
     /// says nothing: it may have been pulled for another repository. Asked once in the life of a process.
     pub(super) async fn given_to_anybody(&self, name: &str) -> Result<Image, SandboxError> {
-        let is_known = self.public.lock().is_ok_and(|known| known.contains(name));
+        let is_known = self.public.lock().contains(name);
         if is_known && let Some(image) = self.find(name).await? {
             return Ok(image);
         }
@@ -68,9 +68,7 @@ impl DockerSandbox {
         self.pull_again_and_again(name).await?;
         // One that was here before is not ours to remove, however large.
         let image = if had { self.image(name).await? } else { self.pulled(name).await? };
-        if let Ok(mut known) = self.public.lock() {
-            known.insert(name.to_owned());
-        }
+        self.public.lock().insert(name.to_owned());
         Ok(image)
     }
 

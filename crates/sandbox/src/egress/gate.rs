@@ -3,10 +3,11 @@
 //! operator's environment names a proxy, the connection goes through it. The proxy looks names up itself;
 //! what a name says here is checked all the same.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -126,7 +127,7 @@ impl Gate {
     }
 
     fn elsewhere(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner)
+        self.elsewhere.lock()
     }
 
     /// Whether the operator has named a proxy that most hosts are reached through.

@@ -1,10 +1,11 @@
 //! What a run has reached: by host, with bytes and refusals. Bounded, whatever names are asked for.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 }
 

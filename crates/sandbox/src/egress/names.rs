@@ -90,14 +90,14 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use crate::egress::names::*;
+    use parking_lot::{Mutex, MutexGuard};
     use std::net::Ipv4Addr;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     /// Look-ups of names that begin with `stalled` wait for it.
     static HELD: Mutex<()> = Mutex::new(());
 
     fn held() -> MutexGuard<'static, ()> {
-        HELD.lock().unwrap_or_else(PoisonError::into_inner)
+        HELD.lock()
     }
 
     fn ask(name: &str) -> io::Result<Vec<IpAddr>> {

@@ -16,10 +16,10 @@ mod group;
 mod isolation;
 mod setup;
 
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -217,7 +217,7 @@ struct LocalStop {
 impl Stop for LocalStop {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
         let LocalStop { folders, group, child } = *self;
-        let mut child = child.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut child = child.into_inner();
         // Its input is closed by now: it kills what it started and ends.
         if tokio::time::timeout(FAREWELL, child.wait()).await.is_err() {
             folders.kill_guest();
@@ -228,7 +228,7 @@ impl Stop for LocalStop {
     }
 
     async fn autopsy(&self) -> Option<String> {
-        let mut child = self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut child = self.child.lock();
         let status = child.try_wait().ok()??;
         if self.group.out_of_memory().is_some_and(|count| count > 0) {
             return Some(format!("out of memory (the guest ended with {status})"));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::trouble::{self, Fate, Trouble};
+use super::target_error::{self, RetryDecision, TargetError};
 use crate::run::{Made, Run};
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
@@ -58,17 +58,18 @@ pub struct Stored {
 }
 
 /// Decides. Reports the first blocking reason.
-pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, Trouble> {
+pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
     let Made { workspace, worked, settled, outcome } = made;
     let question = worked.stopped.needs_input().map(str::to_owned);
     let words = worked.stopped.final_message.clone();
     if !matches!(worked.stopped.reason, StopKind::Finished)
-        && let Some(trouble) = trouble::of_stop(worked.stopped.reason)
+        && let Some(trouble) = target_error::of_stop(worked.stopped.reason)
     {
         return Err(trouble);
     }
     let reason = outcome.reason.clone().unwrap_or_default();
-    let final_trouble = |class, failure| Err(Trouble::new(class, Fate::Final, failure));
+    let final_trouble =
+        |class, failure| Err(TargetError::new(class, RetryDecision::Final, failure));
     if question.is_some() {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
         return final_trouble(ErrorClass::Agent, failure);

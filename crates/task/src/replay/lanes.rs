@@ -2,8 +2,8 @@
 //! came, and not before the calls have ended that had ended by then. So what was done one after the other is
 //! done one after the other again.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::world::World;
 use patchwright_agent::budget::BudgetShare;
-use patchwright_agent::lanes::{self, Lane};
 use patchwright_agent::sub::{Kind, SubAgentConfig};
+use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::Result;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
@@ -117,7 +117,7 @@ impl Conductor {
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock()
     }
 }
 
@@ -186,7 +186,7 @@ impl Provider for Conductor {
 
 /// The agents of a recorded run, to be started again by the same calls.
 pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<SubAgentConfig> {
-    let agents = lanes::lanes(lines);
+    let agents = sub_agent_log::lanes(lines);
     let mut kinds: Vec<Kind> = Vec::new();
     for lane in &agents {
         if !kinds.iter().any(|kind| kind.name == lane.kind) {
@@ -202,7 +202,7 @@ pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<
     })
 }
 
-fn kind(lane: &Lane, tools: &ToolSet, world: &World) -> Result<Kind> {
+fn kind(lane: &SubAgentLog, tools: &ToolSet, world: &World) -> Result<Kind> {
     let model = if lane.model == world.model.slug {
         world.model.clone()
     } else {

@@ -22,7 +22,7 @@ mod work;
 
 use admit::Admitted;
 
-use super::reach::{self, NetworkAccess};
+use super::network::{self, NetworkAccess};
 use super::run::{self, Run, RunEnvironment};
 use crate::folder::RunFolder;
 use crate::world::World;
@@ -165,7 +165,7 @@ fn for_request(mut config: Config, admitted: &Admitted) -> Config {
         config.mode = Mode::Plan;
     }
     if admitted.pull.as_ref().is_some_and(|pull| pull.is_fork) {
-        config = reach::closed(config, "the pull request is from a fork");
+        config = network::closed(config, "the pull request is from a fork");
     }
     config
 }

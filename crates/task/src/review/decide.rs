@@ -14,7 +14,7 @@ use patchwright_config::review::Review;
 use patchwright_review::anchor::{Anchor, Anchored, Index};
 use patchwright_review::distinct::distinct;
 use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority};
-use patchwright_review::incremental::{Known, is_same_title};
+use patchwright_review::incremental::{KnownFinding, is_same_title};
 use patchwright_sandbox::PreparedImage;
 use patchwright_tools::review::ReviewContext;
 use patchwright_types::evidence::Evidence;
@@ -42,7 +42,7 @@ pub struct Ending<'a> {
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
     /// What earlier reviews found.
-    pub earlier: &'a [Known],
+    pub earlier: &'a [KnownFinding],
 }
 
 /// Places what was found and says how the review ended.

@@ -7,7 +7,7 @@ use crate::folder::RunFolder;
 use patchwright_base::error::Result;
 use patchwright_base::redact::Redactor;
 use patchwright_report::{findings, sarif};
-use patchwright_review::incremental::Known;
+use patchwright_review::incremental::KnownFinding;
 use patchwright_types::reviewed::Reviewed;
 
 /// Where absolute paths in `findings.json` begin: the folder that the model saw.
@@ -19,7 +19,7 @@ pub(super) fn write(
     folder: &RunFolder,
     redactor: &Redactor,
     reviewed: &Reviewed,
-    known: &[Known],
+    known: &[KnownFinding],
 ) -> Result<()> {
     let (reviewed, _) = withhold::without_secrets(redactor, reviewed);
     let files = [

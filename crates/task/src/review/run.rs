@@ -20,8 +20,8 @@ use crate::agent_phase::{self, Phase, Worked};
 use crate::brief::Brief;
 use crate::checks::Checks;
 use crate::folder::RunFolder;
+use crate::network::{self, NetworkAccess};
 use crate::progress::Progress;
-use crate::reach::{self, NetworkAccess};
 use crate::run::{Run, RunEnvironment, interrupted};
 use crate::workspace::{Rules, Workspace};
 use crate::world::World;
@@ -65,7 +65,7 @@ pub async fn review(
 ) -> Result<Ended> {
     let started = world.clock.instant();
     let config = Config { mode: Mode::Review, ..config };
-    let config = reach::closed(config, "a review reaches nothing");
+    let config = network::closed(config, "a review reaches nothing");
     for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
         around.ui.say(&format!("note: {note}"));
     }

@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use patchwright_git::hunks::{Diff, Hunk};
 use patchwright_git::tree;
 use patchwright_review::fingerprint::Sketched;
-use patchwright_review::incremental::{Code, Known};
+use patchwright_review::incremental::{Code, KnownFinding};
 
 /// The reviewed commit and its difference.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl<'a> Standing<'a> {
     }
 
     /// How often the code of a finding stands where it was; `None` when that cannot be told.
-    pub(super) fn times(&self, known: &Known) -> Option<usize> {
+    pub(super) fn times(&self, known: &KnownFinding) -> Option<usize> {
         match known.code {
             Code::Deleted => self.deleted(known),
             Code::InHead if known.sketch.is_empty() => self.absent(&known.path),
@@ -75,7 +75,7 @@ impl<'a> Standing<'a> {
     }
 
     /// How often the lines of the old version that hold the code are still deleted.
-    fn deleted(&self, known: &Known) -> Option<usize> {
+    fn deleted(&self, known: &KnownFinding) -> Option<usize> {
         let named = |path: &str| path == known.path;
         let files = &self.head.diff.files;
         let file = files

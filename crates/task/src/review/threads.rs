@@ -4,7 +4,7 @@
 use super::publish::Work;
 use patchwright_base::error::Result;
 use patchwright_forge::Thread;
-use patchwright_review::incremental::Fate;
+use patchwright_review::incremental::FindingState;
 
 /// Resolves them; returns how many. Trouble is said, once.
 pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
@@ -44,7 +44,7 @@ fn is_done(work: &Work<'_>, thread: &Thread, fingerprint: &str) -> bool {
         .settled
         .findings
         .iter()
-        .any(|known| known.fingerprint == fingerprint && known.fate == Fate::Fixed);
+        .any(|known| known.fingerprint == fingerprint && known.fate == FindingState::Fixed);
     let outbox = &work.outbox;
     let is_alone = thread
         .comments

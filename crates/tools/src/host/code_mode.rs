@@ -13,8 +13,9 @@ mod source;
 pub(super) use self::calls::{Queue, Wanted};
 pub(super) use self::shown::{picture, value};
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -56,12 +57,12 @@ struct Cells {
 
 impl Scripts {
     fn stored(&self) -> BTreeMap<String, String> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stored.lock().clone()
     }
 
     /// Keeps a value; one that does not fit is left out, which its own script does not notice.
     fn store(&self, key: String, value: String) {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock();
         let others = stored.iter().filter(|(name, _)| **name != key);
         let (count, bytes) = others
             .fold((0, 0), |(count, bytes), (name, it)| (count + 1, bytes + name.len() + it.len()));
@@ -72,7 +73,7 @@ impl Scripts {
     }
 
     fn pause(&self, number: Option<u32>, cell: Cell) -> Result<u32, ToolError> {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cells = self.cells.lock();
         if cells.paused.len() >= MAX_CELLS {
             return Err(ToolError::tell(format!(
                 "{MAX_CELLS} scripts are paused already, so this one was ended: go on with them with \
@@ -88,7 +89,7 @@ impl Scripts {
     }
 
     fn take(&self, number: u32) -> Result<Cell, ToolError> {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cells = self.cells.lock();
         if let Some(cell) = cells.paused.remove(&number) {
             return Ok(cell);
         }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use self::cell::Process;
 use super::script_text;
 use super::{Effect, HostCall, Tool};
-use crate::need::Need;
+use crate::requirement::Requirement;
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_guest::tools::parse_args;
 
@@ -29,7 +29,7 @@ const MAX_CODE: usize = 512 << 10;
 
 const PRAGMA: &str = "codex-js-repl:";
 
-const NEEDS: &[Need] = &[Need::JsRepl, Need::Program(&["node"])];
+const NEEDS: &[Requirement] = &[Requirement::JsRepl, Requirement::Program(&["node"])];
 
 /// The Node process of a run; cells run one after the other.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Tool for JsRepl {
         false
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [Requirement] {
         NEEDS
     }
 
@@ -133,7 +133,7 @@ impl Tool for Reset {
         json!({"type": "object", "properties": {}, "additionalProperties": false})
     }
 
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [Requirement] {
         NEEDS
     }
 

@@ -16,13 +16,13 @@ pub mod tool_search;
 pub mod update_plan;
 pub mod web_fetch;
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::need::Need;
 use super::progress::AgentProgress;
+use super::requirement::Requirement;
 use super::review::ReviewContext;
 use super::services::Services;
 use patchwright_guest::tool::{Effect, Power, ToolError, ToolOutput};
@@ -79,7 +79,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// What must be there; the tool withdraws from a run that lacks any of it.
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [Requirement] {
         &[]
     }
 

@@ -1,7 +1,5 @@
 //! `report_finding`: one thing that is wrong with the change under review, and the code that shows it.
 
-use std::sync::PoisonError;
-
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -76,7 +74,7 @@ impl Tool for ReportFinding {
             Checked::SendBack { finding, why } => return Err(send_back(ctx, desk, finding, &why)),
         };
         // Held from the comparison to the entry: calls of one reply run side by side.
-        let mut findings = ctx.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut findings = ctx.findings.lock();
         if let Some(number) = findings.iter().position(|known| is_same(known, &finding)) {
             return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
         }

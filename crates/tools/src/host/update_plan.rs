@@ -1,8 +1,6 @@
 //! `update_plan`: the model's plan, step by step. It drives the progress comment and ends up in the
 //! pull request; it has no influence on what is run.
 
-use std::sync::PoisonError;
-
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +61,7 @@ impl Tool for UpdatePlan {
             .append(&Entry::PlanUpdated { plan: plan.clone() })
             .map_err(|failure| ToolError::Broken(failure.to_string()))?;
         ctx.progress.happened(Happening::PlanUpdated { plan: &plan });
-        *ctx.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+        *ctx.plan.lock() = plan;
         Ok(ToolOutput::text("Plan updated"))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::HostCall;
-use crate::extra::DynamicTool;
+use crate::dynamic::DynamicTool;
 use crate::schema;
 use patchwright_base::invisible::invisible;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};

@@ -14,7 +14,7 @@ use super::headers::Headers;
 use super::server::{Listed, MAX_LISTED, Server, Unreadable};
 use super::tools::ServerTool;
 use super::{Servers, names, resources, text};
-use crate::extra::DynamicTool;
+use crate::dynamic::DynamicTool;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::tools::McpServer;
 use patchwright_guest::protocol::Exec;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::server::Server;
 use super::{Servers, result, text};
-use crate::extra::DynamicTool;
+use crate::dynamic::DynamicTool;
 use crate::host::HostCall;
 use crate::schema;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};

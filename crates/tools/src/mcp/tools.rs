@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::server::Server;
 use super::{result, schema, text};
-use crate::extra::DynamicTool;
+use crate::dynamic::DynamicTool;
 use crate::host::HostCall;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 

@@ -4,10 +4,10 @@
 
 pub mod page;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use self::page::Page;
 use patchwright_base::text;
@@ -129,7 +129,7 @@ impl<'a> ReviewContext<'a> {
 
     /// The model has been shown these lines of a file.
     pub fn mark(&self, file: usize, lines: Range<usize>) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         shown.entry(file).or_default().push(lines);
     }
 
@@ -137,7 +137,7 @@ impl<'a> ReviewContext<'a> {
     /// difference is left.
     pub fn read(&self, file: usize) -> (u64, bool) {
         let Some(changed) = self.diff.files.get(file) else { return (0, false) };
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown.lock();
         let ranges = shown.get(&file).map(Vec::as_slice).unwrap_or_default();
         let (mut lines, mut whole) = (0, true);
         let all = changed.hunks.iter().flat_map(|hunk| &hunk.lines).enumerate();
@@ -151,7 +151,7 @@ impl<'a> ReviewContext<'a> {
 
     /// A finding like this one was sent back before.
     pub fn was_sent_back(&self, finding: &Finding) -> bool {
-        let known = self.sent_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.sent_back.lock();
         known.iter().any(|known| {
             (&known.path, &known.quote, &known.title)
                 == (&finding.path, &finding.quote, &finding.title)
@@ -160,12 +160,12 @@ impl<'a> ReviewContext<'a> {
 
     /// Keeps a finding that is sent back, in case that it is not reported again.
     pub fn send_back(&self, finding: Finding) {
-        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).push(finding);
+        self.sent_back.lock().push(finding);
     }
 
     /// All that were sent back, in order.
     pub fn sent_back(&self) -> Vec<Finding> {
-        self.sent_back.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sent_back.lock().clone()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Place, Publisher, Tried, Trouble};
+use super::{Place, PublishError, Publisher, Tried};
 use crate::batch::campaign::Conflict;
 use patchwright_forge::{Forge, PullRequest};
 use patchwright_git::Oid;
@@ -110,7 +110,7 @@ impl Publisher<'_> {
         if *branch == place.base_branch || *branch == place.repository.default_branch {
             let message =
                 format!("`{branch}` is the branch to merge into; choose another `branch`");
-            return Err(Trouble::Final { class: ErrorClass::Configuration, message });
+            return Err(PublishError::Final { class: ErrorClass::Configuration, message });
         }
         let pulls = self.pulls(place).await?;
         let looked = branch::Place {
@@ -124,7 +124,7 @@ impl Publisher<'_> {
         let standing = looked.standing(branch).await?;
         let ours = (place.vetted.tree, self.base);
         decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict)
-            .map_err(|why| Trouble::Final {
+            .map_err(|why| PublishError::Final {
                 class: ErrorClass::Conflict,
                 message: format!("`{branch}`: {why}"),
             })

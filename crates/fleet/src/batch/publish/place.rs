@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::vetted::{Stored, Vetted};
-use super::{End, Publisher, Tried, Trouble};
+use super::{End, PublishError, Publisher, Tried};
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId};
@@ -28,7 +28,7 @@ impl Publisher<'_> {
         self.changeset
             .repository
             .parse()
-            .map_err(|message| Trouble::Final { class: ErrorClass::Internal, message })
+            .map_err(|message| PublishError::Final { class: ErrorClass::Internal, message })
     }
 
     /// The repository, our copy of it with the base and the change, and the branch to merge into.
@@ -40,12 +40,12 @@ impl Publisher<'_> {
         if let Some(message) =
             selection::refusal(self.fleet, &self.campaign, &[recorded, now]).await?
         {
-            return Err(Trouble::Final { class: ErrorClass::Policy, message });
+            return Err(PublishError::Final { class: ErrorClass::Policy, message });
         }
         if repository.archived {
             let message =
                 format!("`{}` is archived, so nothing can be pushed to it", repository.id);
-            return Err(Trouble::Final { class: ErrorClass::Access, message });
+            return Err(PublishError::Final { class: ErrorClass::Access, message });
         }
         let mut said = Vec::new();
         if repository.id != id {
@@ -62,7 +62,7 @@ impl Publisher<'_> {
         let unpacked =
             tokio::task::spawn_blocking(move || stored::unpack(&copy, &pack, commit)).await;
         let unpacked = unpacked.unwrap_or_else(|error| Err(Failure::internal(error.to_string())));
-        unpacked.map_err(|failure| Trouble::Final {
+        unpacked.map_err(|failure| PublishError::Final {
             class: ErrorClass::Internal,
             message: format!("the stored change cannot be read: {}", failure.message),
         })?;
@@ -104,13 +104,13 @@ impl Publisher<'_> {
             "commit {}, on which the change was made, is not on `{branch}`: run the campaign again",
             self.base.short()
         );
-        Err(Trouble::Final { class: ErrorClass::Publish, message })
+        Err(PublishError::Final { class: ErrorClass::Publish, message })
     }
 
     async fn vet(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<Vetted> {
         let name = repository.id.to_string();
         let config = self.campaign.overlay(self.fleet.config.clone(), &name, branch);
-        let config = config.map_err(|failure| Trouble::Final {
+        let config = config.map_err(|failure| PublishError::Final {
             class: ErrorClass::Configuration,
             message: failure.message,
         })?;
@@ -128,7 +128,7 @@ impl Publisher<'_> {
         let vetted = tokio::task::spawn_blocking(move || stored.vet(&copy)).await;
         vetted.unwrap_or_else(|error| {
             let class = ErrorClass::Internal;
-            Err(Trouble::Final { class, message: error.to_string() })
+            Err(PublishError::Final { class, message: error.to_string() })
         })
     }
 
@@ -138,14 +138,14 @@ impl Publisher<'_> {
         if let Some(base) = &self.campaign.publish.base {
             if self.forge.branch_tip(&repository.id, base).await?.is_none() {
                 let message = format!("branch `{base}`, which the change is for, is gone");
-                return Err(Trouble::Final { class: ErrorClass::Publish, message });
+                return Err(PublishError::Final { class: ErrorClass::Publish, message });
             }
             return Ok(base.clone());
         }
         let now = &repository.default_branch;
         if now.is_empty() {
             let message = format!("branch `{recorded}`, which the change is for, is gone");
-            return Err(Trouble::Final { class: ErrorClass::Publish, message });
+            return Err(PublishError::Final { class: ErrorClass::Publish, message });
         }
         if recorded != now {
             let is_there = self.forge.branch_tip(&repository.id, recorded).await?.is_some();

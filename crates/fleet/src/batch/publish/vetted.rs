@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Tried, Trouble};
+use super::{PublishError, Tried};
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::Failure;
 use patchwright_base::redact::Redactor;
@@ -54,8 +54,8 @@ pub(super) struct Vetted {
     pub email: String,
 }
 
-fn refused(class: ErrorClass, message: impl Into<String>) -> Trouble {
-    Trouble::Final { class, message: message.into() }
+fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
+    PublishError::Final { class, message: message.into() }
 }
 
 /// What the run had to say. Other words than its own are somebody's description; its own that cannot be
@@ -246,7 +246,7 @@ impl Stored {
     }
 }
 
-fn configuration(failure: &Failure) -> Trouble {
+fn configuration(failure: &Failure) -> PublishError {
     refused(ErrorClass::Configuration, failure.to_string())
 }
 

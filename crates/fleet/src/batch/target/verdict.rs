@@ -8,7 +8,7 @@ use crate::batch::{pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::Failure;
 use patchwright_base::text;
-use patchwright_task::campaign::{Ended, Fate, Stored, Trouble};
+use patchwright_task::campaign::{Ended, RetryDecision, Stored, TargetError};
 use patchwright_task::review;
 use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
@@ -170,28 +170,28 @@ impl Work<'_> {
         Ok(None)
     }
 
-    pub(super) fn failed(&self, trouble: &Trouble) -> Verdict {
-        let Trouble { class, failure, fate } = trouble;
-        self.verdict_on(*class, failure, *fate)
+    pub(super) fn failed(&self, trouble: &TargetError) -> Verdict {
+        let TargetError { class, failure, decision } = trouble;
+        self.verdict_on(*class, failure, *decision)
     }
 
-    fn verdict_on(&self, class: ErrorClass, failure: &Failure, fate: Fate) -> Verdict {
+    fn verdict_on(&self, class: ErrorClass, failure: &Failure, decision: RetryDecision) -> Verdict {
         let why = line(&told(failure));
-        match fate {
-            Fate::Again(wait) if self.held.job.attempt < self.held.job.max_attempts => {
+        match decision {
+            RetryDecision::Retry(wait) if self.held.job.attempt < self.held.job.max_attempts => {
                 let after = self.wait(wait);
                 let job_end = JobEnd::Retry { after, why: why.clone() };
                 Verdict::queued(Some(class), why, job_end)
             }
-            Fate::Again(_) | Fate::Final => Verdict::failed(class, why),
-            Fate::Everywhere => {
+            RetryDecision::Retry(_) | RetryDecision::Final => Verdict::failed(class, why),
+            RetryDecision::PauseCampaign => {
                 let hint = failure.hints.first().map(|hint| format!("; {hint}"));
                 let pause = format!("{why}{}", hint.unwrap_or_default());
                 let queued = Verdict::queued(Some(class), why, JobEnd::Released);
                 Verdict { pause: Some(pause), ..queued }
             }
-            Fate::Released => Verdict::queued(None, String::new(), JobEnd::Released),
-            Fate::Lost => {
+            RetryDecision::Released => Verdict::queued(None, String::new(), JobEnd::Released),
+            RetryDecision::Lost => {
                 let queued = Verdict::queued(None, String::new(), JobEnd::Released);
                 Verdict { lost: true, ..queued }
             }

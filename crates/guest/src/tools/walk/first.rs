@@ -1,9 +1,9 @@
 //! What several threads find, in the order of one that walks alone.
 
+use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
-use std::sync::{Mutex, PoisonError};
 
 /// A path among others in the order in which a walk sees them: folder by folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl First {
 
     /// Adds what was found at one path. Several files may be shown with the same one.
     pub(crate) fn add(&self, path: &str, lines: Vec<String>) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         let Found { lines: all, count } = &mut *found;
         *count += lines.len();
         all.entry(Place(path.to_owned())).or_default().extend(lines);
@@ -60,7 +60,7 @@ impl First {
         if !self.is_full.load(Memory::Relaxed) {
             return false;
         }
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock();
         found
             .lines
             .last_key_value()
@@ -69,7 +69,7 @@ impl First {
 
     /// The lines in order, and whether there were more.
     pub(crate) fn finish(self) -> (Vec<String>, bool) {
-        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.into_inner();
         let has_more = found.count > self.limit;
         (found.lines.into_values().flatten().take(self.limit).collect(), has_more)
     }

@@ -5,7 +5,7 @@ use patchwright_config::Config;
 
 /// Something that a tool needs besides the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// One of these programs, in the sandbox.
     Program(&'static [&'static str]),
     /// Hosts that the run may reach.
@@ -16,17 +16,17 @@ pub enum Need {
 
 /// What there is in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Present {
+pub struct Available {
     /// Those of the asked programs that the sandbox has.
     pub programs: Vec<String>,
     pub hosts: bool,
     pub js_repl: bool,
 }
 
-impl Present {
+impl Available {
     /// As far as the configuration says it, without a look into the sandbox.
-    pub fn of(config: &Config) -> Present {
-        Present {
+    pub fn of(config: &Config) -> Available {
+        Available {
             programs: Vec::new(),
             hosts: !config.allow_hosts.is_empty(),
             js_repl: config.tools.js_repl == Some(true),
@@ -34,33 +34,33 @@ impl Present {
     }
 }
 
-impl Need {
+impl Requirement {
     /// It is met by what there is.
-    pub fn is_met(self, present: &Present) -> bool {
+    pub fn is_met(self, present: &Available) -> bool {
         match self {
-            Need::Program(any) => {
+            Requirement::Program(any) => {
                 any.iter().any(|name| present.programs.iter().any(|there| there == name))
             }
-            Need::Hosts => present.hosts,
-            Need::JsRepl => present.js_repl,
+            Requirement::Hosts => present.hosts,
+            Requirement::JsRepl => present.js_repl,
         }
     }
 
     /// It is something that the operator asked for; when it is missing they want to know.
     pub fn is_worth_a_word(self) -> bool {
-        matches!(self, Need::Program(_))
+        matches!(self, Requirement::Program(_))
     }
 
     /// What is missing, for people and models.
     pub fn missing(self) -> String {
         match self {
-            Need::Program([one]) => format!("the sandbox has no `{one}`"),
-            Need::Program(any) => {
+            Requirement::Program([one]) => format!("the sandbox has no `{one}`"),
+            Requirement::Program(any) => {
                 let any: Vec<String> = any.iter().map(|name| format!("`{name}`")).collect();
                 format!("the sandbox has none of {}", any.join(", "))
             }
-            Need::Hosts => "this run has no network".to_owned(),
-            Need::JsRepl => "it is not switched on".to_owned(),
+            Requirement::Hosts => "this run has no network".to_owned(),
+            Requirement::JsRepl => "it is not switched on".to_owned(),
         }
     }
 }

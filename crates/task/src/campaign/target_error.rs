@@ -11,59 +11,61 @@ use patchwright_types::campaign::ErrorClass;
 
 /// A repository that was not finished.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct TargetError {
     pub class: ErrorClass,
     pub failure: Failure,
-    pub fate: Fate,
+    pub decision: RetryDecision,
 }
 
 /// What is done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RetryDecision {
     /// Once more later; the other side may have said when.
-    Again(Option<Duration>),
+    Retry(Option<Duration>),
     /// Nothing by itself.
     Final,
     /// It would be the same in every repository: the campaign stops until somebody has looked.
-    Everywhere,
+    PauseCampaign,
     /// The worker is ending: another one goes on.
     Released,
     /// The job was taken over: this run has nothing to say any more.
     Lost,
 }
 
-impl Trouble {
-    pub(super) fn new(class: ErrorClass, fate: Fate, failure: Failure) -> Trouble {
-        Trouble { class, failure, fate }
+impl TargetError {
+    pub(super) fn new(class: ErrorClass, decision: RetryDecision, failure: Failure) -> TargetError {
+        TargetError { class, failure, decision }
     }
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for TargetError {
     /// By the kind alone, for phases whose failures say no more.
-    fn from(failure: Failure) -> Trouble {
-        let again = Fate::Again(None);
-        let (class, fate) = match failure.kind {
+    fn from(failure: Failure) -> TargetError {
+        let again = RetryDecision::Retry(None);
+        let (class, decision) = match failure.kind {
             FailureKind::Sandbox => (ErrorClass::Sandbox, again),
             FailureKind::Machine => (ErrorClass::Machine, again),
             FailureKind::Forge => (ErrorClass::Forge, again),
             FailureKind::Provider => (ErrorClass::Model, again),
             // Usage: its own configuration file. What is wrong everywhere was found before.
-            FailureKind::Refused | FailureKind::Usage => (ErrorClass::Policy, Fate::Final),
-            FailureKind::Budget => (ErrorClass::Budget, Fate::Final),
-            FailureKind::NothingToDo => (ErrorClass::Clone, Fate::Final),
-            FailureKind::Signal(_) => (ErrorClass::Lost, Fate::Released),
-            FailureKind::Partial | FailureKind::Internal => (ErrorClass::Internal, Fate::Final),
+            FailureKind::Refused | FailureKind::Usage => (ErrorClass::Policy, RetryDecision::Final),
+            FailureKind::Budget => (ErrorClass::Budget, RetryDecision::Final),
+            FailureKind::NothingToDo => (ErrorClass::Clone, RetryDecision::Final),
+            FailureKind::Signal(_) => (ErrorClass::Lost, RetryDecision::Released),
+            FailureKind::Partial | FailureKind::Internal => {
+                (ErrorClass::Internal, RetryDecision::Final)
+            }
         };
-        Trouble { class, failure, fate }
+        TargetError { class, failure, decision }
     }
 }
 
 /// The repository cannot be looked up.
-pub(super) fn of_lookup(id: &RepositoryId, err: ForgeError) -> Trouble {
+pub(super) fn of_lookup(id: &RepositoryId, err: ForgeError) -> TargetError {
     match err {
-        ForgeError::NotFound { .. } => Trouble::new(
+        ForgeError::NotFound { .. } => TargetError::new(
             ErrorClass::Access,
-            Fate::Final,
+            RetryDecision::Final,
             Failure::forge(format!("`{id}` is gone, or the token may not see it"))
                 .hint("check the name, and that the token may see the repository"),
         ),
@@ -72,74 +74,76 @@ pub(super) fn of_lookup(id: &RepositoryId, err: ForgeError) -> Trouble {
 }
 
 /// The repository cannot be fetched.
-pub(super) fn of_fetch(id: &RepositoryId, err: ForgeError) -> Trouble {
+pub(super) fn of_fetch(id: &RepositoryId, err: ForgeError) -> TargetError {
     let trouble = of_forge(ErrorClass::Clone, err);
     let Failure { kind, message, cause, hints } = trouble.failure;
     let message = format!("cannot fetch `{id}`: {message}");
-    Trouble { failure: Failure { kind, message, cause, hints }, ..trouble }
+    TargetError { failure: Failure { kind, message, cause, hints }, ..trouble }
 }
 
 /// Any other trouble with the forge; `class` is for what may pass.
-pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> Trouble {
-    let (class, fate) = match &err {
+pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
+    let (class, decision) = match &err {
         ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {
-            (ErrorClass::Configuration, Fate::Everywhere)
+            (ErrorClass::Configuration, RetryDecision::PauseCampaign)
         }
         ForgeError::Forbidden { .. } | ForgeError::NotFound { .. } | ForgeError::State { .. } => {
-            (ErrorClass::Access, Fate::Final)
+            (ErrorClass::Access, RetryDecision::Final)
         }
-        ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => (class, Fate::Final),
-        ForgeError::Fenced { .. } => (ErrorClass::Lost, Fate::Lost),
-        ForgeError::Machine { .. } => (ErrorClass::Machine, Fate::Again(None)),
-        ForgeError::RateLimited { .. } => (ErrorClass::Forge, Fate::Again(None)),
+        ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => (class, RetryDecision::Final),
+        ForgeError::Fenced { .. } => (ErrorClass::Lost, RetryDecision::Lost),
+        ForgeError::Machine { .. } => (ErrorClass::Machine, RetryDecision::Retry(None)),
+        ForgeError::RateLimited { .. } => (ErrorClass::Forge, RetryDecision::Retry(None)),
         ForgeError::Conflict { .. }
         | ForgeError::Moved { .. }
         | ForgeError::Unavailable { .. }
         | ForgeError::Git { .. }
-        | ForgeError::Malformed { .. } => (class, Fate::Again(None)),
+        | ForgeError::Malformed { .. } => (class, RetryDecision::Retry(None)),
     };
-    Trouble { class, fate, failure: Failure::from(err) }
+    TargetError { class, decision, failure: Failure::from(err) }
 }
 
 /// Why the agent stopped before it was finished; `None` when it finished.
-pub(super) fn of_stop(stop: StopKind) -> Option<Trouble> {
+pub(super) fn of_stop(stop: StopKind) -> Option<TargetError> {
     let message = stop.sentence();
-    let (class, fate) = match stop {
+    let (class, decision) = match stop {
         StopKind::Finished => return None,
         StopKind::Provider(err) => return Some(of_provider(err)),
         StopKind::Machine(failure) => return Some(failure.into()),
-        StopKind::Sandbox(_) => (ErrorClass::Sandbox, Fate::Again(None)),
+        StopKind::Sandbox(_) => (ErrorClass::Sandbox, RetryDecision::Retry(None)),
         StopKind::Refused | StopKind::Filtered | StopKind::EmptyReply | StopKind::CutOff => {
-            (ErrorClass::Model, Fate::Final)
+            (ErrorClass::Model, RetryDecision::Final)
         }
-        StopKind::Budget(_) | StopKind::ContextExhausted => (ErrorClass::Budget, Fate::Final),
-        StopKind::DoomLoop | StopKind::FormatErrors => (ErrorClass::Agent, Fate::Final),
-        StopKind::Cancelled => (ErrorClass::Lost, Fate::Released),
+        StopKind::Budget(_) | StopKind::ContextExhausted => {
+            (ErrorClass::Budget, RetryDecision::Final)
+        }
+        StopKind::DoomLoop | StopKind::FormatErrors => (ErrorClass::Agent, RetryDecision::Final),
+        StopKind::Cancelled => (ErrorClass::Lost, RetryDecision::Released),
     };
     let kind = match class {
         ErrorClass::Sandbox => FailureKind::Sandbox,
         ErrorClass::Budget => FailureKind::Budget,
         _ => FailureKind::Provider,
     };
-    Some(Trouble::new(class, fate, Failure::new(kind, message)))
+    Some(TargetError::new(class, decision, Failure::new(kind, message)))
 }
 
 /// The provider has no reply. A wrong key, an empty account or a model that is not there are so in every
 /// repository; a rejected conversation is this one's.
-pub(super) fn of_provider(err: ProviderError) -> Trouble {
-    let (class, fate) = match &err {
-        ProviderError::RateLimited { wait, .. } => (ErrorClass::Model, Fate::Again(*wait)),
+pub(super) fn of_provider(err: ProviderError) -> TargetError {
+    let (class, decision) = match &err {
+        ProviderError::RateLimited { wait, .. } => (ErrorClass::Model, RetryDecision::Retry(*wait)),
         ProviderError::Unavailable { .. } | ProviderError::Malformed { .. } => {
-            (ErrorClass::Model, Fate::Again(None))
+            (ErrorClass::Model, RetryDecision::Retry(None))
         }
-        ProviderError::Quota { .. } => (ErrorClass::Model, Fate::Everywhere),
+        ProviderError::Quota { .. } => (ErrorClass::Model, RetryDecision::PauseCampaign),
         ProviderError::Authentication { .. } | ProviderError::Rejected { status: 404, .. } => {
-            (ErrorClass::Configuration, Fate::Everywhere)
+            (ErrorClass::Configuration, RetryDecision::PauseCampaign)
         }
         ProviderError::Rejected { .. }
         | ProviderError::ContextOverflow { .. }
         | ProviderError::Filtered { .. }
-        | ProviderError::ScriptExhausted { .. } => (ErrorClass::Model, Fate::Final),
+        | ProviderError::ScriptExhausted { .. } => (ErrorClass::Model, RetryDecision::Final),
     };
-    Trouble { class, fate, failure: Failure::from(err) }
+    TargetError { class, decision, failure: Failure::from(err) }
 }

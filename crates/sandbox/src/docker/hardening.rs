@@ -195,7 +195,7 @@ fn foreign_variables(asked: &ContainerCreateBody, made: &ContainerInspectRespons
 mod tests {
     use bollard::models::{ContainerConfig, MountPoint};
 
-    use crate::docker::looser::*;
+    use crate::docker::hardening::*;
 
     fn asked() -> ContainerCreateBody {
         let text = |text: &str| Some(text.to_owned());

@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Millis = 30 * PAUSE;
 
 /// Why there is no pull request yet.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum PublishError {
     Forge(ForgeError),
     Store(StoreError),
     /// Decided: nothing that waiting repairs.
@@ -27,21 +27,21 @@ pub(super) enum Trouble {
     },
 }
 
-impl From<ForgeError> for Trouble {
-    fn from(err: ForgeError) -> Trouble {
-        Trouble::Forge(err)
+impl From<ForgeError> for PublishError {
+    fn from(err: ForgeError) -> PublishError {
+        PublishError::Forge(err)
     }
 }
 
-impl From<StoreError> for Trouble {
-    fn from(err: StoreError) -> Trouble {
-        Trouble::Store(err)
+impl From<StoreError> for PublishError {
+    fn from(err: StoreError) -> PublishError {
+        PublishError::Store(err)
     }
 }
 
-impl From<GitError> for Trouble {
-    fn from(err: GitError) -> Trouble {
-        Trouble::Forge(match err {
+impl From<GitError> for PublishError {
+    fn from(err: GitError) -> PublishError {
+        PublishError::Forge(match err {
             GitError::Machine(message) => ForgeError::Machine { message },
             err => ForgeError::Git { message: err.to_string() },
         })
@@ -50,37 +50,41 @@ impl From<GitError> for Trouble {
 
 /// What to do about it.
 #[derive(Debug, PartialEq, Eq)]
-enum Fate {
+enum RetryDecision {
     /// It may pass: another attempt.
-    Again(ErrorClass),
+    Retry(ErrorClass),
     /// A limit: put back without counting an attempt.
     Later,
     /// The same for every repository: the campaign stops until somebody looks.
-    Everywhere,
+    PauseCampaign,
     Final(ErrorClass),
 }
 
-fn fate(err: &ForgeError) -> Fate {
+fn decision(err: &ForgeError) -> RetryDecision {
     match err {
-        ForgeError::RateLimited { .. } => Fate::Later,
-        ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => Fate::Everywhere,
-        ForgeError::Unavailable { .. } | ForgeError::Malformed { .. } => {
-            Fate::Again(ErrorClass::Forge)
+        ForgeError::RateLimited { .. } => RetryDecision::Later,
+        ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {
+            RetryDecision::PauseCampaign
         }
-        ForgeError::Machine { .. } => Fate::Again(ErrorClass::Machine),
-        ForgeError::Git { .. } => Fate::Again(ErrorClass::Publish),
+        ForgeError::Unavailable { .. } | ForgeError::Malformed { .. } => {
+            RetryDecision::Retry(ErrorClass::Forge)
+        }
+        ForgeError::Machine { .. } => RetryDecision::Retry(ErrorClass::Machine),
+        ForgeError::Git { .. } => RetryDecision::Retry(ErrorClass::Publish),
         // Never reaches a store: whoever has the lease says how it ended.
-        ForgeError::Fenced { .. } => Fate::Again(ErrorClass::Lost),
+        ForgeError::Fenced { .. } => RetryDecision::Retry(ErrorClass::Lost),
         ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
-            Fate::Final(ErrorClass::Access)
+            RetryDecision::Final(ErrorClass::Access)
         }
         ForgeError::Forbidden { need, .. } => {
             let is_workflows = *need == Some(Need::Workflows);
-            Fate::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
+            RetryDecision::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
         }
-        ForgeError::Conflict { .. } | ForgeError::Moved { .. } => Fate::Final(ErrorClass::Conflict),
+        ForgeError::Conflict { .. } | ForgeError::Moved { .. } => {
+            RetryDecision::Final(ErrorClass::Conflict)
+        }
         ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
-            Fate::Final(ErrorClass::Publish)
+            RetryDecision::Final(ErrorClass::Publish)
         }
     }
 }
@@ -102,22 +106,22 @@ pub(super) async fn end(
     fleet: &Fleet,
     held: &Held,
     target: &Target,
-    trouble: Trouble,
+    trouble: PublishError,
 ) -> StoreResult<()> {
-    let (fate, message) = match trouble {
-        Trouble::Store(err) => return Err(err),
-        Trouble::Final { class, message } => (Fate::Final(class), message),
-        Trouble::Forge(err) => (fate(&err), words(&err)),
+    let (decision, message) = match trouble {
+        PublishError::Store(err) => return Err(err),
+        PublishError::Final { class, message } => (RetryDecision::Final(class), message),
+        PublishError::Forge(err) => (decision(&err), words(&err)),
     };
     let why = fleet.redactor.redact(&message);
     let attempt = held.job.attempt;
-    let class = match fate {
-        Fate::Later => {
+    let class = match decision {
+        RetryDecision::Later => {
             let closed = fleet.store.pace_closed_for(&fleet.token).await?;
             let after = closed.max(scaled_wait(fleet, PAUSE));
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
-        Fate::Everywhere => {
+        RetryDecision::PauseCampaign => {
             let store = &fleet.store;
             let reason = format!("publishing stopped: {why}");
             store
@@ -127,12 +131,12 @@ pub(super) async fn end(
             let after = scaled_wait(fleet, PAUSE);
             return store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
-        Fate::Again(_) if attempt < held.job.max_attempts => {
+        RetryDecision::Retry(_) if attempt < held.job.max_attempts => {
             let doubled = PAUSE.saturating_mul(1 << attempt.saturating_sub(1).clamp(0, 10));
             let after = scaled_wait(fleet, doubled.min(LONGEST_PAUSE));
             return fleet.store.end_job(&held.lease, &JobEnd::Retry { after, why }).await;
         }
-        Fate::Again(class) | Fate::Final(class) => class,
+        RetryDecision::Retry(class) | RetryDecision::Final(class) => class,
     };
     fleet.ui.say(&format!("{}: not published: {why}", target.repository));
     let end = TargetEnd {
@@ -151,7 +155,7 @@ pub(super) async fn end(
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::publish::trouble::{Fate, fate};
+    use crate::batch::publish::publish_error::{RetryDecision, decision};
     use patchwright_forge::{ForgeError, Need, StateProblem};
     use patchwright_types::campaign::ErrorClass;
 
@@ -161,30 +165,30 @@ mod tests {
         let forbidden =
             |need| ForgeError::Forbidden { action: text(), message: text(), need: Some(need) };
         for (err, wanted) in [
-            (ForgeError::RateLimited { until: text() }, Fate::Later),
-            (ForgeError::Authentication { message: text() }, Fate::Everywhere),
+            (ForgeError::RateLimited { until: text() }, RetryDecision::Later),
+            (ForgeError::Authentication { message: text() }, RetryDecision::PauseCampaign),
             (
                 ForgeError::Unavailable { host: text(), message: text() },
-                Fate::Again(ErrorClass::Forge),
+                RetryDecision::Retry(ErrorClass::Forge),
             ),
-            (ForgeError::Machine { message: text() }, Fate::Again(ErrorClass::Machine)),
-            (ForgeError::NotFound { what: text() }, Fate::Final(ErrorClass::Access)),
+            (ForgeError::Machine { message: text() }, RetryDecision::Retry(ErrorClass::Machine)),
+            (ForgeError::NotFound { what: text() }, RetryDecision::Final(ErrorClass::Access)),
             (
                 forbidden(Need::Permission("contents: write".into())),
-                Fate::Final(ErrorClass::Access),
+                RetryDecision::Final(ErrorClass::Access),
             ),
-            (forbidden(Need::Workflows), Fate::Final(ErrorClass::Policy)),
+            (forbidden(Need::Workflows), RetryDecision::Final(ErrorClass::Policy)),
             (
                 ForgeError::State { what: StateProblem::Archived, message: text() },
-                Fate::Final(ErrorClass::Access),
+                RetryDecision::Final(ErrorClass::Access),
             ),
             (
                 ForgeError::Invalid { action: text(), message: text() },
-                Fate::Final(ErrorClass::Publish),
+                RetryDecision::Final(ErrorClass::Publish),
             ),
-            (ForgeError::Conflict { message: text() }, Fate::Final(ErrorClass::Conflict)),
+            (ForgeError::Conflict { message: text() }, RetryDecision::Final(ErrorClass::Conflict)),
         ] {
-            assert_eq!(fate(&err), wanted, "{err}");
+            assert_eq!(decision(&err), wanted, "{err}");
         }
     }
 }

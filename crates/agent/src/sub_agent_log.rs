@@ -70,7 +70,7 @@ pub fn stopped(reason: &str, sentence: &str, message: &str) -> Status {
 
 /// What the journal has of one agent.
 #[derive(Clone, Debug, Default)]
-pub struct Lane {
+pub struct SubAgentLog {
     pub id: String,
     /// The call that started it.
     pub call: String,
@@ -93,14 +93,14 @@ pub struct Lane {
 }
 
 /// The agents of a journal, in the order in which they were started.
-pub fn lanes(lines: &[Line]) -> Vec<Lane> {
-    let mut agents: Vec<Lane> = Vec::new();
+pub fn lanes(lines: &[Line]) -> Vec<SubAgentLog> {
+    let mut agents: Vec<SubAgentLog> = Vec::new();
     for line in lines {
         let (Some(id), entry) = line.entry.of_agent() else { continue };
         if let Some(lane) = agents.iter_mut().find(|lane| lane.id == id) {
             lane.apply(entry);
         } else if let Entry::Spawned { call, kind, model, limits, message, tools } = entry {
-            agents.push(Lane {
+            agents.push(SubAgentLog {
                 id: id.to_owned(),
                 call: call.clone(),
                 kind: kind.clone(),
@@ -108,14 +108,14 @@ pub fn lanes(lines: &[Line]) -> Vec<Lane> {
                 limits: limits.clone(),
                 message: message.clone(),
                 tools: tools.clone(),
-                ..Lane::default()
+                ..SubAgentLog::default()
             });
         }
     }
     agents
 }
 
-impl Lane {
+impl SubAgentLog {
     fn apply(&mut self, entry: &Entry) {
         state::used(&mut self.spending, entry);
         match entry {

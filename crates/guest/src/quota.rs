@@ -7,9 +7,10 @@
 //! once when the disk has lost space. A nearly full disk ends commands as well, wherever their bytes
 //! are: files that were deleted while open are in no tree. How deep folders are nested is no matter.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Stat};
@@ -37,7 +38,7 @@ pub struct Budget {
 
 /// Watches one workspace.
 #[derive(Debug)]
-pub struct Room {
+pub struct WorkspaceQuota {
     workspace: PathBuf,
     budget: Budget,
     state: Mutex<State>,
@@ -82,13 +83,14 @@ struct Disk {
 
 /// A command runs while this lives.
 #[derive(Debug)]
-pub struct Inside(Arc<Room>);
+pub struct Inside(Arc<WorkspaceQuota>);
 
-impl Room {
+impl WorkspaceQuota {
     /// Watches `workspace` from a thread of its own, which is there before any command could use up
     /// the processes that the sandbox may have.
-    pub fn watch(workspace: PathBuf, budget: Budget) -> Result<Arc<Room>, String> {
-        let room = Room { workspace, budget, state: Mutex::default(), wake: Condvar::new() };
+    pub fn watch(workspace: PathBuf, budget: Budget) -> Result<Arc<WorkspaceQuota>, String> {
+        let room =
+            WorkspaceQuota { workspace, budget, state: Mutex::default(), wake: Condvar::new() };
         // Empty as yet; what is unpacked now shows as space that the disk has lost.
         room.lock().last = Some(Look {
             used: Used::default(),
@@ -106,7 +108,7 @@ impl Room {
     }
 
     /// A command begins. Refused when the workspace is so full that commands have not helped.
-    pub fn enter(self: &Arc<Room>) -> Result<Inside, String> {
+    pub fn enter(self: &Arc<WorkspaceQuota>) -> Result<Inside, String> {
         let (last, running) = {
             let state = self.lock();
             (state.last, state.running)
@@ -172,7 +174,7 @@ impl Room {
         loop {
             let mut state = self.lock();
             while state.running == 0 {
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.wake.wait(&mut state);
             }
             let (last, allowed) = (state.last, state.allowed.unwrap_or_default());
             drop(state);
@@ -247,7 +249,7 @@ impl Room {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -299,7 +301,7 @@ impl Walk {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use crate::room::*;
+    use crate::quota::*;
 
     /// Folders in folders count like any other, and what is in the last one too.
     #[test]
@@ -313,7 +315,7 @@ mod tests {
             descent.enter("d".as_ref()).unwrap();
         }
         let budget = Budget { bytes: 1 << 30, files: 2499 };
-        let room = Room::watch(top.path().to_owned(), budget).unwrap();
+        let room = WorkspaceQuota::watch(top.path().to_owned(), budget).unwrap();
         let why = room.check().unwrap_err();
         assert!(why.contains("in 2500 files and folders"), "{why}");
         crate::removal::remove_tree(&top.path().join("d")).unwrap();
@@ -327,7 +329,7 @@ mod tests {
             fs_err::write(top.path().join(name.to_string()), "").unwrap();
         }
         let budget = Budget { bytes: 1 << 30, files: 10_000 };
-        let room = Room::watch(top.path().to_owned(), budget).unwrap();
+        let room = WorkspaceQuota::watch(top.path().to_owned(), budget).unwrap();
         let is_over = AtomicBool::new(false);
         let (look, used) = std::thread::scope(|scope| {
             for _ in 0..16 {
