@@ -9,6 +9,7 @@
     reason = "a build script talks to cargo through its environment and its output"
 )]
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -45,6 +46,17 @@ fn main() {
     let embedded = out.join("patchwright-guest");
     fs::copy(&guest, &embedded)
         .unwrap_or_else(|err| panic!("cannot copy the guest from `{}`: {err}", guest.display()));
+    println!("cargo:rustc-env=PATCHWRIGHT_GUEST_VERSION={}", version(&embedded));
+}
+
+/// Tells this guest from others, for the name of its folder. Computed here, because hashing megabytes
+/// at each start costs as much as the rest of the start.
+fn version(guest: &Path) -> String {
+    let binary = fs::read(guest)
+        .unwrap_or_else(|err| panic!("cannot read the guest at `{}`: {err}", guest.display()));
+    let mut hasher = DefaultHasher::new();
+    binary.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// Runs the nested build; returns the path of the binary.

@@ -29,6 +29,9 @@ use patchwright_guest::tool::CommandOutput;
 /// The static program that runs inside of the sandbox, as `build.rs` built it.
 pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
 
+/// Tells [`GUEST_BINARY`] from the guests of other builds: 16 hexadecimal digits.
+pub const GUEST_VERSION: &str = env!("PATCHWRIGHT_GUEST_VERSION");
+
 /// Starts places to work in.
 #[async_trait]
 pub trait Sandbox: Send + Sync {

@@ -16,7 +16,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::Group;
-use crate::SandboxError;
+use crate::{GUEST_BINARY, GUEST_VERSION, SandboxError};
 use patchwright_guest::folder::{self, Descent, Folder};
 use patchwright_guest::programs;
 use patchwright_guest::removal;
@@ -125,9 +125,9 @@ impl Folders {
 }
 
 /// Writes the guest once per version, with the names of its programs beside it; returns its path.
-pub(super) fn install_guest(base: &Path, binary: &[u8]) -> Result<PathBuf, SandboxError> {
-    let version = hex::encode(&blob_id(binary)[..8]);
-    let folder = base.join("guest").join(version);
+pub(super) fn install_guest(base: &Path) -> Result<PathBuf, SandboxError> {
+    let binary = GUEST_BINARY;
+    let folder = base.join("guest").join(GUEST_VERSION);
     let path = folder.join(GUEST);
     make_private(&base.join("guest"))?;
     make_private(&folder)?;

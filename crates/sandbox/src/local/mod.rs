@@ -32,7 +32,6 @@ use self::isolation::Isolation;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
-use crate::GUEST_BINARY;
 use crate::client::Client;
 use patchwright_guest::view;
 
@@ -73,7 +72,7 @@ impl LocalSandbox {
         spec: &SandboxSpec,
         template: Option<&Path>,
     ) -> Result<Running, SandboxError> {
-        let guest = folders::install_guest(&self.base, GUEST_BINARY)?;
+        let guest = folders::install_guest(&self.base)?;
         let isolation = *self.isolation.get_or_init(|| Isolation::find(&guest)).await;
         let isolation = isolation.ok_or_else(isolation::refused)?;
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
