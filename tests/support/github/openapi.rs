@@ -11,9 +11,13 @@ use serde_json::{Map, Value, json};
 
 static TEXT: &str = include_str!("../../fixtures/github-openapi.json");
 static WEBHOOKS: &str = include_str!("../../fixtures/github-webhooks.json");
+/// Where validators find the components: one copy that is walked once, instead of one for each validator.
+const COMPONENTS: &str = "urn:description";
 
 pub(crate) struct Description {
     components: Value,
+    /// The components under [`COMPONENTS`], walked once for all validators.
+    registry: jsonschema::Registry<'static>,
     routes: Vec<Route>,
     validators: Mutex<HashMap<String, jsonschema::Validator>>,
     skeletons: Mutex<HashMap<String, Value>>,
@@ -62,8 +66,14 @@ impl Description {
             let open = route.segments.iter().filter(|s| s.starts_with('{')).count();
             (open, std::cmp::Reverse(route.segments.len()))
         });
+        let components = doc["components"].take();
+        let registry = jsonschema::Registry::new()
+            .add(COMPONENTS, json!({"components": components}))
+            .and_then(jsonschema::RegistryBuilder::prepare)
+            .expect("the description's references are sound");
         Description {
-            components: doc["components"].take(),
+            components,
+            registry,
             routes,
             validators: Mutex::default(),
             skeletons: Mutex::default(),
@@ -172,9 +182,12 @@ impl Description {
     fn check_value(&self, name: &str, schema: &Value, value: &Value) -> Result<(), String> {
         let mut validators = self.validators.lock();
         let validator = validators.entry(name.to_owned()).or_insert_with(|| {
-            let mut whole = schema.clone();
-            whole["components"] = self.components.clone();
-            jsonschema::validator_for(&whole).expect("the description's schemas are valid")
+            let mut schema = schema.clone();
+            refer_to_registry(&mut schema);
+            jsonschema::options()
+                .with_registry(&self.registry)
+                .build(&schema)
+                .expect("the description's schemas are valid")
         });
         let problems: Vec<String> = validator
             .iter_errors(value)
@@ -362,4 +375,22 @@ pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
         .collect::<BTreeMap<_, _>>()
         .into_iter()
         .collect()
+}
+
+/// Makes the references of a schema absolute, so that they are looked up in the registry.
+fn refer_to_registry(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(to) if key == "$ref" && to.starts_with('#') => {
+                        to.insert_str(0, COMPONENTS);
+                    }
+                    _ => refer_to_registry(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(refer_to_registry),
+        _ => {}
+    }
 }
