@@ -35,6 +35,8 @@ fn edited(edit: &Edit) {
         Edit::WholeFile { content } => {
             let made = apply(None, edit);
             let made = made.map(|made| made.content.unwrap_or_default());
+            // A new file has line feeds, whatever the lines of the reply end with.
+            let content = content.replace("\r\n", "\n");
             let is_it = made.is_ok_and(|made| made.trim_end() == content.trim_end());
             assert!(is_it, "another file than the reply says");
         }

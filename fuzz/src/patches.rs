@@ -59,12 +59,13 @@ pub fn check(data: &[u8]) {
             }
             (Section::Update { hunks, .. }, Some(content)) => {
                 let content = String::from_utf8_lossy(content);
-                let lines: Vec<&str> =
-                    content.split('\n').map(|it| it.trim_end_matches('\r')).collect();
+                // A lone carriage return ends a line, too.
+                let ends = ['\n', '\r'];
+                let lines: Vec<&str> = content.split(ends).collect();
                 for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
-                    let text = line.text.trim_end_matches('\r');
-                    let is_there = line.kind != LineKind::Add || lines.contains(&text);
-                    assert!(is_there, "{text:?} was to be added");
+                    let is_there = line.kind != LineKind::Add
+                        || line.text.split(ends).all(|text| lines.contains(&text));
+                    assert!(is_there, "{:?} was to be added", line.text);
                 }
             }
             _ => {}
