@@ -45,7 +45,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
             return Err(Failure::usage("a comment says itself what is to be done")
                 .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
         }
-        (None, words) => Some(asked::task_of_words(&config, &args.comment, words)?),
+        (None, words) => Some(asked::task_of_words(&args.comment, words)?),
         (Some(_), []) => None,
     };
     let world = World::for_github(&config, &args.common, env).await?;

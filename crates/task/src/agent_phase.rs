@@ -1,6 +1,5 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -124,53 +123,42 @@ fn is_missing(err: &anyhow::Error) -> bool {
     err.is_some_and(|err| err.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// A tree on its way into a sandbox. It is given away once, so that it does not stay on the disk while the
-/// model works.
-#[derive(Debug)]
-pub struct Upload(Mutex<Option<Packed>>);
-
-impl Upload {
-    fn take(&self) -> Result<Packed> {
-        let taken = self.0.lock().take();
-        taken.ok_or_else(|| Failure::internal("the tree was given to a sandbox before"))
-    }
-}
-
-impl From<Packed> for Upload {
-    fn from(tree: Packed) -> Upload {
-        Upload(Mutex::new(Some(tree)))
-    }
-}
-
 /// What the agent phase works with.
 pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
-    /// The base commit as the sandbox takes it.
-    pub tree: Upload,
     pub image: &'a PreparedImage,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
     pub progress: &'a Progress,
 }
 
-/// Works in a fresh sandbox and collects what came of it, whatever ended the work.
-pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
-    work_on(phase, brief, None).await
+/// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
+/// whatever ended the work.
+pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<Worked> {
+    work_on(phase, tree, brief, None).await
 }
 
 /// The same for a review, whose sandbox is thrown away.
-pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &ReviewContext<'_>) -> Result<Worked> {
-    work_on(phase, brief, Some(desk)).await
+pub async fn review(
+    phase: &Phase<'_>,
+    tree: Packed,
+    brief: Brief,
+    desk: &ReviewContext<'_>,
+) -> Result<Worked> {
+    work_on(phase, tree, brief, Some(desk)).await
 }
 
 async fn work_on(
     phase: &Phase<'_>,
+    tree: Packed,
     brief: Brief,
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<Worked> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, &phase.tree.take()?, "agent").await?;
+    let sandbox = checks::start(run, phase.image, &tree, "agent").await?;
+    // It would stay on the disk for as long as the model works.
+    drop(tree);
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();

@@ -2,6 +2,7 @@
 //! policy say, never what the model claims.
 
 use super::agent_phase::Worked;
+use super::job::Job;
 use super::run::Run;
 use super::settle::Settled;
 use super::workspace::Workspace;
@@ -10,20 +11,18 @@ use patchwright_config::Mode;
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
-use patchwright_types::task::TaskKind;
 
 /// Decides how the run ended.
 pub(super) fn decide(
     run: &Run<'_>,
-    workspace: &Workspace,
+    job: &Job<'_>,
     image: &PreparedImage,
     worked: &Worked,
     settled: &Settled,
     evidence: Evidence,
 ) -> Outcome {
-    // An answer is all that a prompt may have asked for, and a plan is one.
-    let words_are_enough =
-        matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
+    // A plan is an answer, too.
+    let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, settled);
     Outcome {
         run: run.folder.id.clone(),
@@ -35,7 +34,7 @@ pub(super) fn decide(
         evidence,
         judgement: settled.judgement.clone(),
         spending: spending(run, worked),
-        provenance: provenance(run, workspace, image, worked),
+        provenance: provenance(run, &job.checkout.workspace, image, worked),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::admit::{self, Admitted};
+use super::admit::{self, AdmittedIssue};
 use super::branch::Standing;
 use super::respond::stop;
 use super::run::Run;
@@ -21,7 +21,7 @@ use patchwright_journal::Entry;
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::IssueRequest;
 
 /// What finds our pull request again.
 fn marker(run: &Run<'_>) -> String {
@@ -47,7 +47,7 @@ pub struct Proposal<'a> {
 /// Pushes the branch and opens or updates the pull request.
 pub async fn publish(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
 ) -> Result<Published> {
     recheck(run, admitted).await?;
@@ -78,10 +78,8 @@ pub async fn publish(
 }
 
 /// The world may have changed while the agent worked.
-async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
-    let Task { kind: TaskKind::Issue { number, trigger, .. }, .. } = &run.task else {
-        return Ok(());
-    };
+async fn recheck(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<()> {
+    let IssueRequest { number, trigger, .. } = &admitted.request;
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
@@ -111,7 +109,7 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
 /// The name of the branch for this issue, looked for before anything is paid for: beside a branch
 /// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
 /// that one is there, it stays the name.
-pub async fn branch_for(run: &Run<'_>, admitted: &Admitted) -> Result<String> {
+pub async fn branch_for(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<String> {
     let forge = run.world.forge()?;
     let number = admitted.issue.number;
     let (usual, instead) = match &run.config.publish.branch {
@@ -156,7 +154,7 @@ const LOOKS: u32 = 4;
 /// may have been our own push, of an attempt that was killed while the server still worked on it.
 async fn put_on_branch(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
 ) -> Result<(Place, Oid)> {
     let mut moved = None;
@@ -194,7 +192,7 @@ struct Place {
 /// derived from their commit is used instead, so that the next run finds it again.
 async fn choose_branch(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
 ) -> Result<Place> {
     let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
@@ -235,7 +233,7 @@ async fn choose_branch(
 /// The inner error is the forge's: what becomes of the push depends on it.
 async fn push(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
     place: &Place,
 ) -> Result<std::result::Result<(), ForgeError>> {
@@ -267,7 +265,7 @@ fn push_failed(err: ForgeError, branch: &str) -> Failure {
 
 fn draft_of(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     workspace: &Workspace,
     outcome: &Outcome,
     settled: &Settled,
@@ -305,7 +303,7 @@ pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
 
 async fn open_or_update(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     draft: &PullRequestDraft,
     branch: &str,
 ) -> Result<(PullRequest, Operation)> {
@@ -331,7 +329,7 @@ async fn open_or_update(
 }
 
 /// Labels and reviewers: nice to have, never worth failing for.
-async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest) {
+async fn decorate(run: &Run<'_>, admitted: &AdmittedIssue, pull_request: &PullRequest) {
     let Ok(forge) = run.world.forge() else { return };
     let repository = &admitted.repository.id;
     let wanted = &run.config.publish;

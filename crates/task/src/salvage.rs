@@ -121,7 +121,7 @@ pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
         .collect();
     let page = html::report(&html::Report {
         subject: &run.subject(),
-        title: run.issue_title.as_deref().unwrap_or_default(),
+        title: run.title.as_deref().unwrap_or_default(),
         outcome,
         diff,
         items: &conversation(lines.iter().map(|line| &line.entry)),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use super::agent_phase::{CHANGE_FILE, Worked};
+use super::job::Job;
 use super::run::Run;
 use super::salvage;
 use super::workspace::{RUN_TRAILER, Workspace};
@@ -14,7 +15,6 @@ use patchwright_git::tree::Change;
 use patchwright_git::{GitError, Oid, commit, tree};
 use patchwright_policy::{self as policy, Blobs, Judgement, Unread};
 use patchwright_report::{commit_message, pr_body};
-use patchwright_types::task::TaskKind;
 
 /// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
@@ -51,13 +51,9 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Judges and commits. `trailers` go below the commit's message, beside the run's.
-    pub fn new(
-        run: &Run<'_>,
-        workspace: &Workspace,
-        worked: &Worked,
-        trailers: &[String],
-    ) -> Result<Settled> {
+    /// Judges and commits.
+    pub(super) fn new(run: &Run<'_>, job: &Job<'_>, worked: &Worked) -> Result<Settled> {
+        let workspace = &job.checkout.workspace;
         let Some(whole) = &worked.change else { return Ok(Settled::default()) };
         let mut judgement = policy::check(
             &run.config.policy,
@@ -77,7 +73,7 @@ impl Settled {
         };
         let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
         let commit = match &kept {
-            Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
+            Some(kept) => Some(make_commit(run, job, kept, worked)?),
             None => None,
         };
         if judgement.leaks() {
@@ -139,22 +135,12 @@ fn held_back_patch(
     Ok(handed.patch)
 }
 
-fn make_commit(
-    run: &Run<'_>,
-    workspace: &Workspace,
-    change: &Change,
-    worked: &Worked,
-    trailers: &[String],
-) -> Result<Oid> {
-    let fixed = match &run.task.kind {
-        TaskKind::Campaign { title: Some(title), .. } => Some(commit_message::subject(title)),
-        _ => None,
-    };
-    let (title, words) = if let Some(title) = fixed {
-        (title, worked.stopped.final_message.clone())
+fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &Worked) -> Result<Oid> {
+    let (title, words) = if let Some(title) = job.commit_title {
+        (commit_message::subject(title), worked.stopped.final_message.clone())
     } else {
-        let issue_title = run.issue_title.as_deref();
-        (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
+        let title = pr_body::title(&worked.stopped.final_message, run.title.as_deref());
+        (title, words_of(worked))
     };
     let message = commit_message::commit_message(&title, &words, &[]);
     let identity = commit::Identity {
@@ -166,11 +152,11 @@ fn make_commit(
         committer: identity,
         message: run.world.redactor.redact(&message),
         trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
-            .chain(trailers.iter().cloned())
+            .chain(job.trailers.iter().cloned())
             .collect(),
         time: run.world.clock.now(),
     };
-    commit::create(&workspace.repo, change.base, change.tree, &spec)
+    commit::create(&job.checkout.workspace.repo, change.base, change.tree, &spec)
         .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
 }
 

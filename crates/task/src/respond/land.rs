@@ -6,14 +6,15 @@
 
 use serde_json::json;
 
-use super::admit::Admitted;
+use super::admit::AdmittedCommand;
 use super::fix::must_be_open;
 use super::stop;
-use super::work::{Checkouts, Done, Job};
+use super::work::Instruction;
 use crate::admit;
+use crate::pipeline::Finished;
 use crate::publish;
 use crate::run::{DEPTH, Run};
-use crate::workspace::{self, RUN_TRAILER, Workspace, is_ours};
+use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::{Oid, blocking, commit, diff, merge};
@@ -57,27 +58,29 @@ impl Landed {
 /// Pushes what may be published.
 pub(super) async fn land(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
-    grounds: &Checkouts,
-    done: &Done,
+    checkout: &Checkout,
+    finished: &Finished,
 ) -> Result<Landed> {
-    let Some(commit) = done.commit().filter(|_| publish::is_publishable(&done.outcome)) else {
+    let Some(commit) =
+        finished.settled.commit.filter(|_| publish::is_publishable(&finished.outcome))
+    else {
         return Ok(Landed::Nothing);
     };
     if run.config.dry_run {
         return Ok(Landed::Patch { why: "nothing is pushed in a dry run".to_owned() });
     }
     run.around.ui.say("publishing");
-    let pushing = recheck_and_push(run, admitted, pull, grounds, commit);
+    let pushing = recheck_and_push(run, admitted, pull, checkout, commit);
     run.unless_interrupted(pushing).await
 }
 
 async fn recheck_and_push(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
-    grounds: &Checkouts,
+    checkout: &Checkout,
     commit: Oid,
 ) -> Result<Landed> {
     let forge = run.world.forge()?.as_ref();
@@ -95,7 +98,7 @@ async fn recheck_and_push(
         Ok(target) => target,
         Err(why) => return Ok(Landed::Patch { why }),
     };
-    push(run, &target, grounds, commit).await
+    push(run, &target, checkout, commit).await
 }
 
 /// The branch of a pull request.
@@ -107,7 +110,7 @@ struct Target {
 /// Where the change goes, or why it cannot go anywhere.
 async fn target(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
 ) -> Result<Result<Target, String>> {
     let branch = pull.head_branch.clone();
@@ -136,8 +139,8 @@ async fn target(
 }
 
 /// Pushes the commit, or the same change on top of what is on the branch by now.
-async fn push(run: &Run<'_>, target: &Target, grounds: &Checkouts, commit: Oid) -> Result<Landed> {
-    let workspace = &grounds.workspace;
+async fn push(run: &Run<'_>, target: &Target, checkout: &Checkout, commit: Oid) -> Result<Landed> {
+    let workspace = &checkout.workspace;
     let forge = run.world.forge()?;
     for _ in 0..ATTEMPTS {
         let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
@@ -266,14 +269,18 @@ fn identity(run: &Run<'_>) -> commit::Identity {
 }
 
 /// A commit on the head that answers this very comment: a run that was killed had pushed already.
-pub(super) fn landed_before(run: &Run<'_>, grounds: &Checkouts, job: &Job<'_>) -> Option<Oid> {
-    let asked: Vec<String> = job
+pub(super) fn landed_before(
+    run: &Run<'_>,
+    checkout: &Checkout,
+    instruction: &Instruction<'_>,
+) -> Option<Oid> {
+    let asked: Vec<String> = instruction
         .trailers
         .iter()
         .filter(|line| line.starts_with(super::fix::ASKED_TRAILER))
         .cloned()
         .collect();
-    let workspace = &grounds.workspace;
+    let workspace = &checkout.workspace;
     find_ours(workspace, &run.config.identity.email, workspace.base, &asked)
 }
 

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedCommand;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_base::error::{Failure, Result};
@@ -15,7 +15,11 @@ use patchwright_types::command::Command;
 ///
 /// # Errors
 /// For the user: what came when, and that asking again helps.
-pub(super) async fn check(run: &Run<'_>, admitted: &Admitted, workspace: &Workspace) -> Result<()> {
+pub(super) async fn check(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    workspace: &Workspace,
+) -> Result<()> {
     let (Some(pull), Some(trigger)) = (&admitted.pull, &admitted.request.trigger) else {
         return Ok(());
     };

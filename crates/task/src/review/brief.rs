@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::earlier::Earlier;
 use super::open::Opened;
 use crate::context::thread::{self, Thread, ThreadContext};
@@ -32,7 +32,7 @@ const SMALL: usize = 4 << 10;
 
 /// What the task is made of.
 pub struct Sources<'a> {
-    pub admitted: &'a Admitted,
+    pub admitted: &'a AdmittedReview,
     pub opened: &'a Opened,
     pub rules: &'a Review,
     /// Short id of the commit that was reviewed before.

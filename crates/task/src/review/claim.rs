@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::earlier::Earlier;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
@@ -22,7 +22,6 @@ use patchwright_forge::{Comment, CommentPlace, Forge, ForgeError};
 use patchwright_report as report;
 use patchwright_report::review::claim::{self, Claim};
 use patchwright_report::review::{PURPOSE, short, state};
-use patchwright_types::task::TaskKind;
 
 /// What a run may need beyond its time limit, to publish, in seconds.
 const MARGIN: i64 = 15 * 60;
@@ -113,7 +112,7 @@ impl Slot {
     pub(super) async fn take(
         &self,
         run: &Run<'_>,
-        admitted: &Admitted,
+        admitted: &AdmittedReview,
         earlier: &Earlier,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
@@ -121,7 +120,7 @@ impl Slot {
         if run.config.dry_run || outbox.recorded::<u64>("sticky")?.is_some() {
             return Ok(());
         }
-        let full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+        let full = admitted.request.full;
         if let Some(sticky) = &earlier.sticky
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
@@ -155,7 +154,7 @@ impl Slot {
     ///
     /// # Errors
     /// When another run has taken the work over.
-    pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+    pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<()> {
         let Some(held) = self.held() else { return Ok(()) };
         let outbox = Outbox::of(run, admitted)?;
         let is_dead = |other: &str| run.folder.has_beside(other);
@@ -187,7 +186,7 @@ impl Slot {
 
     /// Takes the claim back after a run without a result: the comment is as it was. False when another
     /// run has the work, which then also says how it went.
-    pub(super) async fn release(&self, run: &Run<'_>, admitted: &Admitted) -> bool {
+    pub(super) async fn release(&self, run: &Run<'_>, admitted: &AdmittedReview) -> bool {
         match (self.held(), Outbox::of(run, admitted)) {
             (Some(held), Ok(outbox)) => held.release(&outbox).await,
             _ => true,

@@ -1,7 +1,7 @@
 //! How a review ended, decided from what was recorded: what was found and where it stands, what was
 //! shown, how the agent stopped.
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::open::Opened;
 use super::scope::Scope;
 use super::written::{self, Written};
@@ -28,7 +28,7 @@ const MAX_FILE: usize = 4 << 20;
 /// What the decision is made of.
 pub struct Ending<'a> {
     pub run: &'a Run<'a>,
-    pub admitted: &'a Admitted,
+    pub admitted: &'a AdmittedReview,
     pub opened: &'a Opened,
     /// The repository at the base branch, and at the head.
     pub base: &'a Workspace,

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::outbox::Outbox;
 use crate::context::answers::{self, Answered};
 use crate::context::hidden;
@@ -16,7 +16,6 @@ use patchwright_git::stop::Stop;
 use patchwright_report as report;
 use patchwright_report::review::{PURPOSE, inline, state};
 use patchwright_review::incremental::{Memory, Seen};
-use patchwright_types::task::TaskKind;
 
 /// Comments of the conversation that are searched for ours; the newest.
 pub(super) const SEARCHED: usize = 10_000;
@@ -53,11 +52,9 @@ impl Earlier {
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn load(run: &Run<'_>, admitted: &Admitted) -> Result<Earlier> {
+    pub async fn load(run: &Run<'_>, admitted: &AdmittedReview) -> Result<Earlier> {
         let mut earlier = Earlier::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
-        if let TaskKind::Review { trigger: Some(trigger), .. } = &run.task.kind {
-            earlier.until = trigger.at;
-        }
+        earlier.until = admitted.request.trigger.as_ref().and_then(|trigger| trigger.at);
         Ok(earlier)
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use crate::admit::is_us;
 use crate::folder::RunFolder;
 use crate::run::Run;
@@ -38,7 +38,7 @@ impl<'a> Outbox<'a> {
     ///
     /// # Errors
     /// In a world without a forge.
-    pub fn of(run: &'a Run<'_>, admitted: &'a Admitted) -> Result<Outbox<'a>> {
+    pub fn of(run: &'a Run<'_>, admitted: &'a AdmittedReview) -> Result<Outbox<'a>> {
         Ok(Outbox {
             forge: run.world.forge()?.as_ref(),
             config: &run.config,

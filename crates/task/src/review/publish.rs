@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::claim::{Held, Slot};
 use super::earlier::Earlier;
 use super::outbox::Outbox;
@@ -62,7 +62,7 @@ pub(super) struct Work<'a> {
 /// again goes on where it was.
 pub(super) async fn publish(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     earlier: &Earlier,
     claim: &Slot,
     reviewed: &Reviewed,

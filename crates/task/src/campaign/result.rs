@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::target_error::{self, RetryDecision, TargetError};
-use crate::run::{Made, Run};
+use crate::pipeline::Finished;
+use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;
@@ -14,14 +15,14 @@ use patchwright_journal as journal;
 use patchwright_report::pr_body;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Conclusion, Outcome};
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::CampaignRequest;
 
 /// Bytes of a held-back patch that are stored: as much as a description shows of one.
 const PATCH: usize = 20_000;
 
 /// A good end.
 #[derive(Debug)]
-pub enum Ended {
+pub enum TargetResult {
     /// There is a change that may be published.
     Change(Box<Stored>),
     /// The model found nothing to change, and said why.
@@ -58,8 +59,13 @@ pub struct Stored {
 }
 
 /// Decides. Reports the first blocking reason.
-pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
-    let Made { workspace, worked, settled, outcome } = made;
+pub(super) fn of(
+    run: &Run<'_>,
+    request: &CampaignRequest,
+    workspace: Workspace,
+    finished: Finished,
+) -> Result<TargetResult, TargetError> {
+    let Finished { worked, settled, outcome } = finished;
     let question = worked.stopped.needs_input().map(str::to_owned);
     let words = worked.stopped.final_message.clone();
     if !matches!(worked.stopped.reason, StopKind::Finished)
@@ -74,12 +80,14 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
         return final_trouble(ErrorClass::Agent, failure);
     }
-    if matches!(run.task.kind, TaskKind::Campaign { answer: true, .. }) {
-        return Ok(Ended::Answer(run.world.redactor.redact(&words)));
+    if request.answer {
+        return Ok(TargetResult::Answer(run.world.redactor.redact(&words)));
     }
     match outcome.conclusion {
         Conclusion::Refused => return final_trouble(ErrorClass::Policy, Failure::refused(reason)),
-        Conclusion::NothingToDo => return Ok(Ended::Unchanged(run.world.redactor.redact(&words))),
+        Conclusion::NothingToDo => {
+            return Ok(TargetResult::Unchanged(run.world.redactor.redact(&words)));
+        }
         Conclusion::Done | Conclusion::Partial => {}
         Conclusion::NeedsInput
         | Conclusion::Budget
@@ -102,11 +110,11 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
         return final_trouble(ErrorClass::Checks, failure);
     }
     let (Some(change), Some(commit)) = (settled.change, settled.commit) else {
-        return Ok(Ended::Unchanged(run.world.redactor.redact(&words)));
+        return Ok(TargetResult::Unchanged(run.world.redactor.redact(&words)));
     };
     let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let stored = describe(run, workspace, &outcome, patch.as_deref(), commit, change)?;
-    Ok(Ended::Change(Box::new(stored)))
+    Ok(TargetResult::Change(Box::new(stored)))
 }
 
 /// Without secrets of ours, in whichever of its texts.
@@ -128,7 +136,7 @@ fn describe(
     let marker = patchwright_report::marker("pull-request", &run.folder.id);
     let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
     let told = Told { outcome: outcome.clone(), held_back_patch: patch };
-    let title = pr_body::title(&outcome.final_message, run.issue_title.as_deref());
+    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
     let redact = |text: &str| run.world.redactor.redact(text);
     Ok(Stored {
         title: redact(&title),
