@@ -1,5 +1,5 @@
-//! From a task to admitted work: may this actor start it, is there something to do, what did the
-//! issue say when it was triggered. Nothing is written to the forge before access is granted.
+//! Admission of a task: may this actor start it, is there something to do, and what did the issue say when
+//! it was triggered? Nothing is written to the forge before access is granted.
 
 use super::run::{DEPTH, Run};
 use super::workspace::Workspace;

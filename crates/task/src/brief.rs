@@ -254,7 +254,7 @@ fn issue_text(
         thread: &thread.text,
         checks,
     })?;
-    if let Some(asked) = &run.around.asked {
+    if let Some(asked) = &run.environment.asked {
         text = format!("{text}\n\n{}", prompt::asked(asked)?);
     }
     Ok((text, thread.notes))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-pub use self::result::{Stored, TargetResult, Told};
+pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
 use super::folder::RunFolder;
@@ -61,11 +61,11 @@ pub fn start<'a>(
     world: &'a World,
     config: Config,
     request: CampaignRequest,
-    around: RunEnvironment,
+    environment: RunEnvironment,
     title: &str,
 ) -> Result<StartedRun<'a>> {
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
-    let start = Start::silently(world, Config { mode, ..config }, around);
+    let start = Start::silently(world, Config { mode, ..config }, environment);
     let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
     let folder = match RunFolder::begin(world, &task, None) {
         // A worker that was stopped for so long that its job was given to us still holds the lock.
@@ -88,7 +88,7 @@ impl StartedRun<'_> {
         let worked = Box::pin(work(&run, &request)).await;
         let (result, outcome) = match (stopped(&run), worked) {
             (Some(error), _) | (None, Err(error)) => (Err(error), None),
-            (None, Ok(Worked { result, outcome })) => (result, Some(outcome)),
+            (None, Ok(CarriedOut { result, outcome })) => (result, Some(outcome)),
         };
         if let Err(error) = &result {
             // For whoever opens the folder; nothing depends on it.
@@ -96,7 +96,7 @@ impl StartedRun<'_> {
             let _ = run.journal(&Entry::Note { text });
         }
         let spending = spent(run.folder.journal.path()).unwrap_or_else(|failure| {
-            run.around.ui.failure(&failure.to_string());
+            run.environment.ui.failure(&failure.to_string());
             most(&run.config.limits)
         });
         Attempt { result, spending, folder: run.folder, outcome }
@@ -104,7 +104,7 @@ impl StartedRun<'_> {
 }
 
 /// What a run that was carried out came to.
-struct Worked {
+struct CarriedOut {
     outcome: Outcome,
     result: std::result::Result<TargetResult, TargetError>,
 }
@@ -113,20 +113,20 @@ struct Worked {
 async fn work(
     run: &Run<'_>,
     request: &CampaignRequest,
-) -> std::result::Result<Worked, TargetError> {
+) -> std::result::Result<CarriedOut, TargetError> {
     run.resume_or_begin()?;
     let checkout = tokio::select! {
         biased;
-        () = run.around.cancel.cancelled() => return Err(cancelled(run)),
+        () = run.environment.cancel.cancelled() => return Err(cancelled(run)),
         opened = open(run, request) => opened?,
     };
     let run = &run.configured(&checkout.rules).await?;
     let job = Job::campaign(request, &checkout)?;
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
-    run.around.ui.event(&json!({ "is": "made", "run": run.folder.id }));
+    run.environment.ui.event(&json!({ "is": "made", "run": run.folder.id }));
     let outcome = finished.outcome.clone();
     let result = result::of(run, request, checkout.workspace, finished);
-    Ok(Worked { outcome, result })
+    Ok(CarriedOut { outcome, result })
 }
 
 /// The repository at the base commit of the target.
@@ -171,7 +171,7 @@ async fn look_up(
         });
     }
     if found.id != *id {
-        run.around.ui.detail(&format!("`{id}` is called `{}` now", found.id));
+        run.environment.ui.detail(&format!("`{id}` is called `{}` now", found.id));
     }
     Ok(found)
 }
@@ -203,15 +203,15 @@ async fn lost_base(
 
 /// Why a run that was cancelled ended; `None` for one that was not.
 fn stopped(run: &Run<'_>) -> Option<TargetError> {
-    interrupted(&run.around).map(|_| cancelled(run))
+    interrupted(&run.environment).map(|_| cancelled(run))
 }
 
 fn cancelled(run: &Run<'_>) -> TargetError {
-    let decision = match run.around.why.cause() {
+    let decision = match run.environment.cancellation.cause() {
         Some(Cause::Lost) => RetryDecision::Lost,
         Some(Cause::Drained) | None => RetryDecision::Released,
     };
-    TargetError { class: ErrorClass::Lost, failure: interruption(&run.around), decision }
+    TargetError { class: ErrorClass::Lost, failure: interruption(&run.environment), decision }
 }
 
 /// What a journal says was used, whichever attempt used it.

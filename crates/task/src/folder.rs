@@ -1,7 +1,7 @@
 //! A run's folder: its lock, its journal and the files that it leaves.
 //!
 //! One folder per attempt. A run that was killed leaves a journal without a last line; running the
-//! same command again finds it here and goes on with it. The lock is the kernel's, so it never
+//! same command again finds it here and resumes it. The lock is the kernel's, so it never
 //! outlives its process.
 
 use std::fs::File;
@@ -157,7 +157,7 @@ fn lock(path: &Path, key: &str) -> Result<File> {
     }
 }
 
-/// Id and folder of the run to go on with. A pointer that cannot be read is no reason to begin anew:
+/// Id and folder of the run to resume. A pointer that cannot be read is no reason to begin anew:
 /// the run that it points to is paid for.
 fn unfinished(
     world: &World,
@@ -217,7 +217,7 @@ fn resume(
 }
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the
-/// same issue goes on with the first one's work.
+/// same issue resumes the first one's work.
 fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
     match (recorded, asked) {
         (TaskKind::Issue(a), TaskKind::Issue(b)) => {
@@ -250,7 +250,7 @@ fn set_aside(journal: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the trees of a run that goes on no more.
+/// Removes the trees of a run that is not resumed any more.
 fn drop_checkpoints(run: &Path) -> Result<()> {
     let folder = run.join(checkpoint::FOLDER);
     match fs::remove_dir_all(&folder) {

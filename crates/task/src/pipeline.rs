@@ -15,18 +15,18 @@
 //! then describe their work as a [`Job`] and hand it to [`carry_out`]; a review, which changes nothing, shares
 //! [`prepare`] and the agent with it. Last, each *publishes* what may be published.
 //!
-//! Each phase journals what it did before the next one starts, so that a killed run goes on where it was.
+//! Each phase journals what it did before the next one starts, so that a killed run is resumed where it was.
 
 use std::path::PathBuf;
 
 use super::admit::{self, AdmittedIssue};
-use super::agent_phase::{self, Phase, Worked};
+use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
 use super::checks::Checks;
 use super::job::{Baseline, Job};
 use super::progress::Progress;
 use super::run::{Run, RunEnvironment, Start};
-use super::settle::Settled;
+use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
 use super::{decide, publish, salvage};
 use crate::world::World;
@@ -65,9 +65,9 @@ pub async fn issue(
     world: &World,
     config: Config,
     request: IssueRequest,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<RunReport> {
-    let start = Start::new(world, config, around);
+    let start = Start::new(world, config, environment);
     let issue = admit::admit(world, &start.config, request).await?;
     let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
     run.begin().await?;
@@ -84,9 +84,9 @@ pub async fn exec(
     world: &World,
     config: Config,
     request: ExecRequest,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<RunReport> {
-    let run = Start::new(world, config, around).run(request.clone(), None)?;
+    let run = Start::new(world, config, environment).run(request.clone(), None)?;
     run.begin().await?;
     let progress = Progress::on_terminal(&run);
     let result = Box::pin(follow(&run, &request, &progress)).await;
@@ -107,14 +107,14 @@ async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Res
     let run = &run.configured(&rules).await?;
     let checkout = Checkout { workspace, rules };
     let finished = carry_out(run, &Job::issue(issue, &checkout), progress).await?;
-    let Finished { settled, outcome, .. } = &finished;
+    let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
-    if let (Some(branch), Some(commit)) = (&branch, settled.commit)
+    if let (Some(branch), Some(commit)) = (&branch, judged.commit)
         && publish::is_publishable(outcome)
     {
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
-        let proposal = publish::Proposal { workspace, commit, outcome, settled, branch };
+        let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
         let publishing = publish::publish(run, issue, &proposal);
         published = Some(run.unless_interrupted(publishing).await?);
         salvage::write_report(run, outcome, published.as_ref());
@@ -133,12 +133,12 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
 
 /// Says how the run ended, and closes its journal.
 async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
-    match run.unless_ended_from_outside(result) {
+    match run.or_interruption(result) {
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
             run.conclude(outcome, hints);
             progress.finish(outcome, published.as_ref()).await;
-            run.around.ui.event(&salvage::result(run, outcome, published.as_ref()));
+            run.environment.ui.event(&salvage::result(run, outcome, published.as_ref()));
             run.end(outcome)?;
             Ok(report)
         }
@@ -151,8 +151,8 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
 
 /// What a job came to, before anything is published.
 pub(super) struct Finished {
-    pub worked: Worked,
-    pub settled: Settled,
+    pub worked: AgentResult,
+    pub judged: JudgedChange,
     pub outcome: Outcome,
 }
 
@@ -193,19 +193,19 @@ pub(super) async fn carry_out(
         let phase = Phase { run, workspace, image, checks, baseline, progress };
         agent_phase::work(&phase, tree, brief).await?
     };
-    let settled = Settled::new(run, job, &worked)?;
-    let evidence = match &settled.commit {
-        Some(commit) if settled.judgement.violations.is_empty() && !run.is_interrupted() => {
+    let judged = JudgedChange::new(run, job, &worked)?;
+    let evidence = match &judged.commit {
+        Some(commit) if judged.judgement.violations.is_empty() && !run.is_interrupted() => {
             progress.phase("Running the repository's checks on the change");
             checks.evidence_on(run, &image, &baseline, &workspace.at(*commit)).await?
         }
         _ => checks.without_change(&baseline),
     };
     run.journal_reached()?;
-    let mut outcome = decide::decide(run, job, &image, &worked, &settled, evidence);
-    salvage::write(run, workspace, &mut outcome, &settled)?;
+    let mut outcome = decide::decide(run, job, &image, &worked, &judged, evidence);
+    salvage::write(run, workspace, &mut outcome, &judged)?;
     salvage::write_report(run, &outcome, None);
-    Ok(Finished { worked, settled, outcome })
+    Ok(Finished { worked, judged, outcome })
 }
 
 /// What the sandboxes of the run start from: the checks, and the image with setup done, both as `rules` say.

@@ -25,7 +25,7 @@ use patchwright_types::plan::Plan;
 use patchwright_types::published::Published;
 use patchwright_types::task::Trigger;
 
-/// Time between edits while work goes on.
+/// Time between edits during the work.
 const SPACING: Duration = Duration::from_secs(10);
 /// Time between signs of life while nothing else changes.
 const HEARTBEAT: Duration = Duration::from_mins(4);
@@ -79,14 +79,14 @@ impl Progress {
         let state = State {
             phase: "Starting".to_owned(),
             plan: Plan::default(),
-            run_url: run.around.run_url.clone(),
+            run_url: run.environment.run_url.clone(),
             run: run.folder.id.clone(),
             marker: report::marker(PURPOSE, &run.folder.id),
             beat: 0,
             ended: None,
         };
         let state = Arc::new(Mutex::new(state));
-        Progress { ui: run.around.ui, state, comment: None, yielded: AtomicBool::new(false) }
+        Progress { ui: run.environment.ui, state, comment: None, yielded: AtomicBool::new(false) }
     }
 
     /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
@@ -108,7 +108,7 @@ impl Progress {
         if let Some(other) = other_at_work(run, &issue.comments, None) {
             return Err(taken(&target, other));
         }
-        let ui = run.around.ui;
+        let ui = run.environment.ui;
         greet(&target, issue.request.trigger.as_ref(), ui).await;
         let state = progress.state.lock().clone();
         match target.write(None, &state).await {
@@ -131,7 +131,7 @@ impl Progress {
     /// When another run has the work.
     pub(super) async fn must_be_alone(&self, run: &Run<'_>) -> Result<()> {
         let Some(Comment { id, target, writer, .. }) = &self.comment else { return Ok(()) };
-        if run.around.claim == Claim::Lease {
+        if run.environment.claim == Claim::Lease {
             return Ok(());
         }
         let (repository, issue) = (&target.repository, target.issue);
@@ -266,7 +266,7 @@ fn other_at_work<'a>(
     comments: &'a [forge::Comment],
     ours: Option<u64>,
 ) -> Option<&'a forge::Comment> {
-    if run.around.claim == Claim::Lease {
+    if run.environment.claim == Claim::Lease {
         return None;
     }
     let now = run.world.clock.now();

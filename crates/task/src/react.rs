@@ -13,12 +13,12 @@ use patchwright_forge::{Account, Forge, RepositoryId};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{ReviewRequest, TaskKind, Trigger};
 
-/// What came of an event.
+/// The result of acting on an event.
 pub enum Reacted {
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
     Respond(CommandReport),
-    /// Nothing was to be done, and why.
+    /// Nothing was done, for this reason.
     Ignored(String),
 }
 
@@ -32,7 +32,7 @@ impl Reacted {
         }
     }
 
-    /// In a line: the page of what was made, or why there is none.
+    /// One line: the address of what was made, or why there is none.
     pub fn line(&self) -> String {
         let text = match self {
             Reacted::Issue(ended) => match &ended.published {
@@ -58,7 +58,7 @@ pub async fn react(
     world: &World,
     config: Config,
     decision: Decision,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<Reacted> {
     let kind = match pinned(world.forge()?.as_ref(), decision).await? {
         Ok(kind) => kind,
@@ -66,15 +66,15 @@ pub async fn react(
     };
     Ok(match kind {
         TaskKind::Issue(request) => {
-            let running = pipeline::issue(world, config, request, around);
+            let running = pipeline::issue(world, config, request, environment);
             Reacted::Issue(Box::new(Box::pin(running).await?))
         }
         TaskKind::Review(request) => {
-            let running = review::run::review(world, config, request, around);
+            let running = review::run::review(world, config, request, environment);
             Reacted::Review(Box::new(Box::pin(running).await?))
         }
         TaskKind::Respond(request) => {
-            Reacted::Respond(Box::pin(respond::respond(world, config, request, around)).await?)
+            Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
         }
         TaskKind::Exec(_) | TaskKind::Campaign(_) => {
             Reacted::Ignored("the event names no issue".to_owned())

@@ -29,7 +29,7 @@ use patchwright_types::task::{Task, TaskKind};
 /// Commits of history that the model can look at.
 pub(super) const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 
-/// What surrounds a run besides the world: where it prints, where it writes, who may stop it.
+/// What a run needs besides the world: where it prints, where it writes, who may stop it.
 #[derive(Clone, Debug)]
 pub struct RunEnvironment {
     pub ui: Ui,
@@ -37,18 +37,18 @@ pub struct RunEnvironment {
     pub out: Option<PathBuf>,
     /// Page of the workflow run.
     pub run_url: Option<String>,
-    /// Cancelled by SIGINT and SIGTERM, or for the reason that `why` has.
+    /// Cancelled by SIGINT and SIGTERM, or for the cause that `cancellation` has.
     pub cancel: CancellationToken,
-    pub why: signals::Why,
-    /// What was asked for beside what the issue says: a person's words, or the plan that they approved.
+    pub cancellation: signals::Cancellation,
+    /// An instruction beside the issue's own text: a person's words, or the plan that they approved.
     pub asked: Option<String>,
     pub claim: Claim,
 }
 
-/// What keeps two machines from doing the same work.
+/// What keeps two machines from working on the same issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The comment of the run that began first, as long as it gives signs of life.
+    /// The progress comment of the run that began first, as long as it is edited from time to time.
     Comment,
     /// The lease of the job.
     Lease,
@@ -61,7 +61,7 @@ impl RunEnvironment {
             out: None,
             run_url: env.run_url(),
             cancel: signals::watch(),
-            why: signals::Why::default(),
+            cancellation: signals::Cancellation::default(),
             asked: None,
             claim: Claim::Comment,
         }
@@ -78,62 +78,66 @@ pub struct Run<'a> {
     pub task: Task,
     /// Shared, because the lock in it is held until the last of the run is gone.
     pub folder: Arc<RunFolder>,
-    pub around: RunEnvironment,
+    pub environment: RunEnvironment,
     pub started: Instant,
     /// Title of what is worked on (of an issue as it stood at the trigger), for the commit and the report.
     pub title: Option<String>,
     /// See [`Run::egress`].
-    pub reach: Arc<NetworkAccess>,
+    pub network: Arc<NetworkAccess>,
 }
 
 /// What a run starts with.
 pub(super) struct Start<'a> {
     pub world: &'a World,
     pub config: Config,
-    pub around: RunEnvironment,
+    pub environment: RunEnvironment,
     /// When work on the task began, which is before its `admit`: the time limit counts from here.
     pub started: Instant,
 }
 
 impl<'a> Start<'a> {
     /// Says what there is to say about the model, before anything else is done.
-    pub(super) fn new(world: &'a World, config: Config, around: RunEnvironment) -> Start<'a> {
+    pub(super) fn new(world: &'a World, config: Config, environment: RunEnvironment) -> Start<'a> {
         for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
-            around.ui.say(&format!("note: {note}"));
+            environment.ui.say(&format!("note: {note}"));
         }
-        Start::silently(world, config, around)
+        Start::silently(world, config, environment)
     }
 
     /// The same for one of many runs, and for an answer to a comment: nothing is said about the model.
-    pub(super) fn silently(world: &'a World, config: Config, around: RunEnvironment) -> Start<'a> {
+    pub(super) fn silently(
+        world: &'a World,
+        config: Config,
+        environment: RunEnvironment,
+    ) -> Start<'a> {
         let started = world.clock.instant();
-        Start { world, config, around, started }
+        Start { world, config, environment, started }
     }
 
     /// Takes the task's lock, and its folder: the one that a killed attempt left, or a fresh one.
     pub(super) fn run(self, kind: impl Into<TaskKind>, title: Option<String>) -> Result<Run<'a>> {
         let task = Task { kind: kind.into(), limits: self.config.limits.clone() };
-        let folder = RunFolder::begin(self.world, &task, self.around.out.as_deref())?;
+        let folder = RunFolder::begin(self.world, &task, self.environment.out.as_deref())?;
         Ok(self.run_in(folder, task, title))
     }
 
     /// The run in a folder of its own choice.
     pub(super) fn run_in(self, folder: RunFolder, task: Task, title: Option<String>) -> Run<'a> {
-        let Start { world, config, around, started } = self;
-        let (folder, reach) = (Arc::new(folder), Arc::default());
-        Run { world, config, task, folder, around, started, title, reach }
+        let Start { world, config, environment, started } = self;
+        let (folder, network) = (Arc::new(folder), Arc::default());
+        Run { world, config, task, folder, environment, started, title, network }
     }
 }
 
 impl Run<'_> {
-    /// Removes what a killed attempt left running, and goes on where it was, or begins the journal.
+    /// Removes the containers that a killed attempt left running, and resumes its journal or begins one.
     pub(super) async fn begin(&self) -> Result<()> {
         self.sweep().await;
         self.resume_or_begin()
     }
 
-    /// The same where somebody else has swept. The provider is told how many replies the journal has, so
-    /// that a scripted one goes on behind them.
+    /// The same where somebody else removes such containers. A scripted provider continues behind the replies
+    /// that the journal has.
     pub(super) fn resume_or_begin(&self) -> Result<()> {
         let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
         self.world.provider.resume_at(None, replies.sum());
@@ -148,10 +152,10 @@ impl Run<'_> {
             merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, &text)?);
         }
         for note in &config.notes {
-            self.around.ui.say(&format!("note: {note}"));
+            self.environment.ui.say(&format!("note: {note}"));
         }
         // The hosts may be other ones now, so the ways to them are made anew.
-        Ok(Run { config, reach: Arc::default(), ..self.clone() })
+        Ok(Run { config, network: Arc::default(), ..self.clone() })
     }
 
     /// Appends to the journal.
@@ -172,12 +176,12 @@ impl Run<'_> {
     /// When long work on threads of its own is to end: with the run's time, or the run.
     pub fn stop(&self) -> Stop {
         let deadline = Some(self.started + self.config.limits.timeout);
-        Stop { cancel: self.around.cancel.clone(), deadline }
+        Stop { cancel: self.environment.cancel.clone(), deadline }
     }
 
     /// SIGINT or SIGTERM has arrived.
     pub fn is_interrupted(&self) -> bool {
-        self.around.cancel.is_cancelled()
+        self.environment.cancel.is_cancelled()
     }
 
     /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
@@ -185,15 +189,15 @@ impl Run<'_> {
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
-            () = self.around.cancel.cancelled() => Err(interruption(&self.around)),
+            () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
             done = work => done,
         }
     }
 
     /// The result of a run, or what ended it from outside: whatever came of the work then, it is not
     /// reported as the run's own end.
-    pub(super) fn unless_ended_from_outside<T>(&self, result: Result<T>) -> Result<T> {
-        match interrupted(&self.around) {
+    pub(super) fn or_interruption<T>(&self, result: Result<T>) -> Result<T> {
+        match interrupted(&self.environment) {
             Some(failure) => Err(failure.hint(self.kept())),
             None => result,
         }
@@ -202,7 +206,7 @@ impl Run<'_> {
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
     /// whatever the verbosity.
     pub(super) fn conclude(&self, outcome: &Outcome, hints: &[String]) {
-        let ui = self.around.ui;
+        let ui = self.environment.ui;
         let Some(reason) = &outcome.reason else { return };
         let redact = |text: &str| self.world.redactor.redact(text);
         match outcome.conclusion {
@@ -243,17 +247,17 @@ impl Run<'_> {
             }
         };
         for name in left {
-            self.around.ui.detail(&format!("removed {name}, left by a run that was killed"));
+            self.environment.ui.detail(&format!("removed {name}, left by a run that was killed"));
         }
     }
 
     fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
-            self.around.ui.say(&format!("going on with run {}", self.folder.id));
+            self.environment.ui.say(&format!("going on with run {}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
-        self.around.ui.say(&format!("run {}", self.folder.id));
-        self.around.ui.event(&json!({ "is": "run", "run": self.folder.id }));
+        self.environment.ui.say(&format!("run {}", self.folder.id));
+        self.environment.ui.event(&json!({ "is": "run", "run": self.folder.id }));
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: patchwright_base::VERSION.to_owned(),
@@ -295,10 +299,10 @@ impl Run<'_> {
     }
 
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
-    /// at its end: running the command again goes on with it.
+    /// at its end: running the command again resumes it.
     pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
         if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
-            || self.around.cancel.is_cancelled()
+            || self.environment.cancel.is_cancelled()
         {
             return Ok(());
         }
@@ -310,19 +314,20 @@ impl Run<'_> {
 
 /// What ends a run from outside ends it with this failure once its work is saved; `None` for one that
 /// nothing has ended.
-pub fn interrupted(around: &RunEnvironment) -> Option<Failure> {
-    let has_cause = around.why.cause().is_some() || signals::received(&around.cancel).is_some();
-    has_cause.then(|| interruption(around))
+pub fn interrupted(environment: &RunEnvironment) -> Option<Failure> {
+    let has_cause = environment.cancellation.cause().is_some()
+        || signals::received(&environment.cancel).is_some();
+    has_cause.then(|| interruption(environment))
 }
 
 /// The failure of a run that was cancelled.
-pub(super) fn interruption(around: &RunEnvironment) -> Failure {
-    match around.why.cause() {
+pub(super) fn interruption(environment: &RunEnvironment) -> Failure {
+    match environment.cancellation.cause() {
         Some(Cause::Lost) => Failure::refused("another worker has taken this job over"),
         Some(Cause::Drained) => Failure::new(FailureKind::Signal(15), "the worker is ending"),
         // Only signals cancel without a cause.
         None => {
-            let signal = signals::received(&around.cancel).unwrap_or(15);
+            let signal = signals::received(&environment.cancel).unwrap_or(15);
             Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
                 .hint("run the same command again to go on")
         }

@@ -1,10 +1,10 @@
-//! From what came out of the sandbox to what may leave the building: judge the change, keep back
-//! what may not be published, and make the commit.
+//! From the change that came out of the sandbox to one that may be published: judge it, hold back what may
+//! not be published, and make the commit.
 
 use std::collections::BTreeSet;
 use std::iter;
 
-use super::agent_phase::{CHANGE_FILE, Worked};
+use super::agent_phase::{AgentResult, CHANGE_FILE};
 use super::job::Job;
 use super::run::Run;
 use super::salvage;
@@ -40,7 +40,7 @@ impl Blobs for BlobsOf<'_> {
 
 /// A judged change.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct JudgedChange {
     pub judgement: Judgement,
     /// What may be published; `None` when nothing may, or nothing was changed.
     pub change: Option<Change>,
@@ -50,11 +50,11 @@ pub struct Settled {
     pub held_back_patch: Option<Vec<u8>>,
 }
 
-impl Settled {
+impl JudgedChange {
     /// Judges and commits.
-    pub(super) fn new(run: &Run<'_>, job: &Job<'_>, worked: &Worked) -> Result<Settled> {
+    pub(super) fn new(run: &Run<'_>, job: &Job<'_>, worked: &AgentResult) -> Result<JudgedChange> {
         let workspace = &job.checkout.workspace;
-        let Some(whole) = &worked.change else { return Ok(Settled::default()) };
+        let Some(whole) = &worked.change else { return Ok(JudgedChange::default()) };
         let mut judgement = policy::check(
             &run.config.policy,
             whole,
@@ -80,7 +80,7 @@ impl Settled {
             let changes: Vec<&Change> = iter::once(whole).chain(&kept).collect();
             forget_secrets(run, workspace, &changes, &judgement)?;
         }
-        Ok(Settled { judgement, change: kept, commit, held_back_patch })
+        Ok(JudgedChange { judgement, change: kept, commit, held_back_patch })
     }
 }
 
@@ -135,7 +135,7 @@ fn held_back_patch(
     Ok(handed.patch)
 }
 
-fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &Worked) -> Result<Oid> {
+fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &AgentResult) -> Result<Oid> {
     let (title, words) = if let Some(title) = job.commit_title {
         (commit_message::subject(title), worked.stopped.final_message.clone())
     } else {
@@ -161,13 +161,13 @@ fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &Worked) -
 }
 
 /// The model's last message without its first line, which has become the subject.
-fn words_of(worked: &Worked) -> String {
+fn words_of(worked: &AgentResult) -> String {
     let message = worked.stopped.final_message.trim_start();
     message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
 }
 
 /// Every text of the model that would go out with the change.
-fn outbound(worked: &Worked) -> Vec<(&'static str, &str)> {
+fn outbound(worked: &AgentResult) -> Vec<(&'static str, &str)> {
     let plan = &worked.stopped.plan;
     let mut texts = vec![("the final message", worked.stopped.final_message.as_str())];
     texts.extend(plan.explanation.as_deref().map(|text| ("the plan", text)));

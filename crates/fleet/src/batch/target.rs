@@ -25,7 +25,7 @@ use patchwright_task::campaign::{self, RetryDecision, TargetError};
 use patchwright_task::retention;
 use patchwright_task::review;
 use patchwright_task::run::{Claim, RunEnvironment};
-use patchwright_task::signals::{Cause, Why};
+use patchwright_task::signals::{Cancellation, Cause};
 use patchwright_task::world::{self, Shared, World};
 use patchwright_types::campaign::{
     ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState,
@@ -143,8 +143,8 @@ impl Work<'_> {
         };
         let watched = Watched::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
-        let around = watched.around.clone();
-        let started = match campaign::start(&world, config, request, around, &title) {
+        let environment = watched.environment.clone();
+        let started = match campaign::start(&world, config, request, environment, &title) {
             Ok(started) => started,
             Err(failure) => {
                 return self.record(self.failed(&failure.into()), None, (0.0, 0)).await;
@@ -202,7 +202,7 @@ impl Work<'_> {
         let name = format!("review-{}", self.target.id);
         self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
         let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
-        let reviewing = review::run::review(&world, config, request, watched.around.clone());
+        let reviewing = review::run::review(&world, config, request, watched.environment.clone());
         let (verdict, run, used) = match Box::pin(reviewing).await {
             Ok(ended) => {
                 let spending = &ended.reviewed.spending;
@@ -214,7 +214,7 @@ impl Work<'_> {
                 (Verdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
             }
             Err(failure) => {
-                let trouble = match watched.around.why.cause() {
+                let trouble = match watched.environment.cancellation.cause() {
                     Some(Cause::Lost) => TargetError {
                         class: ErrorClass::Lost,
                         failure,
@@ -302,13 +302,13 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
 pub struct Watched {
-    pub around: RunEnvironment,
+    pub environment: RunEnvironment,
     watcher: JoinHandle<()>,
 }
 
 impl Watched {
     pub fn new(fleet: &Fleet, held: &Held) -> Watched {
-        let (cancel, why) = (CancellationToken::new(), Why::default());
+        let (cancel, why) = (CancellationToken::new(), Cancellation::default());
         let (lost, drain) = (held.lost(), fleet.drain.clone());
         let (token, cause) = (cancel.clone(), why.clone());
         let watcher = tokio::spawn(async move {
@@ -320,16 +320,16 @@ impl Watched {
         });
         let ui = fleet.ui.among_many();
         let run_url = fleet.env.run_url();
-        let around = RunEnvironment {
+        let environment = RunEnvironment {
             ui,
             out: None,
             run_url,
             cancel,
-            why,
+            cancellation: why,
             asked: None,
             claim: Claim::Lease,
         };
-        Watched { around, watcher }
+        Watched { environment, watcher }
     }
 }
 

@@ -155,8 +155,8 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
     let started = fleet.store.now().await?;
     let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
     let watched = Watched::new(fleet, held);
-    let around = watched.around.clone();
-    let reacted = react::react(&world, config, decision, around).await?;
+    let environment = watched.environment.clone();
+    let reacted = react::react(&world, config, decision, environment).await?;
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
         fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
     }

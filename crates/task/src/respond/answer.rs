@@ -22,7 +22,7 @@ pub(super) async fn greet(run: &Run<'_>, admitted: &AdmittedCommand) {
 pub(super) async fn react(run: &Run<'_>, admitted: &AdmittedCommand, content: &str) {
     let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else { return };
     if let Err(err) = forge.react_to(&admitted.repository.id, place, content).await {
-        run.around.ui.say(&format!("no reaction: {err}"));
+        run.environment.ui.say(&format!("no reaction: {err}"));
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn post(
     };
     match posted {
         Ok(comment) => {
-            run.around.ui.say(&format!("answer: {}", comment.html_url));
+            run.environment.ui.say(&format!("answer: {}", comment.html_url));
             run.journal(&Entry::EffectDone {
                 effect: "answer".to_owned(),
                 key,
@@ -65,7 +65,7 @@ pub(super) async fn post(
             })
         }
         Err(ForgeError::State { message, .. }) => {
-            run.around.ui.say(&format!("no answer was posted: {message}"));
+            run.environment.ui.say(&format!("no answer was posted: {message}"));
             Ok(())
         }
         Err(err) => Err(Failure::from(err).hint(run.kept())),

@@ -5,7 +5,7 @@ use super::admit::AdmittedCommand;
 use super::fix;
 use super::land;
 use super::plan::made_from;
-use super::plan_hash::{self, Proposed};
+use super::plan_hash::{self, PostedPlan};
 use super::work::Instruction;
 use crate::admit::is_us;
 use crate::run::Run;
@@ -67,9 +67,9 @@ pub(super) async fn approve(
 /// The plans here, newest first, one of each hash.
 struct Plans {
     /// Ours, as we wrote them.
-    ours: Vec<Proposed>,
+    ours: Vec<PostedPlan>,
     /// Of our account, and not as we wrote them: nobody can approve those.
-    others: Vec<Proposed>,
+    others: Vec<PostedPlan>,
 }
 
 async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
@@ -93,17 +93,17 @@ async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
 
 enum Choice {
     None,
-    One(Proposed),
+    One(PostedPlan),
     Several(Vec<String>),
 }
 
 /// The plan that a hash, or its beginning, names.
-fn choose(plans: &[Proposed], hash: &str) -> Choice {
+fn choose(plans: &[PostedPlan], hash: &str) -> Choice {
     let wanted = hash.trim().to_ascii_lowercase();
     if wanted.is_empty() {
         return Choice::None;
     }
-    let named: Vec<&Proposed> =
+    let named: Vec<&PostedPlan> =
         plans.iter().filter(|plan| plan.hash.starts_with(wanted.as_str())).collect();
     match named.as_slice() {
         [] => Choice::None,
@@ -113,13 +113,13 @@ fn choose(plans: &[Proposed], hash: &str) -> Choice {
 }
 
 /// What is no longer as it was when the plan was made.
-fn changed(admitted: &AdmittedCommand, checkout: &Checkout, proposed: &Proposed) -> Vec<String> {
+fn changed(admitted: &AdmittedCommand, checkout: &Checkout, proposed: &PostedPlan) -> Vec<String> {
     let repository = admitted.repository.id.to_string();
     let commit = checkout.workspace.base.to_string();
-    let made = made_from(admitted, &repository, &commit);
+    let source = made_from(admitted, &repository, &commit);
     let kind = if admitted.pull.is_some() { "pull request" } else { "issue" };
     let mut changed = Vec::new();
-    if plan_hash::text_digest(&made) != proposed.text {
+    if plan_hash::text_digest(&source) != proposed.text {
         changed.push(format!("the title or description of the {kind}"));
     }
     if commit != proposed.commit {
@@ -127,7 +127,7 @@ fn changed(admitted: &AdmittedCommand, checkout: &Checkout, proposed: &Proposed)
         changed.push(format!("the branch {branch}, which is at {commit} now"));
     }
     // The parts may be right and the plan still not the one that was hashed.
-    if changed.is_empty() && plan_hash::hash(&made, &proposed.plan) != proposed.hash {
+    if changed.is_empty() && plan_hash::hash(&source, &proposed.plan) != proposed.hash {
         changed.push("the text of the plan itself".to_owned());
     }
     changed

@@ -52,8 +52,8 @@ pub(super) async fn review(
         head: None,
         full,
     };
-    let (config, around) = (run.config.clone(), run.around.clone());
-    let ended = review::run::review(run.world, config, review, around).await;
+    let (config, environment) = (run.config.clone(), run.environment.clone());
+    let ended = review::run::review(run.world, config, review, environment).await;
     let ended = match ended {
         // Its hints are for a command line.
         Err(failure) if failure.kind == FailureKind::NothingToDo => {

@@ -61,7 +61,7 @@ fn nothing(body: String) -> Answer {
     Answer::said(Conclusion::NothingToDo, body)
 }
 
-/// An answer when somebody asked; for an event of a check there is nobody to tell.
+/// An answer when a person asked; after an event of a check nobody waits for one.
 fn unasked(admitted: &AdmittedCommand, body: String) -> Answer {
     if admitted.request.is_automatic() { Answer::silent(body.trim()) } else { nothing(body) }
 }
@@ -140,7 +140,7 @@ async fn give_up(
         && let Err(err) =
             run.world.forge()?.set_draft(&admitted.repository.id, pull.number, true).await
     {
-        run.around.ui.say(&format!("the pull request could not be made a draft: {err}"));
+        run.environment.ui.say(&format!("the pull request could not be made a draft: {err}"));
     }
     let body = words::ci_given_up(&names, rounds, &run.config.respond.mention);
     Ok(Answer::said(Conclusion::Partial, body))
@@ -154,7 +154,7 @@ async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -
         let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
             Ok(text) => text.unwrap_or_default(),
             Err(err) => {
-                run.around.ui.say(&format!("no log of `{}`: {err}", check.name));
+                run.environment.ui.say(&format!("no log of `{}`: {err}", check.name));
                 String::new()
             }
         };

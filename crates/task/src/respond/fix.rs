@@ -2,7 +2,7 @@
 
 use super::Answer;
 use super::admit::AdmittedCommand;
-use super::land::{self, Landed};
+use super::land::{self, PushResult};
 use super::work::{self, Instruction};
 use crate::pipeline;
 use crate::run::{Run, RunEnvironment};
@@ -64,16 +64,17 @@ pub(super) async fn change(
     let done = work::work(run, admitted, checkout, instruction).await?;
     let landed = land::land(run, admitted, pull, checkout, &done).await?;
     let mut outcome = done.outcome;
-    if let Landed::Stopped = landed {
+    if let PushResult::Stopped = landed {
         return Ok(Answer::silent("stopped by a comment; what there is stays in the run's folder"));
     }
-    if let Landed::Patch { why } = &landed {
+    if let PushResult::Patch { why } = &landed {
         outcome.conclusion = Conclusion::Partial;
         outcome.reason = Some(why.clone());
     }
     let patch = run.folder.path.join("change.patch");
-    let patch = matches!(landed, Landed::Patch { .. }).then(|| fs_err::read(patch).ok()).flatten();
-    let held_back = done.settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let patch =
+        matches!(landed, PushResult::Patch { .. }).then(|| fs_err::read(patch).ok()).flatten();
+    let held_back = done.judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let body = words::fixed(&words::Fixed {
         outcome: &outcome,
         landed: landed.seen(),
@@ -89,15 +90,17 @@ pub(super) async fn change(
     })
 }
 
-fn message(said: &str, landed: &Landed) -> String {
+fn message(said: &str, landed: &PushResult) -> String {
     match landed {
-        Landed::Pushed { commit, branch, .. } => format!("{said}\n\npushed {commit} to {branch}"),
-        Landed::Patch { .. } | Landed::Nothing | Landed::Stopped => said.to_owned(),
+        PushResult::Pushed { commit, branch, .. } => {
+            format!("{said}\n\npushed {commit} to {branch}")
+        }
+        PushResult::Patch { .. } | PushResult::Nothing | PushResult::Stopped => said.to_owned(),
     }
 }
 
-fn published(pull: &PullRequest, landed: &Landed) -> Option<Published> {
-    let Landed::Pushed { commit, branch, .. } = landed else { return None };
+fn published(pull: &PullRequest, landed: &PushResult) -> Option<Published> {
+    let PushResult::Pushed { commit, branch, .. } = landed else { return None };
     Some(Published {
         draft: pull.draft,
         branch: branch.clone(),
@@ -120,12 +123,12 @@ pub(super) async fn issue(
         trigger: admitted.request.trigger.clone(),
     };
     let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let around = RunEnvironment {
+    let environment = RunEnvironment {
         asked: (!words.is_empty()).then_some(words),
         out: None,
-        ..run.around.clone()
+        ..run.environment.clone()
     };
-    let ended = pipeline::issue(run.world, run.config.clone(), request, around).await?;
+    let ended = pipeline::issue(run.world, run.config.clone(), request, environment).await?;
     let outcome = ended.outcome;
     let landed = match &ended.published {
         Some(published) => words::LandedSeen::PullRequest { number: published.pull_request },

@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 3;
 const SEARCHED: usize = 50;
 
 /// What became of the change.
-pub(super) enum Landed {
+pub(super) enum PushResult {
     Pushed {
         commit: String,
         url: Option<String>,
@@ -43,14 +43,14 @@ pub(super) enum Landed {
     Stopped,
 }
 
-impl Landed {
+impl PushResult {
     pub(super) fn seen(&self) -> LandedSeen<'_> {
         match self {
-            Landed::Pushed { commit, url, branch, onto } => {
+            PushResult::Pushed { commit, url, branch, onto } => {
                 LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
-            Landed::Patch { why } => LandedSeen::Patch { why },
-            Landed::Nothing | Landed::Stopped => LandedSeen::Nothing,
+            PushResult::Patch { why } => LandedSeen::Patch { why },
+            PushResult::Nothing | PushResult::Stopped => LandedSeen::Nothing,
         }
     }
 }
@@ -62,16 +62,16 @@ pub(super) async fn land(
     pull: &PullRequest,
     checkout: &Checkout,
     finished: &Finished,
-) -> Result<Landed> {
+) -> Result<PushResult> {
     let Some(commit) =
-        finished.settled.commit.filter(|_| publish::is_publishable(&finished.outcome))
+        finished.judged.commit.filter(|_| publish::is_publishable(&finished.outcome))
     else {
-        return Ok(Landed::Nothing);
+        return Ok(PushResult::Nothing);
     };
     if run.config.dry_run {
-        return Ok(Landed::Patch { why: "nothing is pushed in a dry run".to_owned() });
+        return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
     }
-    run.around.ui.say("publishing");
+    run.environment.ui.say("publishing");
     let pushing = recheck_and_push(run, admitted, pull, checkout, commit);
     run.unless_interrupted(pushing).await
 }
@@ -82,7 +82,7 @@ async fn recheck_and_push(
     pull: &PullRequest,
     checkout: &Checkout,
     commit: Oid,
-) -> Result<Landed> {
+) -> Result<PushResult> {
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
@@ -92,11 +92,11 @@ async fn recheck_and_push(
             .await?;
     }
     if stop::is_stopped(forge, repository, pull.number).await? {
-        return Ok(Landed::Stopped);
+        return Ok(PushResult::Stopped);
     }
     let target = match target(run, admitted, &now).await? {
         Ok(target) => target,
-        Err(why) => return Ok(Landed::Patch { why }),
+        Err(why) => return Ok(PushResult::Patch { why }),
     };
     push(run, &target, checkout, commit).await
 }
@@ -139,22 +139,29 @@ async fn target(
 }
 
 /// Pushes the commit, or the same change on top of what is on the branch by now.
-async fn push(run: &Run<'_>, target: &Target, checkout: &Checkout, commit: Oid) -> Result<Landed> {
+async fn push(
+    run: &Run<'_>,
+    target: &Target,
+    checkout: &Checkout,
+    commit: Oid,
+) -> Result<PushResult> {
     let workspace = &checkout.workspace;
     let forge = run.world.forge()?;
     for _ in 0..ATTEMPTS {
         let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
         let Some(tip) = tip.map_err(Failure::from)? else {
-            return Ok(Landed::Patch { why: format!("the branch `{}` is gone", target.branch) });
+            return Ok(PushResult::Patch {
+                why: format!("the branch `{}` is gone", target.branch),
+            });
         };
         let onto = (tip != workspace.base).then_some(tip);
         let commit = match onto {
             None => commit,
             Some(tip) => match rebased(run, target, workspace, commit, tip).await? {
-                Rebased::There(commit) => return Ok(pushed(target, commit, None)),
-                Rebased::On(commit) => commit,
-                Rebased::Conflict => {
-                    return Ok(Landed::Patch {
+                RebaseResult::There(commit) => return Ok(pushed(target, commit, None)),
+                RebaseResult::On(commit) => commit,
+                RebaseResult::Conflict => {
+                    return Ok(PushResult::Patch {
                         why: format!(
                             "`{}` has moved to {} meanwhile, and the same lines were changed there",
                             target.branch,
@@ -183,11 +190,11 @@ async fn push(run: &Run<'_>, target: &Target, checkout: &Checkout, commit: Oid) 
                 | ForgeError::InTheWay { .. }
                 | ForgeError::NotFound { .. }
                 | ForgeError::State { .. }),
-            ) => return Ok(Landed::Patch { why: err.to_string() }),
+            ) => return Ok(PushResult::Patch { why: err.to_string() }),
             Err(err) => return Err(Failure::from(err).hint(run.kept())),
         }
     }
-    Ok(Landed::Patch { why: format!("`{}` keeps moving", target.branch) })
+    Ok(PushResult::Patch { why: format!("`{}` keeps moving", target.branch) })
 }
 
 fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
@@ -202,8 +209,8 @@ fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
     })
 }
 
-fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> Landed {
-    Landed::Pushed {
+fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {
+    PushResult::Pushed {
         commit: commit.to_string(),
         url: commit_url(&target.repository, &commit.to_string()),
         branch: target.branch.clone(),
@@ -218,7 +225,7 @@ pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String
 }
 
 /// The change on a branch that has moved.
-enum Rebased {
+enum RebaseResult {
     /// An earlier attempt of this run has pushed it.
     There(Oid),
     On(Oid),
@@ -231,14 +238,14 @@ async fn rebased(
     workspace: &Workspace,
     change: Oid,
     tip: Oid,
-) -> Result<Rebased> {
+) -> Result<RebaseResult> {
     let refs = [tip.to_string()];
     let fetched =
         run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
     fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
     if let Some(there) = find_ours(workspace, &run.config.identity.email, tip, &[line]) {
-        return Ok(Rebased::There(there));
+        return Ok(RebaseResult::There(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
     let spec = commit::CommitSpec {
@@ -258,7 +265,7 @@ async fn rebased(
     let merged = merged
         .await
         .map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))?;
-    Ok(merged.map_or(Rebased::Conflict, Rebased::On))
+    Ok(merged.map_or(RebaseResult::Conflict, RebaseResult::On))
 }
 
 fn identity(run: &Run<'_>) -> commit::Identity {

@@ -2,7 +2,7 @@
 //!
 //! [`respond`] is the whole flow: may they, was it answered already, 👀, do it, answer once. Each
 //! command has a file of its own; [`work`] is what an agent does for those that need one. Whatever
-//! happens is in the run's journal, so that a killed run goes on, pushes once and answers once, also
+//! happens is in the run's journal, so that a killed run is resumed, pushes once and answers once, also
 //! on a machine that knows nothing of it: answers and commits name the comment that they belong to.
 
 pub mod admit;
@@ -33,7 +33,7 @@ use patchwright_types::command::Command;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::CommandRequest;
 
-/// What came of it.
+/// The result of a command.
 #[derive(Debug)]
 pub struct CommandReport {
     pub conclusion: Conclusion,
@@ -72,9 +72,9 @@ pub async fn respond(
     world: &World,
     config: Config,
     request: CommandRequest,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<CommandReport> {
-    let start = Start::silently(world, config, around);
+    let start = Start::silently(world, config, environment);
     let admitted = admit::admit(world, &start.config, request).await?;
     let start = Start { config: for_request(start.config, &admitted), ..start };
     let title = Some(admitted.snapshot.title.clone());
@@ -92,7 +92,7 @@ pub async fn respond(
         answer::greet(&run, &admitted).await;
         Box::pin(carry_out(&run, &admitted)).await
     };
-    match run.unless_ended_from_outside(answer) {
+    match run.or_interruption(answer) {
         Ok(answer) => end(&run, &admitted, answer).await,
         Err(failure) => {
             explain(&run, &admitted, &failure).await;
@@ -101,7 +101,7 @@ pub async fn respond(
     }
 }
 
-/// What is asked for, by its file.
+/// Dispatches to the command's own file.
 async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
     stop::before(run, admitted).await?;
     match admitted.request.command.clone() {
@@ -119,7 +119,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> 
 /// Answers, and closes the run.
 async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Result<CommandReport> {
     let Answer { conclusion, message, body, outcome } = answer;
-    // Running the command again goes on where the provider or the sandbox failed.
+    // Running the command again resumes the run where the provider or the sandbox failed.
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
     if let Some(body) = body {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
@@ -142,10 +142,10 @@ async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
     if matches!(failure.kind, FailureKind::Signal(_)) {
         return;
     }
-    let body = words::failed(failure, run.around.run_url.as_deref());
+    let body = words::failed(failure, run.environment.run_url.as_deref());
     let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
     if let Err(err) = answer::post(run, admitted, &marker, &body).await {
-        run.around.ui.say(&format!("no answer was posted: {}", err.message));
+        run.environment.ui.say(&format!("no answer was posted: {}", err.message));
     }
     if is_final {
         run.folder.finish();
@@ -177,7 +177,7 @@ fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome
         spending: patchwright_types::outcome::Spending::default(),
         provenance: patchwright_types::outcome::Provenance {
             tool: format!("patchwright {}", patchwright_base::VERSION),
-            run_url: run.around.run_url.clone(),
+            run_url: run.environment.run_url.clone(),
             ..patchwright_types::outcome::Provenance::default()
         },
     }

@@ -2,7 +2,7 @@
 
 use super::Answer;
 use super::admit::AdmittedCommand;
-use super::plan_hash::{self, Made};
+use super::plan_hash::{self, PlanSource};
 use super::work::{self, Instruction};
 use crate::run::Run;
 use crate::workspace::Checkout;
@@ -38,16 +38,19 @@ pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str)
     let text = markdown::passage(&run.world.redactor.redact(&outcome.final_message), MAX_PLAN);
     let repository = admitted.repository.id.to_string();
     let commit = checkout.workspace.base.to_string();
-    let made = made_from(admitted, &repository, &commit);
+    let source = made_from(admitted, &repository, &commit);
     let body = words::plan(&words::PlanSeen {
         outcome: &outcome,
         framed: &plan_hash::framed(text.trim()),
-        hash: &plan_hash::hash(&made, text.trim()),
-        marker: &plan_hash::marker_line(&made, text.trim()),
+        hash: &plan_hash::hash(&source, text.trim()),
+        marker: &plan_hash::marker_line(&source, text.trim()),
         mention: &run.config.respond.mention,
     });
-    let message =
-        format!("{}\n\nplan {}", outcome.final_message.trim(), plan_hash::hash(&made, text.trim()));
+    let message = format!(
+        "{}\n\nplan {}",
+        outcome.final_message.trim(),
+        plan_hash::hash(&source, text.trim())
+    );
     Ok(Answer { conclusion: outcome.conclusion, message, body: Some(body), outcome: Some(outcome) })
 }
 
@@ -56,8 +59,8 @@ pub(super) fn made_from<'a>(
     admitted: &'a AdmittedCommand,
     repository: &'a str,
     commit: &'a str,
-) -> Made<'a> {
-    Made {
+) -> PlanSource<'a> {
+    PlanSource {
         repository,
         number: admitted.request.number,
         commit,

@@ -1,5 +1,5 @@
-//! What was pushed to a fork after somebody had asked for work on it is not worked on: they have not seen
-//! it. The dates of commits are whatever their author says, so the forge's own clock decides.
+//! Commits that were pushed to a fork after a person had asked for work on it are not worked on: that person
+//! has not seen them. The dates of commits are whatever their author says, so the forge's own clock decides.
 
 use chrono::{DateTime, Utc};
 
@@ -11,7 +11,7 @@ use patchwright_forge::PullRequest;
 use patchwright_journal::Entry;
 use patchwright_types::command::Command;
 
-/// Refuses a head that may have come after the question. A person at a shell is asked nothing.
+/// Refuses a head that may have come after the question. A request from a shell is not checked.
 ///
 /// # Errors
 /// For the user: what came when, and that asking again helps.

@@ -18,7 +18,7 @@ impl Checkout {
     /// rules come from the base branch, unless it is one of ours: what a pull request changes about them is
     /// not obeyed.
     pub(super) async fn of_command(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Checkout> {
-        run.around.ui.say("cloning the repository");
+        run.environment.ui.say("cloning the repository");
         let opened = if let Some(pull) = &admitted.pull {
             run.unless_interrupted(Checkout::of_pull(run, admitted, pull)).await?
         } else {

@@ -28,7 +28,7 @@ const MAX_REPLY: usize = 16 << 10;
 
 /// What earlier reviews left behind.
 #[derive(Clone, Debug, Default)]
-pub struct Earlier {
+pub struct EarlierReviews {
     pub memory: Memory,
     /// The sticky comment.
     pub sticky: Option<Comment>,
@@ -47,23 +47,23 @@ pub struct Earlier {
     until: Option<DateTime<Utc>>,
 }
 
-impl Earlier {
+impl EarlierReviews {
     /// Reads it. Only what we wrote ourselves is believed.
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn load(run: &Run<'_>, admitted: &AdmittedReview) -> Result<Earlier> {
-        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
+    pub async fn load(run: &Run<'_>, admitted: &AdmittedReview) -> Result<EarlierReviews> {
+        let mut earlier = EarlierReviews::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
         earlier.until = admitted.request.trigger.as_ref().and_then(|trigger| trigger.at);
         Ok(earlier)
     }
 
-    /// As [`Earlier::load`], without a run.
+    /// As [`EarlierReviews::load`], without a run.
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<Earlier> {
-        let mut earlier = Earlier::default();
+    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<EarlierReviews> {
+        let mut earlier = EarlierReviews::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
         let comments = comments.await.map_err(Failure::from)?;
         earlier.remember(&comments);
@@ -181,7 +181,7 @@ impl Earlier {
     /// As it was before this run posted anything: a run that was killed and goes on takes what is in
     /// its own review for new.
     #[must_use]
-    pub fn before(&self, review: Option<u64>) -> Earlier {
+    pub fn before(&self, review: Option<u64>) -> EarlierReviews {
         let mut before = self.clone();
         let Some(review) = review else { return before };
         let is_of_review = |thread: &Thread| {

@@ -12,7 +12,7 @@ use patchwright_review::anchor::Index;
 use patchwright_types::reviewed::Reviewed;
 
 /// Where comments are placed when the commit that was read is gone.
-pub(super) struct Moved {
+pub(super) struct MovedReview {
     pub(super) reviewed: Reviewed,
     /// The commit that they are placed on.
     pub(super) head: String,
@@ -34,7 +34,7 @@ pub(super) async fn again(
     admitted: &AdmittedReview,
     pull: &PullRequest,
     reviewed: &Reviewed,
-) -> Result<Moved, Failure> {
+) -> Result<MovedReview, Failure> {
     let newest =
         AdmittedReview { pull: pull.clone(), head: pull.head_sha.clone(), ..admitted.clone() };
     let (branch, depth) = (&pull.base_branch, clone::DEFAULT_DEPTH);
@@ -50,5 +50,5 @@ pub(super) async fn again(
             anchored.suggestion = None;
         }
     }
-    Ok(Moved { reviewed, head: pull.head_sha.clone() })
+    Ok(MovedReview { reviewed, head: pull.head_sha.clone() })
 }

@@ -43,7 +43,7 @@ impl<'a> Outbox<'a> {
             forge: run.world.forge()?.as_ref(),
             config: &run.config,
             redactor: &run.world.redactor,
-            ui: run.around.ui,
+            ui: run.environment.ui,
             repository: &admitted.repository.id,
             number: admitted.pull.number,
             viewer: admitted.viewer.as_ref(),

@@ -16,7 +16,7 @@ use patchwright_forge::Comparison;
 use patchwright_git::Oid;
 use patchwright_review::incremental::Memory;
 
-/// What was decided about the scope, for a run that goes on after a crash.
+/// The scope that was decided on, for a run that is resumed after a crash.
 const SCOPE_FILE: &str = "scope.json";
 
 /// What is reviewed, and since when.
@@ -147,7 +147,9 @@ async fn since(
     let head = opened.head.to_string();
     let compared = forge.compare(id, &memory.head, &head).await;
     if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
-        run.around.ui.detail("the branch was rewritten since the last review: all is read again");
+        run.environment
+            .ui
+            .detail("the branch was rewritten since the last review: all is read again");
         return Ok(None);
     }
     if !open::has_commit(run.world, admitted, base, then).await {

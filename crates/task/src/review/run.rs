@@ -7,16 +7,16 @@
 use serde_json::json;
 
 use super::admit::{self, AdmittedReview};
-use super::brief::{self, Told};
-use super::claim::Slot;
-use super::decide::{self, Ending};
-use super::earlier::Earlier;
+use super::brief::{self, ReviewText};
+use super::claim::ClaimSlot;
+use super::decide::{self, ReviewFacts};
+use super::earlier::EarlierReviews;
 use super::open::{self, Opened};
 use super::plan::{Plan, plan};
-use super::publish::{self, Seen};
+use super::publish::{self, HeadView};
 use super::standing::Head;
 use super::{nearest, salvage, verdict};
-use crate::agent_phase::{self, Phase, Worked};
+use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::Checks;
 use crate::network;
@@ -61,19 +61,19 @@ pub async fn review(
     world: &World,
     config: Config,
     request: ReviewRequest,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<ReviewReport> {
     let config = Config { mode: Mode::Review, ..config };
-    let start = Start::new(world, network::closed(config, "a review reaches nothing"), around);
+    let start = Start::new(world, network::closed(config, "a review reaches nothing"), environment);
     // A model that cannot review is refused before anything is asked for.
     ToolSet::for_run(&world.model, start.config.mode, &world.hosted_tools)?;
     let admitted = admit::admit(world, &start.config, request).await?;
     let run = start.run(admitted.request.clone(), Some(admitted.pull.title.clone()))?;
     run.begin().await?;
     let progress = Progress::on_terminal(&run);
-    let claim = Slot::default();
+    let claim = ClaimSlot::default();
     let result = Box::pin(work(&run, &admitted, &claim, &progress)).await;
-    let result = run.unless_ended_from_outside(result);
+    let result = run.or_interruption(result);
     let is_ours = claim.release(&run, &admitted).await;
     if let Err(failure) = &result {
         match failure.kind {
@@ -90,13 +90,13 @@ pub async fn review(
 async fn work(
     run: &Run<'_>,
     admitted: &AdmittedReview,
-    claim: &Slot,
+    claim: &ClaimSlot,
     progress: &Progress,
 ) -> Result<ReviewReport> {
     let (base, rules) = open_base(run, admitted, progress).await?;
     let run = &run.configured(&rules).await?;
     let ready = prepare(run, admitted, base, rules, claim, progress).await?;
-    let Ready { base, opened, earlier, plan, checks, image, .. } = &ready;
+    let PreparedReview { base, opened, earlier, plan, checks, image, .. } = &ready;
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
@@ -125,7 +125,7 @@ async fn work(
             agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };
-    let reviewed = decide::reviewed(Ending {
+    let reviewed = decide::reviewed(ReviewFacts {
         run,
         admitted,
         opened,
@@ -140,7 +140,8 @@ async fn work(
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let seen = Seen { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
+    let seen =
+        HeadView { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 
@@ -159,35 +160,35 @@ async fn open_base(
     Ok((base, rules))
 }
 
-/// What is known before the model is asked.
+/// Everything that a review needs before the model is asked.
 async fn prepare<'a>(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: Workspace,
     rules: Rules,
-    claim: &'a Slot,
+    claim: &'a ClaimSlot,
     progress: &Progress,
-) -> Result<Ready<'a>> {
+) -> Result<PreparedReview<'a>> {
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
     admit::labeled(run.world, &run.config, id, admitted.request.trigger.as_ref()).await?;
     let opened =
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
-    let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
+    let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
-    Ok(Ready { base, rules, opened, earlier, claim, plan, checks, image })
+    Ok(PreparedReview { base, rules, opened, earlier, claim, plan, checks, image })
 }
 
 /// Leaves the files, publishes, and writes the journal's last line.
 async fn finish(
     run: &Run<'_>,
     admitted: &AdmittedReview,
-    Ready { earlier, claim, .. }: &Ready<'_>,
-    seen: Seen<'_>,
+    PreparedReview { earlier, claim, .. }: &PreparedReview<'_>,
+    seen: HeadView<'_>,
     reviewed: Reviewed,
-    worked: Worked,
+    worked: AgentResult,
     progress: &Progress,
 ) -> Result<ReviewReport> {
     let outcome = decide::outcome(&reviewed, worked.stopped.plan);
@@ -212,7 +213,7 @@ async fn finish(
         None
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
-    run.around.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
+    run.environment.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
     run.end(&outcome)?;
     Ok(ReviewReport { reviewed, published, folder: run.folder.path.clone() })
 }
@@ -223,20 +224,20 @@ fn page_bytes(output_tokens: u64) -> usize {
     (tokens.saturating_mul(BYTES_PER_TOKEN) / 2).clamp(2 << 10, 48 << 10)
 }
 
-/// What a review works with.
-struct Ready<'a> {
+/// A review that is ready for the model.
+struct PreparedReview<'a> {
     /// The repository at the base branch.
     base: Workspace,
     rules: Rules,
     opened: Opened,
-    earlier: Earlier,
-    claim: &'a Slot,
+    earlier: EarlierReviews,
+    claim: &'a ClaimSlot,
     plan: Plan,
     checks: Checks,
     image: PreparedImage,
 }
 
-impl Ready<'_> {
+impl PreparedReview<'_> {
     /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
     async fn check(
         &self,
@@ -256,7 +257,7 @@ impl Ready<'_> {
     }
 
     /// What the model is told at the start. What it shows of the difference counts as read, or, in a
-    /// run that goes on, what was recorded.
+    /// resumed run, what was recorded.
     async fn brief(
         &self,
         run: &Run<'_>,
@@ -284,7 +285,7 @@ impl Ready<'_> {
 }
 
 /// Marks what the model has been shown.
-fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &Told) -> Result<()> {
+fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &ReviewText) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {
@@ -306,7 +307,7 @@ fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &Told) -> Result<()> {
         run.journal(&Entry::Shown { path, from, to })?;
         desk.mark(*file, lines.clone());
     }
-    run.around.ui.event(&json!({
+    run.environment.ui.event(&json!({
         "is": "scope", "files": desk.scope.len(), "shown": told.shown.len(),
     }));
     Ok(())

@@ -45,7 +45,7 @@ pub(super) async fn put(work: &Work<'_>) -> Result<Option<String>> {
 pub(super) async fn not_run(run: &Run<'_>, admitted: &AdmittedReview, why: &str) {
     let Ok(outbox) = Outbox::of(run, admitted) else { return };
     let why = outbox.redactor.redact(why);
-    let draft = check::not_run(&admitted.head, &why, run.around.run_url.as_deref());
+    let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
     if let Err(err) = outbox.forge.put_check(outbox.repository, &draft).await {
         outbox.ui.detail(&format!("the check could not be written: {err}"));
     }

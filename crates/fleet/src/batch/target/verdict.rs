@@ -8,7 +8,7 @@ use crate::batch::{pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::Failure;
 use patchwright_base::text;
-use patchwright_task::campaign::{RetryDecision, Stored, TargetError, TargetResult};
+use patchwright_task::campaign::{RetryDecision, StoredChange, TargetError, TargetResult};
 use patchwright_task::review;
 use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
@@ -129,7 +129,7 @@ impl Work<'_> {
         }
     }
 
-    async fn changed(&self, change: &Stored) -> Result<Verdict, StoreError> {
+    async fn changed(&self, change: &StoredChange) -> Result<Verdict, StoreError> {
         let target = &self.target;
         let changeset = match stored::changeset(&self.campaign, target, change).await {
             Ok(changeset) => changeset,
