@@ -103,7 +103,7 @@ fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
             },
         )
         actors: 
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false }))
     "#]],
     );
 }
@@ -147,7 +147,7 @@ fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
             },
         )
         actors: 
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false }))
     "#]],
     );
 }
@@ -187,7 +187,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, place: Some(Conversation { comment: 1 }), command: Fix { words: "" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:31:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, place: Some(Conversation { comment: 1 }), command: Fix { words: "" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:31:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
     "#]],
     );
     check(
@@ -224,7 +224,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
     "#]],
     );
     check(
@@ -260,7 +260,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Review { review: 60 }), command: Ask { words: "Mostly fine.\r\n\r\n> @patchwright review\n\nwhy was `teh` not found by the checks?" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:45:01Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Review { review: 60 }), command: Ask { words: "Mostly fine.\r\n\r\n> @patchwright review\n\nwhy was `teh` not found by the checks?" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:45:01Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
     "#]],
     );
 }
@@ -304,7 +304,7 @@ fn failing_checks_of_our_own_branch_are_repaired() {
                 },
             )
             actors: patchwright-bot
-            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) })
+            Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) }))
         "#]],
     );
     check(
@@ -339,7 +339,7 @@ fn failing_checks_of_our_own_branch_are_repaired() {
                 },
             )
             actors: patchwright-bot
-            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) })
+            Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) }))
         "#]],
     );
 }
@@ -414,7 +414,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
             },
         )
         actors: alice
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true }))
     "##]],
     );
     let with = |command: &str| {

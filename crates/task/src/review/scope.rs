@@ -60,7 +60,7 @@ impl Scope {
                 // Nobody has read it, and nobody may think so.
                 (false, true, _) if file.too_large => SkippedBecause::TooLarge,
                 (false, true, _) => SkippedBecause::NotText,
-                (false, false, true) => SkippedBecause::EarlierReviews,
+                (false, false, true) => SkippedBecause::Earlier,
                 (false, false, false) => {
                     order.push((rank(file), at));
                     continue;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             why,
             [
-                ("src/a.rs", SkippedBecause::EarlierReviews),
+                ("src/a.rs", SkippedBecause::Earlier),
                 ("gen/c.rs", SkippedBecause::Filtered),
                 ("logo.png", SkippedBecause::NotText),
                 ("log.txt", SkippedBecause::TooLarge),
