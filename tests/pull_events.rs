@@ -445,7 +445,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
             },
         )"#]]
     .assert_eq(&format!("{:#?}", with("fix the typo")));
-    expect![[r#"Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false })"#]].assert_eq(&format!("{:?}", with("")));
+    expect![[r#"Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false }))"#]].assert_eq(&format!("{:?}", with("")));
     expect![[r#"Ignored("the command asks nothing of `@patchwright`")"#]]
         .assert_eq(&format!("{:?}", with("thanks")));
 }
