@@ -137,6 +137,26 @@ fn a_dry_run_stores_changes_and_a_later_run_publishes_them_without_the_model() {
 }
 
 /// What became of each repository: its state, and its class of failure.
+#[test]
+fn a_configuration_on_a_branch_of_ours_decides_about_nothing() {
+    let config =
+        |setup: &str| [(".github/patchwright.yml", format!("setup: ['echo {setup} >> ~/seen']\n"))];
+    let (main, ours) = (config("main"), config("OWNED"));
+    let files = FILES.iter().copied().chain(main.iter().map(|(path, text)| (*path, text.as_str())));
+    let ours: Vec<_> = ours.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let github = GitHub::new()
+        .organization("acme")
+        .repository("acme/app", &files.collect::<Vec<_>>())
+        .branch("patchwright/issue-7", &ours);
+    let world = within(github, Vec::new());
+    write(&world, &format!("{CAMPAIGN}  base: patchwright/issue-7\n"));
+    batch(&world, &["run"]).expect(0);
+    let setups = fs_err::read_dir(world.path("state/setup")).unwrap();
+    let seen = setups.map(|setup| setup.unwrap().path().join("home/seen"));
+    let seen: Vec<String> = seen.map(|path| fs_err::read_to_string(path).unwrap()).collect();
+    assert_eq!(seen, ["main\n"]);
+}
+
 fn outcomes(output: &Output) -> BTreeMap<String, String> {
     let mut outcomes = BTreeMap::new();
     for line in output.stdout.lines() {

@@ -10,7 +10,7 @@ use patchwright_git::Oid;
 use patchwright_git::cache::CacheLimits;
 use patchwright_git::clone::Repo;
 use patchwright_git::diff::tree_of;
-use patchwright_task::retention::{Kept, sweep};
+use patchwright_task::retention::{RetentionLimits, sweep};
 
 use crate::support::git_quick::{create, first_commit};
 use crate::support::git_repo::{git, git_with_input};
@@ -163,7 +163,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
         file(&format!("mirrors/h/acme/{mirror}.lock"), 1);
     }
     let day = Duration::from_hours(24);
-    let kept = Kept {
+    let kept = RetentionLimits {
         ended: day * 30,
         unfinished: day * 90,
         bytes: 1 << 20,
@@ -186,7 +186,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     let mirrors = names("mirrors/h/acme");
     assert_eq!(mirrors.iter().filter(|name| name.ends_with(".git")).count(), 1, "{mirrors:?}");
     assert_eq!(names("runs"), ["empty", "ended", "unfinished"]);
-    let tight = Kept { bytes: 11, ..kept };
+    let tight = RetentionLimits { bytes: 11, ..kept };
     assert_eq!(sweep(state, written + day * 2, tight).unwrap(), 1);
     assert!(names("runs").contains(&"unfinished".to_owned()));
     sweep(state, written + day * 31, kept).unwrap();

@@ -81,7 +81,7 @@ fn event_issue_labeled_with_our_label_runs() {
                 },
             )
             actors: alice
-            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: Some("patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
+            Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: Some("patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
         "#]],
     );
 }
@@ -211,7 +211,7 @@ fn event_by_a_deleted_account_has_a_ghost() {
                 },
             )
             actors: ghost
-            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "ghost", rerun_by: None, label: Some("Patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "" }) }) })
+            Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "ghost", rerun_by: None, label: Some("Patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "" }) }) }))
         "#]],
     );
 }
@@ -244,7 +244,7 @@ fn event_dispatch_names_the_issue() {
                 },
             )
             actors: alice
-            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }) })
+            Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }) }))
         "##]],
     );
     check(
@@ -273,7 +273,7 @@ fn event_dispatch_names_the_issue() {
                 },
             )
             actors: deploy-app[bot]
-            Run(Issue { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "deploy-app[bot]", rerun_by: None, label: None, at: None, snapshot: None }) })
+            Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "deploy-app[bot]", rerun_by: None, label: None, at: None, snapshot: None }) }))
         "#]],
     );
 }

@@ -178,6 +178,34 @@ fn a_repository_by_its_address_needs_no_forge() {
     assert_eq!(world.github.writes(), Vec::<String>::new());
 }
 
+#[test]
+fn a_configuration_on_a_branch_of_ours_decides_about_nothing() {
+    let config = ".github/patchwright.yml";
+    let world = TestWorld::local([custom("apply_patch", PATCH), say("Done.")]);
+    let project = project(&world);
+    let commit = |setup: &str| {
+        fs_err::create_dir_all(project.join(".github")).unwrap();
+        fs_err::write(project.join(config), format!("setup: ['echo {setup} >> ~/seen']\n"))
+            .unwrap();
+        git(&project, &["add", "."]);
+        git(&project, &["commit", "--quiet", "--message", setup]);
+    };
+    commit("HEAD");
+    git(&project, &["checkout", "--quiet", "-b", "patchwright/issue-7"]);
+    commit("OWNED");
+    git(&project, &["checkout", "--quiet", "main"]);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+    world.run(&[&args[..], &["--base", "patchwright/issue-7"]].concat()).expect(0);
+    assert_eq!(seen_by_setup(&world), ["HEAD\n"]);
+}
+
+/// What each setup that is kept for later runs has written.
+fn seen_by_setup(world: &TestWorld) -> Vec<String> {
+    let setups = fs_err::read_dir(world.path("state/setup")).unwrap();
+    let seen = setups.map(|setup| setup.unwrap().path().join("home/seen"));
+    seen.map(|path| fs_err::read_to_string(path).unwrap()).collect()
+}
+
 /// A repository with a tag `v1` on its only commit.
 pub(crate) fn project(world: &TestWorld) -> PathBuf {
     let path = world.path("project");

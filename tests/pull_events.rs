@@ -14,7 +14,7 @@ use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{
     Decision, Event, HeadBranch, TriggerConfig, decide, is_own_branch, own_branch_beside,
 };
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::{ReviewRequest, TaskKind};
 use serde_json::{Value, json};
 
 fn env() -> ActionEnv {
@@ -103,7 +103,7 @@ fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
             },
         )
         actors: 
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false }))
     "#]],
     );
 }
@@ -147,7 +147,7 @@ fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
             },
         )
         actors: 
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false }))
     "#]],
     );
 }
@@ -187,7 +187,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, place: Some(Conversation { comment: 1 }), command: Fix { words: "" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:31:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, place: Some(Conversation { comment: 1 }), command: Fix { words: "" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:31:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
     "#]],
     );
     check(
@@ -224,7 +224,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
     "#]],
     );
     check(
@@ -260,7 +260,7 @@ fn a_comment_becomes_a_task_in_its_place() {
             },
         )
         actors: alice
-        Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Review { review: 60 }), command: Ask { words: "Mostly fine.\r\n\r\n> @patchwright review\n\nwhy was `teh` not found by the checks?" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:45:01Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) })
+        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Review { review: 60 }), command: Ask { words: "Mostly fine.\r\n\r\n> @patchwright review\n\nwhy was `teh` not found by the checks?" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:45:01Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
     "#]],
     );
 }
@@ -304,7 +304,7 @@ fn failing_checks_of_our_own_branch_are_repaired() {
                 },
             )
             actors: patchwright-bot
-            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) })
+            Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:55:00Z), snapshot: None }) }))
         "#]],
     );
     check(
@@ -339,7 +339,7 @@ fn failing_checks_of_our_own_branch_are_repaired() {
                 },
             )
             actors: patchwright-bot
-            Run(Respond { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) })
+            Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: None, command: FixCi, trigger: Some(Trigger { actor: "patchwright-bot", rerun_by: None, label: None, at: Some(2026-01-02T08:56:00Z), snapshot: None }) }))
         "#]],
     );
 }
@@ -414,7 +414,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
             },
         )
         actors: alice
-        Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true })
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true }))
     "##]],
     );
     let with = |command: &str| {
@@ -445,7 +445,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
             },
         )"#]]
     .assert_eq(&format!("{:#?}", with("fix the typo")));
-    expect![[r#"Run(Review { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false })"#]].assert_eq(&format!("{:?}", with("")));
+    expect![[r#"Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false }))"#]].assert_eq(&format!("{:?}", with("")));
     expect![[r#"Ignored("the command asks nothing of `@patchwright`")"#]]
         .assert_eq(&format!("{:?}", with("thanks")));
 }
@@ -551,8 +551,7 @@ fn a_label_needs_its_labeller_and_a_second_attempt_whoever_started_it() {
     let payload = fixture("pull_request.opened").to_string();
     let event = payload::parse("pull_request", payload.as_bytes(), &again).unwrap();
     assert_eq!(actors(&event), ["bob"]);
-    let Decision::Run(patchwright_types::task::TaskKind::Review { trigger, .. }) =
-        decide(&event, &config())
+    let Decision::Run(TaskKind::Review(ReviewRequest { trigger, .. })) = decide(&event, &config())
     else {
         panic!("no review")
     };
@@ -684,11 +683,11 @@ fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
 #[test]
 fn an_issue_that_is_named_for_a_review_is_answered_and_not_reviewed() {
     let event = changed("workflow_dispatch.pull_request", &[]);
-    assert!(matches!(decide(&event, &config()), Decision::Run(TaskKind::Review { .. })));
+    assert!(matches!(decide(&event, &config()), Decision::Run(TaskKind::Review(_))));
     let Event::Dispatch(mut dispatch) = event else { panic!("{event:?}") };
     dispatch.is_pull_request = false;
     let decision = decide(&Event::Dispatch(dispatch), &config());
-    assert!(matches!(decision, Decision::Run(TaskKind::Respond { .. })), "{decision:?}");
+    assert!(matches!(decision, Decision::Run(TaskKind::Respond(_))), "{decision:?}");
 }
 
 #[test]

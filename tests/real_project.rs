@@ -13,10 +13,11 @@ use patchwright_config::flags::Common;
 use patchwright_forge::RepositoryId;
 use patchwright_forge::local::{LocalForge, Seed};
 use patchwright_provider::scripted::ScriptedProvider;
-use patchwright_task::run::{self, Ended, RunEnvironment};
+use patchwright_task::pipeline::{self, RunReport};
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::IssueRequest;
 
 use crate::support::docker::{self, docker};
 
@@ -91,7 +92,7 @@ fn project(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-async fn fix(folder: &Path) -> (Ended, String) {
+async fn fix(folder: &Path) -> (RunReport, String) {
     let common = Common {
         model: Some("gpt-5.3-codex".to_owned()),
         image: Some(docker::IMAGE.to_owned()),
@@ -112,10 +113,10 @@ async fn fix(folder: &Path) -> (Ended, String) {
     let model = Arc::new(ScriptedProvider::parse("real project", SCRIPT).unwrap());
     let env = Env::default();
     let world = World::offline(Some(Arc::new(forge)), model, &config, &common, &env).await.unwrap();
-    let kind = TaskKind::Issue { repository: id, number: 7, trigger: None };
-    let task = Task { kind, limits: config.limits.clone() };
+    let request = IssueRequest { repository: id, number: 7, trigger: None };
     let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
-    let ended = run::run_task(&world, config, task, RunEnvironment::new(ui, &env)).await.unwrap();
+    let ended =
+        pipeline::issue(&world, config, request, RunEnvironment::new(ui, &env)).await.unwrap();
     let number = ended.published.as_ref().unwrap().pull_request;
     let page = folder.join(format!("forge/pull-requests/{number}.md"));
     (ended, fs_err::read_to_string(page).unwrap())

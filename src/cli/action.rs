@@ -15,10 +15,11 @@ use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, TriggerConfig, decide};
 use patchwright_task::react::{self, Reacted};
-use patchwright_task::respond::Responded;
+use patchwright_task::respond::CommandReport;
 use patchwright_task::review::hand_over::Expected;
+use patchwright_task::review::run::ReviewReport;
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
-use patchwright_task::{review, run};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::TaskKind;
 
@@ -102,11 +103,11 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
         let folder = PathBuf::from(folder);
         let (reviewed, published) =
             post_from(&config, &flags.common, &folder, &expected, env, ui).await?;
-        let ended = review::run::Ended { reviewed, published: Some(published), folder };
+        let ended = ReviewReport { reviewed, published: Some(published), folder };
         return Ok(Reacted::Review(Box::new(ended)));
     }
     let world = World::for_github(&config, &flags.common, env).await?;
-    react::react(&world, config, decision, run::RunEnvironment::new(ui, env)).await
+    react::react(&world, config, decision, RunEnvironment::new(ui, env)).await
 }
 
 /// Where a review that was handed over may be posted, by what the event says.
@@ -118,17 +119,14 @@ fn expected(decision: &Decision) -> Option<Expected> {
             head: Some(head_sha.clone()),
             source: Some(source.clone()),
         }),
-        Decision::Run(TaskKind::Review { repository, number, head, .. }) => Some(Expected {
-            repository: repository.clone(),
-            number: Some(*number),
-            head: head.clone(),
+        Decision::Run(TaskKind::Review(review)) => Some(Expected {
+            repository: review.repository.clone(),
+            number: Some(review.number),
+            head: review.head.clone(),
             source: None,
         }),
         Decision::Run(
-            TaskKind::Issue { .. }
-            | TaskKind::Respond { .. }
-            | TaskKind::Exec { .. }
-            | TaskKind::Campaign { .. },
+            TaskKind::Issue(_) | TaskKind::Respond(_) | TaskKind::Exec(_) | TaskKind::Campaign(_),
         )
         | Decision::Ignored(_) => None,
     }
@@ -168,7 +166,7 @@ impl Ended {
                 }
             }
             Reacted::Respond(responded) => {
-                let Responded { conclusion, message } = responded;
+                let CommandReport { conclusion, message } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
                 Ended {
                     outputs: outputs::block(&values),

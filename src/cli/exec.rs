@@ -10,10 +10,11 @@ use patchwright_config::flags::Common;
 use patchwright_config::merge::take;
 use patchwright_config::{Config, Mode, SandboxChoice, Source};
 use patchwright_sandbox::docker::DockerSandbox;
-use patchwright_task::run;
+use patchwright_task::pipeline::{self, RunReport};
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::ExecRequest;
 
 /// Follow a prompt on a local repository or URL, without a forge
 ///
@@ -56,23 +57,19 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let prompt = prompt(&args.prompt)?;
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
-    let task = Task {
-        kind: TaskKind::Exec {
-            repository: args.repo.clone(),
-            base: args.base.clone().filter(|base| !base.is_empty()),
-            prompt,
-        },
-        limits: config.limits.clone(),
+    let request = ExecRequest {
+        repository: args.repo.clone(),
+        base: args.base.clone().filter(|base| !base.is_empty()),
+        prompt,
     };
-    let mut surroundings = run::RunEnvironment::new(ui, env);
-    surroundings.out.clone_from(&args.out);
-    let ended = run::run_task(&world, config, task, surroundings).await?;
-    ui.data(&ended.outcome.final_message);
-    ui.say(&format!("results are in {}", ended.folder.display()));
-    if args.apply && ended.outcome.conclusion == Conclusion::Done {
-        apply(&args.repo, &ended, ui)?;
+    let environment = RunEnvironment { out: args.out.clone(), ..RunEnvironment::new(ui, env) };
+    let report = pipeline::exec(&world, config, request, environment).await?;
+    ui.data(&report.outcome.final_message);
+    ui.say(&format!("results are in {}", report.folder.display()));
+    if args.apply && report.outcome.conclusion == Conclusion::Done {
+        apply(&args.repo, &report, ui)?;
     }
-    Ok(ended.outcome.conclusion)
+    Ok(report.outcome.conclusion)
 }
 
 /// Work that no forge asked for may run in the local sandbox when no Docker answers; it says so. An
@@ -110,17 +107,17 @@ fn prompt(argument: &str) -> Result<String> {
 
 /// Writes the change into the working folder. The folder belongs to the person who runs this, and
 /// the patch was checked, but files that were edited meanwhile are theirs: then nothing is written.
-fn apply(repository: &str, ended: &run::Ended, ui: Ui) -> Result<()> {
-    let Some(change) = &ended.outcome.change else { return Ok(()) };
+fn apply(repository: &str, report: &RunReport, ui: Ui) -> Result<()> {
+    let Some(change) = &report.outcome.change else { return Ok(()) };
     patchwright_git::apply::to_working_folder(
         std::path::Path::new(repository),
-        &ended.repo,
+        &report.repo,
         change,
     )
     .map_err(|err| {
         Failure::usage(format!("the change was not written into `{repository}`"))
             .caused_by(err)
-            .hint(format!("it is kept in {}", ended.folder.join("change.patch").display()))
+            .hint(format!("it is kept in {}", report.folder.join("change.patch").display()))
     })?;
     ui.say(&format!("wrote {} files into {repository}", change.files.len()));
     Ok(())

@@ -8,10 +8,11 @@ use patchwright_base::ui::Ui;
 use patchwright_config::Config;
 use patchwright_config::flags::Common;
 use patchwright_forge::RepositoryId;
-use patchwright_task::run;
+use patchwright_task::pipeline;
+use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind, Trigger};
+use patchwright_types::task::{IssueRequest, Trigger};
 
 /// Work on an issue and open or update its pull request
 ///
@@ -158,13 +159,11 @@ pub async fn start(
         ));
     }
     let world = World::for_github(&config, common, env).await?;
-    let task = Task {
-        kind: TaskKind::Issue { repository: issue.repository, number: issue.number, trigger },
-        limits: config.limits.clone(),
-    };
-    let ended = run::run_task(&world, config, task, run::RunEnvironment::new(ui, env)).await?;
-    ui.data(&ended.outcome.final_message);
-    Ok(ended.outcome.conclusion)
+    let IssueReference { repository, number } = issue;
+    let request = IssueRequest { repository, number, trigger };
+    let report = pipeline::issue(&world, config, request, RunEnvironment::new(ui, env)).await?;
+    ui.data(&report.outcome.final_message);
+    Ok(report.outcome.conclusion)
 }
 
 #[cfg(test)]

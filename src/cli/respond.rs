@@ -4,11 +4,12 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
-use patchwright_task::respond::asked::{self, Reference};
+use patchwright_task::respond::asked::{self, Named, Reference};
 use patchwright_task::respond::respond;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
+use patchwright_types::task::CommandRequest;
 
 /// Do what a comment asks for, or answer it
 ///
@@ -37,26 +38,32 @@ pub struct Args {
     pub dry_run: bool,
 }
 
+/// Where the command is.
+enum Asked {
+    InWords(CommandRequest),
+    InComment(Named),
+}
+
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
     config.dry_run |= args.dry_run;
-    let task = match (args.comment.comment, args.command.as_slice()) {
+    // What is wrong with words is said before anything is opened; a comment has to be read first.
+    let asked = match (args.comment.comment, args.command.as_slice()) {
         (Some(_), [_, ..]) => {
             return Err(Failure::usage("a comment says itself what is to be done")
                 .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
         }
-        (None, words) => Some(asked::task_of_words(&config, &args.comment, words)?),
-        (Some(_), []) => None,
+        (None, words) => Asked::InWords(asked::task_of_words(&args.comment, words)?),
+        (Some(named), []) => Asked::InComment(named),
     };
     let world = World::for_github(&config, &args.common, env).await?;
-    let task = match (task, args.comment.comment) {
-        (Some(task), _) => task,
-        (None, Some(named)) => {
+    let request = match asked {
+        Asked::InWords(request) => request,
+        Asked::InComment(named) => {
             asked::task_of_comment(&world, &config, &args.comment, named).await?
         }
-        (None, None) => return Err(Failure::internal("there is neither comment nor command")),
     };
-    let responded = respond(&world, config, task, RunEnvironment::new(ui, env)).await?;
+    let responded = respond(&world, config, request, RunEnvironment::new(ui, env)).await?;
     ui.data(&responded.message);
     Ok(responded.conclusion)
 }

@@ -14,13 +14,13 @@ use patchwright_config::{Config, Source};
 use patchwright_provider::http;
 use patchwright_report::findings;
 use patchwright_task::review::hand_over::{self, Expected, Poster};
-use patchwright_task::review::run::{self, Ended};
+use patchwright_task::review::run::{self, ReviewReport};
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::{self, World};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
-use patchwright_types::task::{Task, TaskKind, Trigger};
+use patchwright_types::task::ReviewRequest;
 
 /// Review a pull request
 ///
@@ -82,19 +82,6 @@ impl std::str::FromStr for PullRequestReference {
     }
 }
 
-/// What is to be reviewed.
-#[derive(Clone, Debug)]
-pub struct Order {
-    pub reference: Reference,
-    /// Who set it off; absent when a person ran the command, or when the event needs no access of
-    /// anybody.
-    pub trigger: Option<Trigger>,
-    /// The commit; the newest when absent.
-    pub head: Option<String>,
-    /// Everything again.
-    pub full: bool,
-}
-
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
     config.dry_run |= args.review.dry_run;
@@ -109,14 +96,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         let (reviewed, _) = post_from(&config, &args.common, folder, &expected, env, ui).await?;
         return Ok(reviewed.conclusion);
     }
-    let order = Order {
-        reference: args.pull_request.0,
-        trigger: None,
-        head: args.review.head,
-        full: args.review.full,
-    };
-    let ended = start(config, &args.common, order, env, ui).await?;
-    Ok(ended.reviewed.conclusion)
+    let Reference { repository, number } = args.pull_request.0;
+    let (head, full) = (args.review.head, args.review.full);
+    let request = ReviewRequest { repository, number, trigger: None, head, full };
+    let report = start(config, &args.common, request, env, ui).await?;
+    Ok(report.reviewed.conclusion)
 }
 
 /// Posts a review that a run without the right to do so handed over; shared with `action`.
@@ -143,36 +127,30 @@ pub async fn post_from(
 pub async fn start(
     config: Config,
     common: &Common,
-    order: Order,
+    request: ReviewRequest,
     env: &Env,
     ui: Ui,
-) -> Result<Ended> {
+) -> Result<ReviewReport> {
     if !env.has_github() {
         return Err(Failure::forge("no GitHub token").hint(
             "set `GITHUB_TOKEN` to a token with `contents: read` and `pull-requests: write`",
         ));
     }
     let world = World::for_github(&config, common, env).await?;
-    let Order { reference, trigger, head, full } = order;
-    let Reference { repository, number } = reference;
-    let task = Task {
-        kind: TaskKind::Review { repository, number, trigger, head, full },
-        limits: config.limits.clone(),
-    };
-    let ended = run::review(&world, config, task, RunEnvironment::new(ui, env)).await?;
-    for line in listed(&ended) {
+    let report = run::review(&world, config, request, RunEnvironment::new(ui, env)).await?;
+    for line in listed(&report) {
         ui.say(&line);
     }
-    ui.data(&ended.reviewed.summary);
-    Ok(ended)
+    ui.data(&report.reviewed.summary);
+    Ok(report)
 }
 
 /// What was found, and where it was posted, for people who look at a terminal.
-fn listed(ended: &Ended) -> Vec<String> {
-    let reviewed = &ended.reviewed;
+fn listed(report: &ReviewReport) -> Vec<String> {
+    let reviewed = &report.reviewed;
     let mut lines: Vec<String> = reviewed.findings.iter().map(findings::line).collect();
     lines.insert(0, findings::headline(reviewed));
-    let published = ended.published.as_ref();
+    let published = report.published.as_ref();
     if let Some(url) = published.and_then(|published| published.url.as_deref()) {
         lines.push(format!("review of #{}: {url}", reviewed.number));
     }

@@ -6,7 +6,7 @@ use patchwright_forge::{Account, CheckRun, Comment};
 use patchwright_prompt::{self as prompt, CommentTask};
 use patchwright_task::context::log::Logs;
 use patchwright_task::respond::asked::{Named, Reference};
-use patchwright_task::respond::plan_hash::{self, Made};
+use patchwright_task::respond::plan_hash::{self, PlanSource};
 use patchwright_task::respond::stop;
 
 #[test]
@@ -43,7 +43,7 @@ fn comments_are_named_as_people_paste_them() {
     }
 }
 
-const MADE: Made<'static> = Made {
+const MADE: PlanSource<'static> = PlanSource {
     repository: "acme/app",
     number: 7,
     commit: "0123456789012345678901234567890123456789",
@@ -55,13 +55,16 @@ const MADE: Made<'static> = Made {
 fn a_plans_hash_covers_everything_that_it_was_made_from() {
     let hash = plan_hash::hash(&MADE, "1. Do it.");
     assert!(hash.len() == 12 && hash.chars().all(|c| c.is_ascii_hexdigit()), "{hash}");
-    assert_eq!(plan_hash::hash(&Made { body: "Body\r\nmore\r\n", ..MADE }, "1. Do it.\r\n"), hash);
+    assert_eq!(
+        plan_hash::hash(&PlanSource { body: "Body\r\nmore\r\n", ..MADE }, "1. Do it.\r\n"),
+        hash
+    );
     for other in [
         plan_hash::hash(&MADE, "1. Do that."),
-        plan_hash::hash(&Made { repository: "acme/other", ..MADE }, "1. Do it."),
-        plan_hash::hash(&Made { number: 8, ..MADE }, "1. Do it."),
-        plan_hash::hash(&Made { commit: "1123", ..MADE }, "1. Do it."),
-        plan_hash::hash(&Made { title: "TitleBody", body: "more", ..MADE }, "1. Do it."),
+        plan_hash::hash(&PlanSource { repository: "acme/other", ..MADE }, "1. Do it."),
+        plan_hash::hash(&PlanSource { number: 8, ..MADE }, "1. Do it."),
+        plan_hash::hash(&PlanSource { commit: "1123", ..MADE }, "1. Do it."),
+        plan_hash::hash(&PlanSource { title: "TitleBody", body: "more", ..MADE }, "1. Do it."),
     ] {
         assert_ne!(other, hash);
     }

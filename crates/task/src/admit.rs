@@ -1,6 +1,8 @@
-//! From a task to admitted work: may this actor start it, is there something to do, what did the
-//! issue say when it was triggered. Nothing is written to the forge before access is granted.
+//! Admission of a task: may this actor start it, is there something to do, and what did the issue say when
+//! it was triggered? Nothing is written to the forge before access is granted.
 
+use super::run::{DEPTH, Run};
+use super::workspace::Workspace;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -8,13 +10,14 @@ use patchwright_config::Config;
 use patchwright_forge::{
     Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId, Role,
 };
-use patchwright_types::task::{IssueSnapshot, Trigger};
+use patchwright_types::task::{IssueRequest, IssueSnapshot, Trigger};
 
 /// Most comments that are read; the newest are kept.
 const MAX_COMMENTS: usize = 300;
 
 /// An issue that we may and shall work on.
-pub struct Admitted {
+pub struct AdmittedIssue {
+    pub request: IssueRequest,
     pub repository: Repository,
     pub issue: Issue,
     /// Title and body as they stood at the trigger.
@@ -25,13 +28,8 @@ pub struct Admitted {
 }
 
 /// Checks access and state. Reads only.
-pub async fn admit(
-    world: &World,
-    config: &Config,
-    id: &RepositoryId,
-    number: u64,
-    trigger: Option<&Trigger>,
-) -> Result<Admitted> {
+pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Result<AdmittedIssue> {
+    let (id, number, trigger) = (&request.repository, request.number, request.trigger.as_ref());
     let forge = world.forge()?.as_ref();
     let repository = forge.repository(id).await.map_err(|err| unreachable(id, err))?;
     check_actor(forge, config, &repository.id, trigger).await?;
@@ -64,7 +62,16 @@ pub async fn admit(
     let snapshot = trigger
         .and_then(|trigger| trigger.snapshot.clone())
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
-    Ok(Admitted { repository, issue, snapshot, comments, viewer })
+    Ok(AdmittedIssue { request, repository, issue, snapshot, comments, viewer })
+}
+
+impl AdmittedIssue {
+    /// The repository at the branch that the pull request is to be merged into.
+    pub(super) async fn open(&self, run: &Run<'_>) -> Result<Workspace> {
+        let base = run.config.publish.base.as_deref();
+        let base = base.unwrap_or(&self.repository.default_branch);
+        run.pinned(Workspace::open(run.world, &self.repository, base, DEPTH).await?)
+    }
 }
 
 /// The account is ours; where the forge does not tell who we are, none is. Other workflows may write as

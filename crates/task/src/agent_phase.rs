@@ -1,6 +1,5 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -35,7 +34,7 @@ use patchwright_types::plan::Plan;
 
 /// What the agent left: its stop, and the change that came out of the sandbox.
 #[derive(Debug)]
-pub struct Worked {
+pub struct AgentResult {
     pub stopped: Stopped,
     /// `None` when nothing differs from the base.
     pub change: Option<Change>,
@@ -50,7 +49,7 @@ pub struct Worked {
 /// The agent's part of a killed run that had already been collected: nothing is asked of the model
 /// again. Where the file with the change cannot be read, that is said, and the change is collected once
 /// more from the conversation that the journal has: nothing is lost by it but time.
-pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<Worked> {
+pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<AgentResult> {
     let change = run.folder.find(|entry| match entry {
         Entry::Collected { .. } => Some(()),
         _ => None,
@@ -64,7 +63,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         // It goes with a change that has a secret in it.
         Err(err) if is_missing(&err) => return None,
         Err(err) => {
-            run.around.ui.say(&format!(
+            run.environment.ui.say(&format!(
                 "the change that was collected cannot be read and is collected again: {err}"
             ));
             return None;
@@ -85,7 +84,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
-    Some(Worked {
+    Some(AgentResult {
         stopped,
         change,
         baseline: baseline.to_vec(),
@@ -96,7 +95,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<W
 }
 
 /// Of a review in which there is nothing to show to a model.
-pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> Worked {
+pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult {
     let stopped = Stopped {
         reason: StopKind::Finished,
         final_message: String::new(),
@@ -106,7 +105,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> Worked {
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
-    Worked {
+    AgentResult {
         stopped,
         change: None,
         baseline: baseline.to_vec(),
@@ -116,7 +115,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> Worked {
     }
 }
 
-/// The collected change, for a run that goes on after a crash. The objects are in the mirror.
+/// The collected change, for a run that is resumed after a crash. The objects are in the mirror.
 pub(super) const CHANGE_FILE: &str = "change.json";
 
 fn is_missing(err: &anyhow::Error) -> bool {
@@ -124,57 +123,46 @@ fn is_missing(err: &anyhow::Error) -> bool {
     err.is_some_and(|err| err.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// A tree on its way into a sandbox. It is given away once, so that it does not stay on the disk while the
-/// model works.
-#[derive(Debug)]
-pub struct Upload(Mutex<Option<Packed>>);
-
-impl Upload {
-    fn take(&self) -> Result<Packed> {
-        let taken = self.0.lock().take();
-        taken.ok_or_else(|| Failure::internal("the tree was given to a sandbox before"))
-    }
-}
-
-impl From<Packed> for Upload {
-    fn from(tree: Packed) -> Upload {
-        Upload(Mutex::new(Some(tree)))
-    }
-}
-
 /// What the agent phase works with.
 pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
-    /// The base commit as the sandbox takes it.
-    pub tree: Upload,
     pub image: &'a PreparedImage,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
     pub progress: &'a Progress,
 }
 
-/// Works in a fresh sandbox and collects what came of it, whatever ended the work.
-pub async fn work(phase: &Phase<'_>, brief: Brief) -> Result<Worked> {
-    work_on(phase, brief, None).await
+/// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
+/// whatever ended the work.
+pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<AgentResult> {
+    work_on(phase, tree, brief, None).await
 }
 
 /// The same for a review, whose sandbox is thrown away.
-pub async fn review(phase: &Phase<'_>, brief: Brief, desk: &ReviewContext<'_>) -> Result<Worked> {
-    work_on(phase, brief, Some(desk)).await
+pub async fn review(
+    phase: &Phase<'_>,
+    tree: Packed,
+    brief: Brief,
+    desk: &ReviewContext<'_>,
+) -> Result<AgentResult> {
+    work_on(phase, tree, brief, Some(desk)).await
 }
 
 async fn work_on(
     phase: &Phase<'_>,
+    tree: Packed,
     brief: Brief,
     desk: Option<&ReviewContext<'_>>,
-) -> Result<Worked> {
+) -> Result<AgentResult> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, &phase.tree.take()?, "agent").await?;
+    let sandbox = checks::start(run, phase.image, &tree, "agent").await?;
+    // It would stay on the disk for as long as the model works.
+    drop(tree);
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
-    let Conversed { mut stopped, change: collected } =
+    let Conversation { mut stopped, change: collected } =
         match converse(phase, &sandbox, &brief, desk).await {
             Ok(conversed) => conversed,
             Err(failure) => {
@@ -205,7 +193,7 @@ async fn work_on(
         remember(run, change.as_ref())?;
     }
     let baseline = phase.baseline.to_vec();
-    Ok(Worked { stopped, change, baseline, notes, instruction_files, enforced })
+    Ok(AgentResult { stopped, change, baseline, notes, instruction_files, enforced })
 }
 
 async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
@@ -224,7 +212,7 @@ fn uncollected(failure: Failure) -> StopKind {
 }
 
 /// A conversation that has ended.
-struct Conversed {
+struct Conversation {
     stopped: Stopped,
     /// What the model left, when that was collected already: before the last check.
     change: Option<Change>,
@@ -236,7 +224,7 @@ async fn converse(
     sandbox: &Running,
     brief: &Brief,
     desk: Option<&ReviewContext<'_>>,
-) -> Result<Conversed> {
+) -> Result<Conversation> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
     let recorded = &run.folder.recorded;
@@ -259,7 +247,7 @@ async fn converse(
         limits: &run.config.limits,
         deadline: run.started + run.config.limits.timeout,
         journal: &run.folder.journal,
-        cancel: run.around.cancel.clone(),
+        cancel: run.environment.cancel.clone(),
         progress: &progress,
         services: &services,
     })
@@ -271,17 +259,17 @@ async fn converse(
         checkpoints.begin()?;
         agent.run(brief.items(run, sandbox)?).await
     };
-    let change = checked(phase, sandbox, &mut agent, &mut stopped).await?;
+    let change = with_checks(phase, sandbox, &mut agent, &mut stopped).await?;
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
-    Ok(Conversed { stopped, change })
+    Ok(Conversation { stopped, change })
 }
 
 /// Runs the checks on what the model left and gives back those that fail, until they pass or there are
 /// no more rounds. Returns the change when it was collected before the last check.
-async fn checked(
+async fn with_checks(
     phase: &Phase<'_>,
     sandbox: &Running,
     agent: &mut Agent<'_>,
@@ -298,18 +286,18 @@ async fn checked(
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
         }
-        match look(phase, sandbox, round).await? {
-            Looked::Passed(collected) => {
+        match check_in_loop(phase, sandbox, round).await? {
+            LoopCheck::Passed(collected) => {
                 change = collected;
                 break;
             }
-            Looked::Ended(reason, collected) => {
+            LoopCheck::Ended(reason, collected) => {
                 stopped.reason = reason;
                 change = collected;
                 break;
             }
-            Looked::Failed(text) => {
-                run.around.ui.say("giving the failing checks back to the model");
+            LoopCheck::Failed(text) => {
+                run.environment.ui.say("giving the failing checks back to the model");
                 *stopped = agent.continue_with(vec![message(Role::User, text)]).await;
             }
         }
@@ -318,7 +306,7 @@ async fn checked(
 }
 
 /// What the checks say about what the model left.
-enum Looked {
+enum LoopCheck {
     /// Nothing to give back; the change, when there were checks to run on it.
     Passed(Option<Change>),
     /// What the model is told.
@@ -329,30 +317,30 @@ enum Looked {
 
 /// Runs the checks where the model worked. What they write is not the model's: the change is what there was
 /// before, and when the model goes on, it goes on from there.
-async fn look(phase: &Phase<'_>, sandbox: &Running, round: u32) -> Result<Looked> {
+async fn check_in_loop(phase: &Phase<'_>, sandbox: &Running, round: u32) -> Result<LoopCheck> {
     let run = phase.run;
     if phase.checks.commands.is_empty() {
-        return Ok(Looked::Passed(None));
+        return Ok(LoopCheck::Passed(None));
     }
     let change = match collect(phase, sandbox).await {
         Ok(change) => change,
-        Err(failure) => return Ok(Looked::Ended(uncollected(failure), None)),
+        Err(failure) => return Ok(LoopCheck::Ended(uncollected(failure), None)),
     };
     let checking = phase.checks.run_in(run, &sandbox.client, "loop");
     let ran = match run.unless_interrupted(checking).await {
         Err(_) if run.is_interrupted() => {
-            return Ok(Looked::Ended(StopKind::Cancelled, Some(change)));
+            return Ok(LoopCheck::Ended(StopKind::Cancelled, Some(change)));
         }
         ran => ran?,
     };
     let asked_of = asked_of(phase, &change, round);
     let Some(text) = feedback(phase, ran, asked_of)? else {
-        return Ok(Looked::Passed(Some(change)));
+        return Ok(LoopCheck::Passed(Some(change)));
     };
     if let Err(failure) = phase.workspace.put_back(&sandbox.client, &change).await {
-        run.around.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
+        run.environment.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
     }
-    Ok(Looked::Failed(text))
+    Ok(LoopCheck::Failed(text))
 }
 
 /// How often a killed attempt had given failing checks back already.
@@ -411,7 +399,7 @@ fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>, asked_of: AskedOf) -> Result<
 
 /// What people see while the agent works.
 fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
-    let ui = phase.run.around.ui;
+    let ui = phase.run.environment.ui;
     let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
     match what {
         Happening::Agent { id, what } => tell(phase, what, Some(id)),
@@ -460,7 +448,7 @@ fn first_line(text: &str) -> String {
 /// run sweeps.
 pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
     if let Err(err) = sandbox.stop().await {
-        run.around.ui.say(&format!("the sandbox was not removed: {err}"));
+        run.environment.ui.say(&format!("the sandbox was not removed: {err}"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whose commits a branch has: what we may replace, and what we leave alone.
+//! Whose commits a branch has, which decides whether we may replace it.
 //!
 //! Called before a branch is written, by the publishers of a single run and of a campaign. All commits
 //! that the branch has and its base has not are looked at, not only the last one.
@@ -12,9 +12,9 @@ use patchwright_git::{GitError, Oid, blocking};
 /// Commits of ours that are followed back from a branch's tip.
 const MOST_COMMITS: u32 = 50;
 
-/// The branch as it is now.
+/// Whose a branch is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum BranchState {
     Absent,
     /// Nothing on it is anybody else's.
     Ours {
@@ -28,8 +28,8 @@ pub enum Standing {
     },
 }
 
-/// Where a branch is looked at.
-pub struct Place<'a> {
+/// What is needed to look at a branch.
+pub struct BranchLookup<'a> {
     pub forge: &'a dyn Forge,
     pub repository: &'a Repository,
     /// Our bare repository, which has `base`.
@@ -40,11 +40,11 @@ pub struct Place<'a> {
     pub email: &'a str,
 }
 
-impl Place<'_> {
+impl BranchLookup<'_> {
     /// Looks at a branch; what it points to is fetched.
-    pub async fn standing(&self, branch: &str) -> Result<Standing, ForgeError> {
+    pub async fn state(&self, branch: &str) -> Result<BranchState, ForgeError> {
         let Some(tip) = self.forge.branch_tip(&self.repository.id, branch).await? else {
-            return Ok(Standing::Absent);
+            return Ok(BranchState::Absent);
         };
         let refs = [branch.to_owned()];
         let fetched =
@@ -52,7 +52,7 @@ impl Place<'_> {
         match fetched {
             Ok(()) => {}
             // Deleted since we asked.
-            Err(ForgeError::NotFound { .. }) => return Ok(Standing::Absent),
+            Err(ForgeError::NotFound { .. }) => return Ok(BranchState::Absent),
             Err(err) => return Err(err),
         }
         let (repo, base, email) = (self.repo.clone(), self.base, self.email.to_owned());
@@ -62,8 +62,10 @@ impl Place<'_> {
         });
         let (facts, other) = looked.await.map_err(in_words)?;
         match other {
-            Some(commit) if !self.base_has(commit).await? => Ok(Standing::Theirs { tip, commit }),
-            _ => Ok(Standing::Ours { tip, facts }),
+            Some(commit) if !self.base_has(commit).await? => {
+                Ok(BranchState::Theirs { tip, commit })
+            }
+            _ => Ok(BranchState::Ours { tip, facts }),
         }
     }
 

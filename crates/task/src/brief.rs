@@ -3,16 +3,17 @@
 //!
 //! [`Brief::assemble`] is pure: the same sources give the same text.
 
-use super::admit::Admitted;
+use super::admit::AdmittedIssue;
 use super::checks::Checks;
+use super::job::{Job, Subject};
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::context::agents::AgentFiles;
 use crate::context::environment::{self, Environment};
 use crate::context::instructions::{self, Instructions};
 use crate::context::skills::{self, Skills};
-use crate::context::thread::{self, Thread, ThreadContext};
-use patchwright_base::error::{Failure, Result};
+use crate::context::thread::{self, Thread};
+use patchwright_base::error::Result;
 use patchwright_config::{Mode, Personality};
 use patchwright_prompt::{self as prompt, SystemPrompt};
 use patchwright_provider::ToolDeclaration;
@@ -20,7 +21,6 @@ use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{Content, Item, Message, Role};
 use patchwright_sandbox::Running;
 use patchwright_tools::registry::ToolSet;
-use patchwright_types::task::TaskKind;
 
 /// Files that are looked at for instructions and skills.
 const MAX_PATHS: usize = 500_000;
@@ -62,23 +62,15 @@ pub struct Sources<'a> {
 }
 
 impl Brief {
-    pub async fn new(
-        run: &Run<'_>,
-        admitted: Option<&Admitted>,
-        workspace: &Workspace,
-        checks: &Checks,
-    ) -> Result<Brief> {
-        let (task, notes) = task_text(run, admitted, checks)?;
-        let brief = Brief::with(run, workspace, &task, notes, &checks.commands).await?;
-        Ok(match run.task.kind {
-            TaskKind::Campaign { answer: true, .. } => {
-                brief.in_mode(Some(prompt::text("mode/report.md")?))
-            }
-            _ => brief,
-        })
+    /// The brief of a job. Instructions and skills come from the rules, whatever is worked on.
+    pub(super) async fn of_job(run: &Run<'_>, job: &Job<'_>, checks: &Checks) -> Result<Brief> {
+        let (task, notes) = job.subject.task_text(run, checks)?;
+        let rules = job.checkout.rules.workspace();
+        let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
+        Ok(Brief { mode_text: job.mode_text, ..brief })
     }
 
-    /// The brief for a task that is in words already.
+    /// The brief for a task that is in words already, and that no checks judge.
     pub async fn of(
         run: &Run<'_>,
         workspace: &Workspace,
@@ -86,18 +78,6 @@ impl Brief {
         notes: Vec<String>,
     ) -> Result<Brief> {
         Brief::with(run, workspace, task, notes, &[]).await
-    }
-
-    /// The brief of a task in words with checks. Instructions and skills come from `rules`, the base
-    /// commit, whatever is worked on.
-    pub async fn for_task(
-        run: &Run<'_>,
-        task: &str,
-        notes: Vec<String>,
-        rules: &Workspace,
-        checks: &Checks,
-    ) -> Result<Brief> {
-        Brief::with(run, rules, task, notes, &checks.commands).await
     }
 
     async fn with(
@@ -152,12 +132,6 @@ impl Brief {
             personality: run.config.personality,
         };
         instructions_for(&system, self.mode)
-    }
-
-    /// The same with other words about the mode.
-    #[must_use]
-    pub fn in_mode(self, text: Option<&'static str>) -> Brief {
-        Brief { mode_text: text, ..self }
     }
 
     /// The files of the repository whose text stands in the opening, for the report.
@@ -244,53 +218,46 @@ fn sandbox_words(run: &Run<'_>) -> String {
     }
 }
 
-fn task_text(
-    run: &Run<'_>,
-    admitted: Option<&Admitted>,
-    checks: &Checks,
-) -> Result<(String, Vec<String>)> {
-    match (&run.task.kind, admitted) {
-        (TaskKind::Issue { trigger, .. }, Some(admitted)) => {
-            let thread = thread_of(run, admitted, trigger.as_ref());
-            let mut text = prompt::issue_task(&prompt::IssueTask {
-                repository: &admitted.repository.id.to_string(),
-                number: admitted.issue.number,
-                thread: &thread.text,
-                checks: &checks.commands,
-            })?;
-            if let Some(asked) = &run.around.asked {
-                text = format!("{text}\n\n{}", prompt::asked(asked)?);
+impl Subject<'_> {
+    /// The task in words, and what was left out of it.
+    fn task_text(&self, run: &Run<'_>, checks: &Checks) -> Result<(String, Vec<String>)> {
+        let checks = checks.commands.as_slice();
+        match *self {
+            Subject::Issue(issue) => issue_text(run, issue, checks),
+            Subject::Exec(request) => Ok((prompt::exec_task(&request.prompt, checks)?, Vec::new())),
+            Subject::Campaign(request) => {
+                let text = prompt::campaign_task(&prompt::CampaignTask {
+                    repository: &request.repository.to_string(),
+                    base_branch: &request.base_branch,
+                    prompt: &request.prompt,
+                    checks,
+                })?;
+                Ok((text, Vec::new()))
             }
-            Ok((text, thread.notes))
-        }
-        (TaskKind::Exec { prompt: asked, .. }, _) => {
-            Ok((prompt::exec_task(asked, &checks.commands)?, Vec::new()))
-        }
-        (TaskKind::Campaign { repository, base_branch, prompt: asked, .. }, _) => {
-            let text = prompt::campaign_task(&prompt::CampaignTask {
-                repository: &repository.to_string(),
-                base_branch,
-                prompt: asked,
-                checks: &checks.commands,
-            })?;
-            Ok((text, Vec::new()))
-        }
-        (TaskKind::Issue { .. }, None) => Err(Failure::internal("an issue task was not admitted")),
-        (TaskKind::Review { .. } | TaskKind::Respond { .. }, _) => {
-            Err(Failure::internal("this task has a flow of its own"))
+            Subject::Command(command, instruction) => instruction.task_text(run, command, checks),
         }
     }
 }
 
 /// The conversation as it stood at the trigger, hidden text removed, delimited at random.
-fn thread_of(
+fn issue_text(
     run: &Run<'_>,
-    admitted: &Admitted,
-    trigger: Option<&patchwright_types::task::Trigger>,
-) -> ThreadContext {
-    let stop = run.stop();
-    let thread = Thread { issue: &admitted.issue, comments: &admitted.comments, trigger };
-    thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random)
+    issue: &AdmittedIssue,
+    checks: &[String],
+) -> Result<(String, Vec<String>)> {
+    let (stop, trigger) = (run.stop(), issue.request.trigger.as_ref());
+    let thread = Thread { issue: &issue.issue, comments: &issue.comments, trigger };
+    let thread = thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random);
+    let mut text = prompt::issue_task(&prompt::IssueTask {
+        repository: &issue.repository.id.to_string(),
+        number: issue.issue.number,
+        thread: &thread.text,
+        checks,
+    })?;
+    if let Some(asked) = &run.environment.asked {
+        text = format!("{text}\n\n{}", prompt::asked(asked)?);
+    }
+    Ok((text, thread.notes))
 }
 
 /// A message of plain text.

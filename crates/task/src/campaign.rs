@@ -1,27 +1,29 @@
-//! One repository of a campaign: the phases of [`super::run`] without those that publish. It ends with a
-//! change to be stored, an answer, nothing, or a trouble that says what to do about it.
+//! One repository of a campaign: the phases of [`super::pipeline`] without those that publish. It ends with a
+//! change to be stored, an answer, nothing, or an error that says what to do about it.
 //!
 //! Called by `patchwright_fleet::batch::target`, which records the result in the store and then closes the
 //! attempt. Until it is closed its journal has no last line, so that a process which is killed in between
 //! finds it and takes its result over without asking the model again.
 
 mod book;
-mod ended;
+mod result;
 mod target_error;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 
-pub use self::ended::{Ended, Stored, Told};
+pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
 use super::folder::RunFolder;
-use super::network::NetworkAccess;
+use super::job::Job;
+use super::pipeline;
 use super::progress::Progress;
-use super::run::{DEPTH, Made, Run, RunEnvironment, interrupted, make};
+use super::run::{DEPTH, Run, RunEnvironment, Start, interrupted, interruption};
 use super::signals::Cause;
-use super::workspace::Workspace;
+use super::workspace::{Checkout, Workspace};
 use crate::world::World;
 use patchwright_agent::state::State;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -32,102 +34,107 @@ use patchwright_git::clone::mirror;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Outcome, Spending};
-use patchwright_types::task::{Limits, Task, TaskKind};
+use patchwright_types::task::{CampaignRequest, Limits, Task};
 
 /// A run that has its folder and may start.
-pub struct Begun<'a> {
+pub struct StartedRun<'a> {
     run: Run<'a>,
+    request: CampaignRequest,
 }
 
 /// A run that has come to an end, with its folder still open.
 pub struct Attempt {
-    pub ended: std::result::Result<Ended, TargetError>,
+    pub result: std::result::Result<TargetResult, TargetError>,
     /// What the run has used over all its attempts, as its journal has it.
     pub spending: Spending,
-    folder: RunFolder,
+    folder: Arc<RunFolder>,
     /// How it ended, when there is an outcome.
     outcome: Option<Outcome>,
 }
 
 /// Takes the run's lock and its folder: the one of an attempt that died on this machine, or a fresh one.
 /// `title` stands for the commit where the model's own words do not read like one.
-pub fn begin<'a>(
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn start<'a>(
     world: &'a World,
     config: Config,
-    task: Task,
-    around: RunEnvironment,
+    request: CampaignRequest,
+    environment: RunEnvironment,
     title: &str,
-) -> Result<Begun<'a>> {
-    let TaskKind::Campaign { answer, .. } = &task.kind else {
-        return Err(Failure::internal("this is not a campaign's task"));
-    };
-    let mode = if *answer { Mode::Plan } else { Mode::Execute };
-    let config = Config { mode, ..config };
+) -> Result<StartedRun<'a>> {
+    let mode = if request.answer { Mode::Plan } else { Mode::Execute };
+    let start = Start::silently(world, Config { mode, ..config }, environment);
+    let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
     let folder = match RunFolder::begin(world, &task, None) {
+        // A worker that was stopped for so long that its job was given to us still holds the lock.
         Err(failure) if failure.kind == FailureKind::NothingToDo => RunFolder::begin_beside(world)?,
         folder => folder?,
     };
-    let started = world.clock.instant();
-    let issue_title = Some(title.to_owned());
-    let reach = NetworkAccess::default();
-    Ok(Begun { run: Run { world, config, task, folder, around, started, issue_title, reach } })
+    let run = start.run_in(folder, task, Some(title.to_owned()));
+    Ok(StartedRun { run, request })
 }
 
-impl Begun<'_> {
+impl StartedRun<'_> {
     /// The run's id.
     pub fn id(&self) -> &str {
         &self.run.folder.id
     }
 
     /// Works until there is something to say about the repository.
-    pub async fn work(mut self) -> Attempt {
-        let made = Box::pin(self.make()).await;
-        let run = self.run;
-        let (ended, outcome) = match stopped(&run) {
-            Some(trouble) => (Err(trouble), None),
-            None => match made {
-                Ok(made) => {
-                    let outcome = made.outcome.clone();
-                    (ended::of(&run, made), Some(outcome))
-                }
-                Err(trouble) => (Err(trouble), None),
-            },
+    pub async fn work(self) -> Attempt {
+        let StartedRun { run, request } = self;
+        let worked = Box::pin(work(&run, &request)).await;
+        let (result, outcome) = match (stopped(&run), worked) {
+            (Some(error), _) | (None, Err(error)) => (Err(error), None),
+            (None, Ok(CarriedOut { result, outcome })) => (result, Some(outcome)),
         };
-        if let Err(trouble) = &ended {
+        if let Err(error) = &result {
             // For whoever opens the folder; nothing depends on it.
-            let text = trouble.failure.to_string();
+            let text = error.failure.to_string();
             let _ = run.journal(&Entry::Note { text });
         }
         let spending = spent(run.folder.journal.path()).unwrap_or_else(|failure| {
-            run.around.ui.failure(&failure.to_string());
+            run.environment.ui.failure(&failure.to_string());
             most(&run.config.limits)
         });
-        Attempt { ended, spending, folder: run.folder, outcome }
-    }
-
-    async fn make(&mut self) -> std::result::Result<Made, TargetError> {
-        let run = &mut self.run;
-        let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-        run.world.provider.resume_at(None, replies.sum());
-        run.journal_start()?;
-        let (workspace, repository) = tokio::select! {
-            biased;
-            () = run.around.cancel.cancelled() => return Err(cancelled(run)),
-            opened = open(run) => opened?,
-        };
-        let progress = Progress::start(run, None).await?;
-        let made = make(run, None, Some(&repository), workspace, &progress).await?;
-        run.around.ui.event(&json!({ "is": "made", "run": run.folder.id }));
-        Ok(made)
+        Attempt { result, spending, folder: run.folder, outcome }
     }
 }
 
-/// The repository at the base commit of the target, and as the forge has it.
-async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), TargetError> {
-    let TaskKind::Campaign { repository, base_branch, base_sha, answer, .. } = &run.task.kind
-    else {
-        return Err(Failure::internal("this is not a campaign's task").into());
+/// What a run that was carried out came to.
+struct CarriedOut {
+    outcome: Outcome,
+    result: std::result::Result<TargetResult, TargetError>,
+}
+
+/// Open, carry out, and decide what the result means for the repository. The worker has swept.
+async fn work(
+    run: &Run<'_>,
+    request: &CampaignRequest,
+) -> std::result::Result<CarriedOut, TargetError> {
+    run.resume_or_begin()?;
+    let checkout = tokio::select! {
+        biased;
+        () = run.environment.cancel.cancelled() => return Err(cancelled(run)),
+        opened = open(run, request) => opened?,
     };
+    let run = &run.configured(&checkout.rules).await?;
+    let job = Job::campaign(request, &checkout)?;
+    let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
+    run.environment.ui.event(&json!({ "is": "made", "run": run.folder.id }));
+    let outcome = finished.outcome.clone();
+    let result = result::of(run, request, checkout.workspace, finished);
+    Ok(CarriedOut { outcome, result })
+}
+
+/// The repository at the base commit of the target.
+async fn open(
+    run: &Run<'_>,
+    request: &CampaignRequest,
+) -> std::result::Result<Checkout, TargetError> {
+    let CampaignRequest { repository, base_branch, base_sha, answer, .. } = request;
     let found = look_up(run, repository, *answer).await?;
     let (state, url) = (run.world.state.clone(), found.clone_url.clone());
     let repo = blocking(move || mirror(&state, &url))
@@ -137,12 +144,13 @@ async fn open(run: &Run<'_>) -> std::result::Result<(Workspace, Repository), Tar
     let refs = [base_sha.clone()];
     match forge.fetch(&found, repo.path(), &refs, DEPTH).await {
         Ok(()) => {}
-        Err(ForgeError::NotFound { .. }) => return Err(lost_base(run, &found).await),
+        Err(ForgeError::NotFound { .. }) => return Err(lost_base(run, request, &found).await),
         Err(err) => return Err(target_error::of_fetch(repository, err)),
     }
     let mut workspace = Workspace::pin(repo, base_sha, DEPTH).await?;
     workspace.base_branch.clone_from(base_branch);
-    Ok((workspace, found))
+    let rules = workspace.rules(run.world, &run.config, &found).await?;
+    Ok(Checkout { workspace, rules })
 }
 
 async fn look_up(
@@ -163,16 +171,18 @@ async fn look_up(
         });
     }
     if found.id != *id {
-        run.around.ui.detail(&format!("`{id}` is called `{}` now", found.id));
+        run.environment.ui.detail(&format!("`{id}` is called `{}` now", found.id));
     }
     Ok(found)
 }
 
 /// The base commit can no longer be fetched: is it the commit, or the branch?
-async fn lost_base(run: &Run<'_>, repository: &Repository) -> TargetError {
-    let TaskKind::Campaign { base_branch, base_sha, .. } = &run.task.kind else {
-        return Failure::internal("this is not a campaign's task").into();
-    };
+async fn lost_base(
+    run: &Run<'_>,
+    request: &CampaignRequest,
+    repository: &Repository,
+) -> TargetError {
+    let CampaignRequest { base_branch, base_sha, .. } = request;
     let short = base_sha.get(..10).unwrap_or(base_sha);
     let tip = match run.world.forge() {
         Ok(forge) => forge.branch_tip(&repository.id, base_branch).await,
@@ -193,17 +203,15 @@ async fn lost_base(run: &Run<'_>, repository: &Repository) -> TargetError {
 
 /// Why a run that was cancelled ended; `None` for one that was not.
 fn stopped(run: &Run<'_>) -> Option<TargetError> {
-    let failure = interrupted(&run.around)?;
-    let decision = match run.around.why.cause() {
-        Some(Cause::Lost) => RetryDecision::Lost,
-        Some(Cause::Drained) | None => RetryDecision::Released,
-    };
-    Some(TargetError { class: ErrorClass::Lost, failure, decision })
+    interrupted(&run.environment).map(|_| cancelled(run))
 }
 
 fn cancelled(run: &Run<'_>) -> TargetError {
-    stopped(run)
-        .unwrap_or_else(|| Failure::internal("the run was cancelled without a cause").into())
+    let decision = match run.environment.cancellation.cause() {
+        Some(Cause::Lost) => RetryDecision::Lost,
+        Some(Cause::Drained) | None => RetryDecision::Released,
+    };
+    TargetError { class: ErrorClass::Lost, failure: interruption(&run.environment), decision }
 }
 
 /// What a journal says was used, whichever attempt used it.
@@ -255,7 +263,7 @@ impl Attempt {
     /// repository again starts afresh; a run stopped by a transient error is resumed.
     pub fn close(self) -> Result<()> {
         let passing = matches!(
-            &self.ended,
+            &self.result,
             Err(TargetError {
                 decision: RetryDecision::Retry(_)
                     | RetryDecision::PauseCampaign

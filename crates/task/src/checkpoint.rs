@@ -1,5 +1,5 @@
 //! Checkpoints of a run's workspace: recorded as git trees in the run's folder while the agents work, and put
-//! back into a fresh sandbox when the run goes on.
+//! back into a fresh sandbox when the run is resumed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,8 +52,8 @@ struct Last {
     is_stale: bool,
 }
 
-/// A workspace, recorded.
-struct Made {
+/// A workspace as it was at one moment.
+struct Snapshot {
     tree: Oid,
     sessions: Vec<String>,
     shell: bool,
@@ -76,7 +76,7 @@ impl Checkpoints {
         let store =
             store.map_err(|err| failure(err, "cannot keep checkpoints of the workspace"))?;
         let (base, journal) = (phase.workspace.base_tree()?, run.folder.journal.of_run());
-        Ok(Checkpoints::new(client.clone(), store, base, journal, run.around.ui))
+        Ok(Checkpoints::new(client.clone(), store, base, journal, run.environment.ui))
     }
 
     /// The first checkpoint: the uploaded tree, in which nothing runs yet.
@@ -169,7 +169,7 @@ impl Checkpoints {
         self.make(&mut *self.last.lock().await).await.map(|made| made.tree)
     }
 
-    async fn make(&self, last: &mut Last) -> Result<Made, String> {
+    async fn make(&self, last: &mut Last) -> Result<Snapshot, String> {
         last.asked += 1;
         let (number, asked) = (last.number, last.asked);
         let fetched = self.client.checkpoint(number, asked, LIMITS).await;
@@ -194,7 +194,7 @@ impl Checkpoints {
             added.map_err(|err| err.to_string())?
         };
         last.number = asked;
-        Ok(Made { tree, sessions, shell })
+        Ok(Snapshot { tree, sessions, shell })
     }
 }
 
@@ -202,7 +202,7 @@ impl Checkpoints {
 impl Recorder for Checkpoints {
     async fn record(&self, after: Option<&str>) -> Result<(), Failure> {
         let mut last = self.last.lock().await;
-        let Made { tree, sessions, shell } = match self.make(&mut last).await {
+        let Snapshot { tree, sessions, shell } = match self.make(&mut last).await {
             Ok(made) => made,
             Err(_) if last.is_stale => return Ok(()),
             Err(why) => {

@@ -65,7 +65,7 @@ impl Checks {
         let ran = verify::run(client, &self.commands, timeout).await;
         for check in &ran {
             run.journal(&Entry::Checked { when: when.to_owned(), run: check.clone() })?;
-            run.around.ui.say(&describe(check, when));
+            run.environment.ui.say(&describe(check, when));
         }
         Ok(ran)
     }

@@ -1,46 +1,45 @@
 //! How a run ended, decided from recorded facts: what the agent's stop, the change, the checks and the
 //! policy say, never what the model claims.
 
-use super::agent_phase::Worked;
+use super::agent_phase::AgentResult;
+use super::job::Job;
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
-use patchwright_types::task::TaskKind;
 
 /// Decides how the run ended.
 pub(super) fn decide(
     run: &Run<'_>,
-    workspace: &Workspace,
+    job: &Job<'_>,
     image: &PreparedImage,
-    worked: &Worked,
-    settled: &Settled,
+    worked: &AgentResult,
+    judged: &JudgedChange,
     evidence: Evidence,
 ) -> Outcome {
-    // An answer is all that a prompt may have asked for, and a plan is one.
-    let words_are_enough =
-        matches!(run.task.kind, TaskKind::Exec { .. }) || run.config.mode == Mode::Plan;
-    let (conclusion, reason) = conclude(words_are_enough, worked, settled);
+    // A plan is an answer, too.
+    let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
+    let (conclusion, reason) = conclude(words_are_enough, worked, judged);
     Outcome {
         run: run.folder.id.clone(),
         conclusion,
         reason,
         final_message: worked.stopped.final_message.clone(),
         plan: worked.stopped.plan.clone(),
-        change: settled.change.clone(),
+        change: judged.change.clone(),
         evidence,
-        judgement: settled.judgement.clone(),
+        judgement: judged.judgement.clone(),
         spending: spending(run, worked),
-        provenance: provenance(run, workspace, image, worked),
+        provenance: provenance(run, &job.checkout.workspace, image, worked),
     }
 }
 
 /// What the run used, with the time of all of it.
-pub(super) fn spending(run: &Run<'_>, worked: &Worked) -> Spending {
+pub(super) fn spending(run: &Run<'_>, worked: &AgentResult) -> Spending {
     let wall_seconds = run.started.elapsed().as_secs_f64();
     Spending { wall_seconds, ..worked.stopped.spending.clone() }
 }
@@ -50,7 +49,7 @@ pub(super) fn provenance(
     run: &Run<'_>,
     workspace: &Workspace,
     image: &PreparedImage,
-    worked: &Worked,
+    worked: &AgentResult,
 ) -> Provenance {
     let mut input_notes = worked.notes.clone();
     input_notes.extend(run.config.notes.iter().cloned());
@@ -63,7 +62,7 @@ pub(super) fn provenance(
         enforced: worked.enforced.clone(),
         base_branch: workspace.base_branch.clone(),
         base_sha: workspace.base.to_string(),
-        run_url: run.around.run_url.clone(),
+        run_url: run.environment.run_url.clone(),
         input_notes,
         instruction_files: worked.instruction_files.clone(),
         reached: run.reached(),
@@ -90,8 +89,8 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
 /// The agent's stop decides first, then the policy, then whether anything was changed.
 fn conclude(
     words_are_enough: bool,
-    worked: &Worked,
-    settled: &Settled,
+    worked: &AgentResult,
+    judged: &JudgedChange,
 ) -> (Conclusion, Option<String>) {
     let why = Some(worked.stopped.reason.sentence());
     if let Some(conclusion) = of_stop(&worked.stopped.reason) {
@@ -100,11 +99,11 @@ fn conclude(
     if let Some(question) = worked.stopped.needs_input() {
         return (Conclusion::NeedsInput, Some(format!("the model needs an answer: {question}")));
     }
-    if let Some(first) = settled.judgement.violations.first() {
+    if let Some(first) = judged.judgement.violations.first() {
         let place = first.path.as_deref().map(|path| format!("`{path}`: ")).unwrap_or_default();
         return (Conclusion::Refused, Some(format!("{place}{} ({})", first.message, first.rule)));
     }
-    match (&settled.change, settled.judgement.held_back.first()) {
+    match (&judged.change, judged.judgement.held_back.first()) {
         (None, None) if words_are_enough => (Conclusion::Done, None),
         (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
         (None, Some(held)) => (
@@ -130,8 +129,8 @@ fn conclude(
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::decide::{Conclusion, StopKind, Worked, conclude};
-    use crate::settle::Settled;
+    use crate::decide::{AgentResult, Conclusion, StopKind, conclude};
+    use crate::settle::JudgedChange;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
     use patchwright_git::tree::{Beyond, Change, FileChange};
@@ -139,7 +138,7 @@ mod tests {
     use patchwright_types::outcome::Spending;
     use patchwright_types::plan::Plan;
 
-    fn worked(reason: StopKind, final_message: &str) -> Worked {
+    fn worked(reason: StopKind, final_message: &str) -> AgentResult {
         let stopped = Stopped {
             reason,
             final_message: final_message.to_owned(),
@@ -149,7 +148,7 @@ mod tests {
             touched: BTreeSet::new(),
             notes: Vec::new(),
         };
-        Worked {
+        AgentResult {
             stopped,
             change: None,
             baseline: Vec::new(),
@@ -184,8 +183,8 @@ mod tests {
         HeldBack { file, rule: "path.workflow".to_owned() }
     }
 
-    fn settled(change: Option<Change>, judgement: Judgement) -> Settled {
-        Settled { judgement, change, ..Settled::default() }
+    fn judged(change: Option<Change>, judgement: Judgement) -> JudgedChange {
+        JudgedChange { judgement, change, ..JudgedChange::default() }
     }
 
     #[test]
@@ -205,7 +204,7 @@ mod tests {
         ] {
             let worked = worked(StopKind::Finished, "Done.");
             let (conclusion, reason) =
-                conclude(words_are_enough, &worked, &settled(change, judgement));
+                conclude(words_are_enough, &worked, &judged(change, judgement));
             assert_eq!(conclusion, expected, "{about}: {reason:?}");
             assert_eq!(reason.is_none(), expected == Conclusion::Done, "{about}: {reason:?}");
         }
@@ -223,7 +222,7 @@ mod tests {
             held_back: vec![held_back()],
             flags: Vec::new(),
         };
-        let refused = settled(Some(change(&[])), broken);
+        let refused = judged(Some(change(&[])), broken);
         for (reason, message, expected) in [
             (StopKind::Finished, "Done.", Conclusion::Refused),
             (StopKind::Finished, "NEEDS INPUT: which one?", Conclusion::NeedsInput),

@@ -37,7 +37,7 @@ pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, 
     let tools = tools.offered(&run.world.model, &config.tools, &present, extras)?;
     environment(config, client).await?;
     for text in tools.notes() {
-        run.around.ui.say(text);
+        run.environment.ui.say(text);
         run.journal(&Entry::Note { text: text.clone() })?;
     }
     Ok((tools, services))

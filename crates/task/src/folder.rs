@@ -1,7 +1,7 @@
 //! A run's folder: its lock, its journal and the files that it leaves.
 //!
 //! One folder per attempt. A run that was killed leaves a journal without a last line; running the
-//! same command again finds it here and goes on with it. The lock is the kernel's, so it never
+//! same command again finds it here and resumes it. The lock is the kernel's, so it never
 //! outlives its process.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use super::checkpoint;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::{ReviewRequest, Task, TaskKind};
 
 /// One attempt at a task, on disk.
 pub struct RunFolder {
@@ -118,18 +118,19 @@ impl RunFolder {
 /// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
-        (TaskKind::Issue { repository, number, .. }, _) => format!("issue-{repository}-{number}"),
-        (TaskKind::Review { repository, number, .. }, _) => format!("review-{repository}-{number}"),
-        (TaskKind::Respond { repository, number, place, command, .. }, _) => {
-            format!("respond-{repository}-{number}-{place:?}-{command:?}")
+        (TaskKind::Issue(it), _) => format!("issue-{}-{}", it.repository, it.number),
+        (TaskKind::Review(it), _) => format!("review-{}-{}", it.repository, it.number),
+        (TaskKind::Respond(it), _) => {
+            format!("respond-{}-{}-{:?}-{:?}", it.repository, it.number, it.place, it.command)
         }
-        (TaskKind::Campaign { campaign, repository, base_sha, .. }, _) => {
-            format!("{campaign}-{repository}-{base_sha}")
+        (TaskKind::Campaign(it), _) => {
+            format!("{}-{}-{}", it.campaign, it.repository, it.base_sha)
         }
-        (TaskKind::Exec { .. }, Some(at)) => format!("exec-{}", at.display()),
-        (TaskKind::Exec { repository, base, prompt }, None) => {
-            let place = fs::canonicalize(repository).unwrap_or_else(|_| repository.into());
-            format!("exec-{}-{base:?}-{prompt}", place.display())
+        (TaskKind::Exec(_), Some(at)) => format!("exec-{}", at.display()),
+        (TaskKind::Exec(it), None) => {
+            let place =
+                fs::canonicalize(&it.repository).unwrap_or_else(|_| (&it.repository).into());
+            format!("exec-{}-{:?}-{}", place.display(), it.base, it.prompt)
         }
     };
     let digest = hex::encode(&Sha256::digest(text.as_bytes())[..4]);
@@ -156,7 +157,7 @@ fn lock(path: &Path, key: &str) -> Result<File> {
     }
 }
 
-/// Id and folder of the run to go on with. A pointer that cannot be read is no reason to begin anew:
+/// Id and folder of the run to resume. A pointer that cannot be read is no reason to begin anew:
 /// the run that it points to is paid for.
 fn unfinished(
     world: &World,
@@ -216,24 +217,20 @@ fn resume(
 }
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the
-/// same issue goes on with the first one's work.
+/// same issue resumes the first one's work.
 fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
     match (recorded, asked) {
-        (
-            TaskKind::Issue { repository: a, number: m, .. },
-            TaskKind::Issue { repository: b, number: n, .. },
-        ) => a == b && m == n,
-        (
-            TaskKind::Review { repository: a, number: m, head, full, .. },
-            TaskKind::Review {
-                repository: b, number: n, head: other_head, full: other_full, ..
-            },
-        ) => a == b && m == n && head == other_head && full == other_full,
+        (TaskKind::Issue(a), TaskKind::Issue(b)) => {
+            a.repository == b.repository && a.number == b.number
+        }
+        (TaskKind::Review(a), TaskKind::Review(b)) => {
+            ReviewRequest { trigger: None, ..a.clone() }
+                == ReviewRequest { trigger: None, ..b.clone() }
+        }
         // What is not in the campaign's id does not decide about the work.
-        (
-            TaskKind::Campaign { campaign: a, repository: m, base_sha: base, .. },
-            TaskKind::Campaign { campaign: b, repository: n, base_sha: other, .. },
-        ) => a == b && m == n && base == other,
+        (TaskKind::Campaign(a), TaskKind::Campaign(b)) => {
+            a.campaign == b.campaign && a.repository == b.repository && a.base_sha == b.base_sha
+        }
         (a, b) => a == b,
     }
 }
@@ -253,7 +250,7 @@ fn set_aside(journal: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the trees of a run that goes on no more.
+/// Removes the trees of a run that is not resumed any more.
 fn drop_checkpoints(run: &Path) -> Result<()> {
     let folder = run.join(checkpoint::FOLDER);
     match fs::remove_dir_all(&folder) {

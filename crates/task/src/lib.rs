@@ -1,6 +1,6 @@
 //! What we decided to do about an event, and how it goes.
 //!
-//! [`run::run_task`] is the whole flow, top to bottom; read it first.
+//! [`pipeline`] is the whole flow, top to bottom; read it first.
 
 pub mod admit;
 pub mod agent_phase;
@@ -17,8 +17,10 @@ mod equip;
 pub mod event;
 mod failures;
 pub mod folder;
+mod job;
 mod mcp;
 mod network;
+pub mod pipeline;
 mod prepare;
 pub mod progress;
 pub mod publish;

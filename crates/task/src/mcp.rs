@@ -27,12 +27,12 @@ pub(super) async fn start(
         return Ok(None);
     }
     let names: Vec<String> = configured.keys().map(|name| format!("`{name}`")).collect();
-    run.around.ui.say(&format!("starting MCP servers: {}", names.join(", ")));
+    run.environment.ui.say(&format!("starting MCP servers: {}", names.join(", ")));
     let http = |url: &Url| reachable(url, egress);
     let outside = Outside { client, http: &http, headers: &run.world.mcp_headers };
     let opened = run.unless_interrupted(mcp::open(configured, &outside)).await?;
     for note in &opened.notes {
-        run.around.ui.say(&format!("note: {note}"));
+        run.environment.ui.say(&format!("note: {note}"));
         run.journal(&Entry::Note { text: note.clone() })?;
     }
     Ok(Some(opened))

@@ -43,7 +43,7 @@ impl Run<'_> {
     /// # Errors
     /// For the user: a host that cannot be allowed.
     pub fn egress(&self) -> Result<Option<Arc<Egress>>> {
-        if let Some(egress) = self.reach.commands.get() {
+        if let Some(egress) = self.network.commands.get() {
             return Ok(egress.clone());
         }
         let hosts = match self.config.mode {
@@ -51,24 +51,24 @@ impl Run<'_> {
             Mode::Execute | Mode::Plan => self.config.allow_hosts.as_slice(),
         };
         let egress = Egress::new(hosts)?;
-        Ok(self.reach.commands.get_or_init(|| egress).clone())
+        Ok(self.network.commands.get_or_init(|| egress).clone())
     }
 
     /// The way to the hosts of setup, when they are a list.
     pub(super) fn setup_egress(&self) -> Result<Option<Arc<Egress>>> {
-        if let Some(egress) = self.reach.setup.get() {
+        if let Some(egress) = self.network.setup.get() {
             return Ok(egress.clone());
         }
         let egress = match self.config.setup_hosts.as_slice() {
             [all] if all == "*" => None,
             hosts => Egress::new(hosts)?,
         };
-        Ok(self.reach.setup.get_or_init(|| egress).clone())
+        Ok(self.network.setup.get_or_init(|| egress).clone())
     }
 
     /// What was reached so far, by setup and by commands together.
     pub(super) fn reached(&self) -> Vec<HostUse> {
-        let ways = [&self.reach.setup, &self.reach.commands];
+        let ways = [&self.network.setup, &self.network.commands];
         let ways = ways.into_iter().filter_map(|way| way.get()?.as_ref());
         let mut hosts: BTreeMap<String, HostUse> = BTreeMap::new();
         for host in ways.flat_map(|egress| egress.used()) {

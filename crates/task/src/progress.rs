@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::admit::Admitted;
+use super::admit::AdmittedIssue;
 use super::respond::stop;
 use super::run::{Claim, Run};
 use patchwright_base::error::{Failure, Result};
@@ -23,9 +23,9 @@ use patchwright_report::{self as report, progress};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::plan::Plan;
 use patchwright_types::published::Published;
-use patchwright_types::task::{TaskKind, Trigger};
+use patchwright_types::task::Trigger;
 
-/// Time between edits while work goes on.
+/// Time between edits during the work.
 const SPACING: Duration = Duration::from_secs(10);
 /// Time between signs of life while nothing else changes.
 const HEARTBEAT: Duration = Duration::from_mins(4);
@@ -74,61 +74,64 @@ struct Target {
 }
 
 impl Progress {
-    /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
-    /// run ends here, before anything is spent.
-    pub async fn start(run: &Run<'_>, admitted: Option<&Admitted>) -> Result<Progress> {
+    /// Tells nobody but the terminal.
+    pub(super) fn on_terminal(run: &Run<'_>) -> Progress {
         let state = State {
             phase: "Starting".to_owned(),
             plan: Plan::default(),
-            run_url: run.around.run_url.clone(),
+            run_url: run.environment.run_url.clone(),
             run: run.folder.id.clone(),
             marker: report::marker(PURPOSE, &run.folder.id),
             beat: 0,
             ended: None,
         };
-        let ui = run.around.ui;
-        let Some(admitted) = admitted.filter(|_| !run.config.dry_run) else {
-            return Ok(Progress::new(ui, state, None));
-        };
-        if let Some(other) = other_at_work(run, &admitted.comments, None) {
-            return Err(taken(admitted, other));
+        let state = Arc::new(Mutex::new(state));
+        Progress { ui: run.environment.ui, state, comment: None, yielded: AtomicBool::new(false) }
+    }
+
+    /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
+    /// run ends here, before anything is spent. A dry run writes nothing.
+    ///
+    /// # Errors
+    /// When the comment cannot be written, or another run has the work.
+    pub(super) async fn on_issue(run: &Run<'_>, issue: &AdmittedIssue) -> Result<Progress> {
+        let mut progress = Progress::on_terminal(run);
+        if run.config.dry_run {
+            return Ok(progress);
         }
         let target = Target {
             forge: Arc::clone(run.world.forge()?),
             redactor: Arc::clone(&run.world.redactor),
-            repository: admitted.repository.id.clone(),
-            issue: admitted.issue.number,
+            repository: issue.repository.id.clone(),
+            issue: issue.issue.number,
         };
-        if let TaskKind::Issue { trigger, .. } = &run.task.kind {
-            greet(&target, trigger.as_ref(), ui).await;
+        if let Some(other) = other_at_work(run, &issue.comments, None) {
+            return Err(taken(&target, other));
         }
-        let known = match target.write(None, &state).await {
-            Ok(id) => Some(id),
+        let ui = run.environment.ui;
+        greet(&target, issue.request.trigger.as_ref(), ui).await;
+        let state = progress.state.lock().clone();
+        match target.write(None, &state).await {
+            Ok(id) => {
+                progress.comment = Some(Comment::keep(target, id, Arc::clone(&progress.state)));
+            }
             Err(ForgeError::State { message, .. }) => {
                 ui.say(&format!("no progress comment: {message}"));
-                None
             }
             Err(err) => return Err(Failure::from(err)),
-        };
-        let mut progress = Progress::new(ui, state, None);
-        progress.comment = known.map(|id| Comment::keep(target, id, Arc::clone(&progress.state)));
-        progress.must_be_alone(run, admitted).await?;
+        }
+        progress.must_be_alone(run).await?;
         Ok(progress)
     }
 
-    fn new(ui: Ui, state: State, comment: Option<Comment>) -> Progress {
-        let state = Arc::new(Mutex::new(state));
-        Progress { ui, state, comment, yielded: AtomicBool::new(false) }
-    }
-
     /// Looks again: another machine may have begun at the same time, and neither saw the other. The older
-    /// comment has the work; the younger one goes, with its run.
+    /// comment has the work; the younger one goes, with its run. Without a comment there is nobody to meet.
     ///
     /// # Errors
     /// When another run has the work.
-    pub async fn must_be_alone(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+    pub(super) async fn must_be_alone(&self, run: &Run<'_>) -> Result<()> {
         let Some(Comment { id, target, writer, .. }) = &self.comment else { return Ok(()) };
-        if run.around.claim == Claim::Lease {
+        if run.environment.claim == Claim::Lease {
             return Ok(());
         }
         let (repository, issue) = (&target.repository, target.issue);
@@ -144,7 +147,7 @@ impl Progress {
         {
             self.ui.say(&format!("the second progress comment could not be deleted: {err}"));
         }
-        Err(taken(admitted, other))
+        Err(taken(target, other))
     }
 
     /// A new phase begins.
@@ -263,7 +266,7 @@ fn other_at_work<'a>(
     comments: &'a [forge::Comment],
     ours: Option<u64>,
 ) -> Option<&'a forge::Comment> {
-    if run.around.claim == Claim::Lease {
+    if run.environment.claim == Claim::Lease {
         return None;
     }
     let now = run.world.clock.now();
@@ -276,8 +279,8 @@ fn other_at_work<'a>(
     })
 }
 
-fn taken(admitted: &Admitted, other: &forge::Comment) -> Failure {
-    let (repository, number) = (&admitted.repository.id, admitted.issue.number);
+fn taken(target: &Target, other: &forge::Comment) -> Failure {
+    let (repository, number) = (&target.repository, target.issue);
     Failure::nothing_to_do(format!(
         "another run is already working on {repository}#{number}: {}",
         other.html_url

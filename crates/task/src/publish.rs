@@ -5,11 +5,11 @@
 
 use serde_json::json;
 
-use super::admit::{self, Admitted};
-use super::branch::Standing;
+use super::admit::{self, AdmittedIssue};
+use super::branch::BranchState;
 use super::respond::stop;
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use super::{branch, failures};
 use crate::event::{OWN_BRANCHES, own_branch_beside};
@@ -21,7 +21,7 @@ use patchwright_journal::Entry;
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::IssueRequest;
 
 /// What finds our pull request again.
 fn marker(run: &Run<'_>) -> String {
@@ -39,7 +39,7 @@ pub struct Proposal<'a> {
     pub workspace: &'a Workspace,
     pub commit: Oid,
     pub outcome: &'a Outcome,
-    pub settled: &'a Settled,
+    pub judged: &'a JudgedChange,
     /// The name that [`branch_for`] found to be possible.
     pub branch: &'a str,
 }
@@ -47,13 +47,13 @@ pub struct Proposal<'a> {
 /// Pushes the branch and opens or updates the pull request.
 pub async fn publish(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
 ) -> Result<Published> {
     recheck(run, admitted).await?;
-    let Proposal { workspace, outcome, settled, .. } = *proposal;
+    let Proposal { workspace, outcome, judged, .. } = *proposal;
     let (place, head) = put_on_branch(run, admitted, proposal).await?;
-    let draft = draft_of(run, admitted, workspace, outcome, settled, &place.branch);
+    let draft = draft_of(run, admitted, workspace, outcome, judged, &place.branch);
     let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
     decorate(run, admitted, &pull_request).await;
     // A branch that is as it should be may still have had its description brought up to date.
@@ -61,7 +61,7 @@ pub async fn publish(
         (Operation::Updated, Some(_)) => Operation::Unchanged,
         (operation, _) => operation,
     };
-    run.around.ui.say(&format!(
+    run.environment.ui.say(&format!(
         "pull request #{}: {} ({})",
         pull_request.number,
         pull_request.html_url,
@@ -77,11 +77,9 @@ pub async fn publish(
     })
 }
 
-/// The world may have changed while the agent worked.
-async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
-    let Task { kind: TaskKind::Issue { number, trigger, .. }, .. } = &run.task else {
-        return Ok(());
-    };
+/// Access and state may have changed while the agent worked.
+async fn recheck(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<()> {
+    let IssueRequest { number, trigger, .. } = &admitted.request;
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
@@ -111,7 +109,7 @@ async fn recheck(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
 /// The name of the branch for this issue, looked for before anything is paid for: beside a branch
 /// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
 /// that one is there, it stays the name.
-pub async fn branch_for(run: &Run<'_>, admitted: &Admitted) -> Result<String> {
+pub async fn branch_for(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<String> {
     let forge = run.world.forge()?;
     let number = admitted.issue.number;
     let (usual, instead) = match &run.config.publish.branch {
@@ -137,7 +135,7 @@ pub async fn branch_for(run: &Run<'_>, admitted: &Admitted) -> Result<String> {
         return Err(blocked(&instead, other));
     }
     if let Some(other) = in_the_way(&usual) {
-        run.around.ui.say(&format!(
+        run.environment.ui.say(&format!(
             "no branch can be called `{usual}` beside the branch `{other}`, so it is `{instead}`"
         ));
     }
@@ -156,33 +154,34 @@ const LOOKS: u32 = 4;
 /// may have been our own push, of an attempt that was killed while the server still worked on it.
 async fn put_on_branch(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
-) -> Result<(Place, Oid)> {
-    let mut moved = None;
-    for _ in 0..LOOKS {
+) -> Result<(BranchTarget, Oid)> {
+    let mut looks = 0;
+    loop {
         let place = choose_branch(run, admitted, proposal).await?;
         if let Some(same) = place.same {
             return Ok((place, same));
         }
+        looks += 1;
         match push(run, admitted, proposal, &place).await? {
             Ok(()) => return Ok((place, proposal.commit)),
+            Err(ForgeError::Moved { .. }) if looks < LOOKS => {
+                let ui = run.environment.ui;
+                ui.say(&format!("`{}` has moved; looking at it again", place.branch));
+            }
             Err(err @ ForgeError::Moved { .. }) => {
-                run.around.ui.say(&format!("`{}` has moved; looking at it again", place.branch));
-                moved = Some((err, place));
+                return Err(push_failed(err, &place.branch).hint(
+                    "the branch moves all the time; run the same command again when it does not",
+                ));
             }
             Err(err) => return Err(push_failed(err, &place.branch)),
         }
     }
-    Err(match moved {
-        Some((err, place)) => push_failed(err, &place.branch)
-            .hint("the branch moves all the time; run the same command again when it does not"),
-        None => Failure::internal("the branch was never looked at"),
-    })
 }
 
-/// Where the change goes.
-struct Place {
+/// The branch that the change is pushed to.
+struct BranchTarget {
     branch: String,
     /// What the branch points to now.
     tip: Option<Oid>,
@@ -194,9 +193,9 @@ struct Place {
 /// derived from their commit is used instead, so that the next run finds it again.
 async fn choose_branch(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
-) -> Result<Place> {
+) -> Result<BranchTarget> {
     let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
     for _ in 0..3 {
@@ -204,7 +203,7 @@ async fn choose_branch(
             return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
                 .hint("choose another name with `--branch`"));
         }
-        let looked = branch::Place {
+        let lookup = branch::BranchLookup {
             forge: run.world.forge()?.as_ref(),
             repository: &admitted.repository,
             repo: &workspace.repo,
@@ -212,20 +211,22 @@ async fn choose_branch(
             base_branch: &workspace.base_branch,
             email: &run.config.identity.email,
         };
-        let standing = looked.standing(&branch).await;
-        let standing = standing
+        let state = lookup.state(&branch).await;
+        let state = state
             .map_err(|error| failures::of_forge(format!("cannot look at `{branch}`"), error))?;
-        let tip = match standing {
-            Standing::Absent => return Ok(Place { branch, tip: None, same: None }),
-            Standing::Ours { tip, facts } => {
+        let tip = match state {
+            BranchState::Absent => return Ok(BranchTarget { branch, tip: None, same: None }),
+            BranchState::Ours { tip, facts } => {
                 let tree = outcome.change.as_ref().map(|change| change.tree);
                 let same =
                     (Some(facts.tree) == tree && facts.parents == [workspace.base]).then_some(tip);
-                return Ok(Place { branch, tip: Some(tip), same });
+                return Ok(BranchTarget { branch, tip: Some(tip), same });
             }
-            Standing::Theirs { tip, .. } => tip,
+            BranchState::Theirs { tip, .. } => tip,
         };
-        run.around.ui.say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
+        run.environment
+            .ui
+            .say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
         branch = format!("{wanted}-{}", &tip.to_string()[..7]);
     }
     Err(Failure::forge(format!("every branch like `{wanted}` has commits of other people"))
@@ -235,9 +236,9 @@ async fn choose_branch(
 /// The inner error is the forge's: what becomes of the push depends on it.
 async fn push(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     proposal: &Proposal<'_>,
-    place: &Place,
+    place: &BranchTarget,
 ) -> Result<std::result::Result<(), ForgeError>> {
     let Proposal { workspace, commit, .. } = *proposal;
     let key = place.branch.clone();
@@ -267,15 +268,15 @@ fn push_failed(err: ForgeError, branch: &str) -> Failure {
 
 fn draft_of(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     workspace: &Workspace,
     outcome: &Outcome,
-    settled: &Settled,
+    judged: &JudgedChange,
     branch: &str,
 ) -> PullRequestDraft {
     let issue = (admitted.issue.number, admitted.snapshot.title.as_str());
     let template = template_of(workspace);
-    let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let patch = judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let body = pr_body::body(&pr_body::PullRequest {
         outcome,
         issue: Some(issue),
@@ -305,7 +306,7 @@ pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
 
 async fn open_or_update(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedIssue,
     draft: &PullRequestDraft,
     branch: &str,
 ) -> Result<(PullRequest, Operation)> {
@@ -330,15 +331,15 @@ async fn open_or_update(
     Ok((pull_request, operation))
 }
 
-/// Labels and reviewers: nice to have, never worth failing for.
-async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest) {
+/// Labels and reviewers. Without them the pull request is still good, so errors are only printed.
+async fn decorate(run: &Run<'_>, admitted: &AdmittedIssue, pull_request: &PullRequest) {
     let Ok(forge) = run.world.forge() else { return };
     let repository = &admitted.repository.id;
     let wanted = &run.config.publish;
     if !wanted.labels.is_empty()
         && let Err(err) = forge.add_labels(repository, pull_request.number, &wanted.labels).await
     {
-        run.around.ui.say(&format!("the labels could not be added: {err}"));
+        run.environment.ui.say(&format!("the labels could not be added: {err}"));
     }
     if wanted.reviewers.is_empty() {
         return;
@@ -346,8 +347,10 @@ async fn decorate(run: &Run<'_>, admitted: &Admitted, pull_request: &PullRequest
     match forge.request_reviewers(repository, pull_request.number, &wanted.reviewers).await {
         Ok(left_out) if left_out.is_empty() => {}
         Ok(left_out) => {
-            run.around.ui.say(&format!("could not be asked for a review: {}", left_out.join(", ")));
+            run.environment
+                .ui
+                .say(&format!("could not be asked for a review: {}", left_out.join(", ")));
         }
-        Err(err) => run.around.ui.say(&format!("no review could be asked for: {err}")),
+        Err(err) => run.environment.ui.say(&format!("no review could be asked for: {err}")),
     }
 }

@@ -1,23 +1,24 @@
 //! From what was decided about an event to the work that it asks for. Called by `patchwright action`
 //! for the event of its workflow, and by the webhook server for each delivery.
 
-use super::respond::{self, Responded};
-use super::review;
-use super::run::{self, RunEnvironment};
-use crate::event::{Decision, Event};
+use super::pipeline::{self, RunReport};
+use super::respond::{self, CommandReport};
+use super::review::{self, run::ReviewReport};
+use super::run::RunEnvironment;
+use crate::event::{Decision, Event, HeadBranch};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
-use patchwright_forge::{Account, Forge};
+use patchwright_forge::{Account, Forge, RepositoryId};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::{ReviewRequest, TaskKind, Trigger};
 
-/// What came of an event.
+/// The result of acting on an event.
 pub enum Reacted {
-    Issue(Box<run::Ended>),
-    Review(Box<review::run::Ended>),
-    Respond(Responded),
-    /// Nothing was to be done, and why.
+    Issue(Box<RunReport>),
+    Review(Box<ReviewReport>),
+    Respond(CommandReport),
+    /// Nothing was done, for this reason.
     Ignored(String),
 }
 
@@ -31,7 +32,7 @@ impl Reacted {
         }
     }
 
-    /// In a line: the page of what was made, or why there is none.
+    /// One line: the address of what was made, or why there is none.
     pub fn line(&self) -> String {
         let text = match self {
             Reacted::Issue(ended) => match &ended.published {
@@ -57,49 +58,44 @@ pub async fn react(
     world: &World,
     config: Config,
     decision: Decision,
-    around: RunEnvironment,
+    environment: RunEnvironment,
 ) -> Result<Reacted> {
-    let kind = match at_head(world.forge()?.as_ref(), decision).await? {
-        Ok(Decision::Run(kind)) => kind,
-        Ok(Decision::ReviewAt { .. }) => {
-            return Err(Failure::internal("this event names its pull request"));
-        }
-        Ok(Decision::Ignored(why)) | Err(why) => return Ok(Reacted::Ignored(why)),
+    let kind = match pinned(world.forge()?.as_ref(), decision).await? {
+        Ok(kind) => kind,
+        Err(why) => return Ok(Reacted::Ignored(why)),
     };
-    let is = Is::of(&kind);
-    let task = Task { kind, limits: config.limits.clone() };
-    Ok(match is {
-        Is::Issue => {
-            Reacted::Issue(Box::new(Box::pin(run::run_task(world, config, task, around)).await?))
+    Ok(match kind {
+        TaskKind::Issue(request) => {
+            let running = pipeline::issue(world, config, request, environment);
+            Reacted::Issue(Box::new(Box::pin(running).await?))
         }
-        Is::Review => {
-            let ended = Box::pin(review::run::review(world, config, task, around)).await?;
-            Reacted::Review(Box::new(ended))
+        TaskKind::Review(request) => {
+            let running = review::run::review(world, config, request, environment);
+            Reacted::Review(Box::new(Box::pin(running).await?))
         }
-        Is::Respond => {
-            Reacted::Respond(Box::pin(respond::respond(world, config, task, around)).await?)
+        TaskKind::Respond(request) => {
+            Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
         }
-        Is::Neither => Reacted::Ignored("the event names no issue".to_owned()),
+        TaskKind::Exec(_) | TaskKind::Campaign(_) => {
+            Reacted::Ignored("the event names no issue".to_owned())
+        }
     })
 }
 
-/// Which flow does a task.
-enum Is {
-    Issue,
-    Review,
-    Respond,
-    Neither,
-}
-
-impl Is {
-    fn of(kind: &TaskKind) -> Is {
-        match kind {
-            TaskKind::Issue { .. } => Is::Issue,
-            TaskKind::Review { .. } => Is::Review,
-            TaskKind::Respond { .. } => Is::Respond,
-            TaskKind::Exec { .. } | TaskKind::Campaign { .. } => Is::Neither,
+/// The task of a decision, or why there is none.
+async fn pinned(
+    forge: &dyn Forge,
+    decision: Decision,
+) -> Result<std::result::Result<TaskKind, String>> {
+    Ok(match decision {
+        Decision::Run(kind) => Ok(kind),
+        Decision::Ignored(why) => Err(why),
+        Decision::ReviewAt { repository, head_sha, source, trigger } => {
+            pull_request_at(forge, repository, head_sha, &source, trigger)
+                .await?
+                .map(TaskKind::Review)
         }
-    }
+    })
 }
 
 /// A decision about a commit becomes one about the open pull request of a fork that has branch and commit
@@ -112,19 +108,30 @@ pub async fn at_head(
     forge: &dyn Forge,
     decision: Decision,
 ) -> Result<std::result::Result<Decision, String>> {
-    let Decision::ReviewAt { repository, head_sha, source, trigger } = decision else {
-        return Ok(Ok(decision));
-    };
+    Ok(match decision {
+        Decision::ReviewAt { repository, head_sha, source, trigger } => {
+            let review = pull_request_at(forge, repository, head_sha, &source, trigger).await?;
+            review.map(|review| Decision::Run(review.into()))
+        }
+        Decision::Run(_) | Decision::Ignored(_) => Ok(decision),
+    })
+}
+
+/// The review of the open pull request of a fork with this head, or why there is none.
+async fn pull_request_at(
+    forge: &dyn Forge,
+    repository: RepositoryId,
+    head_sha: String,
+    source: &HeadBranch,
+    trigger: Option<Trigger>,
+) -> Result<std::result::Result<ReviewRequest, String>> {
     let pulls = forge.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
     let pull = pulls.iter().find(|pull| source.has(pull, &head_sha));
     Ok(match pull {
-        Some(pull) => Ok(Decision::Run(TaskKind::Review {
-            repository,
-            number: pull.number,
-            trigger,
-            head: Some(head_sha),
-            full: false,
-        })),
+        Some(pull) => {
+            let (number, head) = (pull.number, Some(head_sha));
+            Ok(ReviewRequest { repository, number, trigger, head, full: false })
+        }
         None => Err(format!(
             "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
             source.branch, source.repository

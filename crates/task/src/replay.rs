@@ -33,7 +33,7 @@ use patchwright_tools::custom;
 use patchwright_tools::mcp::{self, Outside};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::{ReviewRequest, Task, TaskKind};
 
 /// What came of a replay.
 #[derive(Debug)]
@@ -311,12 +311,12 @@ impl Recording {
 /// The commit that the model worked on: of a review the head.
 fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
     match &task.kind {
-        TaskKind::Review { head: Some(head), .. } => head,
-        TaskKind::Review { .. }
-        | TaskKind::Issue { .. }
-        | TaskKind::Respond { .. }
-        | TaskKind::Campaign { .. }
-        | TaskKind::Exec { .. } => base,
+        TaskKind::Review(ReviewRequest { head: Some(head), .. }) => head,
+        TaskKind::Review(_)
+        | TaskKind::Issue(_)
+        | TaskKind::Respond(_)
+        | TaskKind::Campaign(_)
+        | TaskKind::Exec(_) => base,
     }
 }
 

@@ -16,10 +16,10 @@ use patchwright_journal as journal;
 
 /// How long things are kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
+pub struct RetentionLimits {
     /// Folders of runs that have ended, since then.
     pub ended: Duration,
-    /// Folders of runs that could still be gone on with, and locks.
+    /// Folders of runs that could still be resumed, and locks.
     pub unfinished: Duration,
     /// Bytes of all run folders together; the oldest ended ones go first, but none of the last day.
     pub bytes: u64,
@@ -27,7 +27,7 @@ pub struct Kept {
 }
 
 /// A month, a quarter, 10 GiB, and what the clone cache keeps.
-pub const KEPT: Kept = Kept {
+pub const KEPT: RetentionLimits = RetentionLimits {
     ended: Duration::from_hours(30 * 24),
     unfinished: Duration::from_hours(90 * 24),
     bytes: 10 << 30,
@@ -60,7 +60,7 @@ struct Folder {
     path: PathBuf,
     bytes: u64,
     age: Duration,
-    /// It could be gone on with.
+    /// It could be resumed.
     is_unfinished: bool,
 }
 
@@ -68,7 +68,7 @@ struct Folder {
 ///
 /// # Errors
 /// What the disk says; everything that was not reached is left for the next round.
-pub fn sweep(state: &Path, now: SystemTime, kept: Kept) -> std::io::Result<usize> {
+pub fn sweep(state: &Path, now: SystemTime, kept: RetentionLimits) -> std::io::Result<usize> {
     let mut folders = runs(state, now)?;
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.age));
     let mut total: u64 = folders.iter().map(|folder| folder.bytes).sum();

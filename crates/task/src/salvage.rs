@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::run::Run;
-use super::settle::Settled;
+use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::Result;
@@ -31,7 +31,7 @@ pub fn write(
     run: &Run<'_>,
     workspace: &Workspace,
     outcome: &mut Outcome,
-    settled: &Settled,
+    judged: &JudgedChange,
 ) -> Result<()> {
     let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
@@ -45,7 +45,7 @@ pub fn write(
         }
         outcome.judgement.flags.extend(handed.flags);
     }
-    if let Some(patch) = &settled.held_back_patch {
+    if let Some(patch) = &judged.held_back_patch {
         run.folder.write("held-back.patch", patch)?;
     }
     Ok(())
@@ -89,14 +89,14 @@ pub(super) fn handed_over(
     HandedOver { patch: Some(hand_over::patch(&patch.left_out, &patch.bytes)), flags }
 }
 
-/// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
-/// not fatal.
+/// Writes the report and the machine-readable result. The run is over by then, so an error here is
+/// printed and ends nothing.
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     let patch = match fs_err::read(run.folder.path.join("change.patch")) {
         // A run without a change has no such file.
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(err) => {
-            run.around.ui.failure(&format!("the report is without the change: {err}"));
+            run.environment.ui.failure(&format!("the report is without the change: {err}"));
             Vec::new()
         }
         Ok(patch) => patch,
@@ -121,7 +121,7 @@ pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
         .collect();
     let page = html::report(&html::Report {
         subject: &run.subject(),
-        title: run.issue_title.as_deref().unwrap_or_default(),
+        title: run.title.as_deref().unwrap_or_default(),
         outcome,
         diff,
         items: &conversation(lines.iter().map(|line| &line.entry)),
@@ -133,7 +133,7 @@ pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
 fn write_last(run: &Run<'_>, name: &str, text: &str) {
     let text = run.world.redactor.redact(text);
     if let Err(failure) = run.folder.write(name, text.as_bytes()) {
-        run.around.ui.say(&failure.to_string());
+        run.environment.ui.say(&failure.to_string());
     }
 }
 
@@ -169,7 +169,7 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
 /// nothing happened.
 fn recorded_lines(run: &Run<'_>) -> Vec<Line> {
     journal::read(run.folder.journal.path()).unwrap_or_else(|failure| {
-        run.around.ui.failure(&failure.to_string());
+        run.environment.ui.failure(&failure.to_string());
         Vec::new()
     })
 }

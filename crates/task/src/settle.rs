@@ -1,10 +1,11 @@
-//! From what came out of the sandbox to what may leave the building: judge the change, keep back
-//! what may not be published, and make the commit.
+//! From the change that came out of the sandbox to one that may be published: judge it, hold back what may
+//! not be published, and make the commit.
 
 use std::collections::BTreeSet;
 use std::iter;
 
-use super::agent_phase::{CHANGE_FILE, Worked};
+use super::agent_phase::{AgentResult, CHANGE_FILE};
+use super::job::Job;
 use super::run::Run;
 use super::salvage;
 use super::workspace::{RUN_TRAILER, Workspace};
@@ -14,7 +15,6 @@ use patchwright_git::tree::Change;
 use patchwright_git::{GitError, Oid, commit, tree};
 use patchwright_policy::{self as policy, Blobs, Judgement, Unread};
 use patchwright_report::{commit_message, pr_body};
-use patchwright_types::task::TaskKind;
 
 /// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
@@ -40,7 +40,7 @@ impl Blobs for BlobsOf<'_> {
 
 /// A judged change.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct JudgedChange {
     pub judgement: Judgement,
     /// What may be published; `None` when nothing may, or nothing was changed.
     pub change: Option<Change>,
@@ -50,15 +50,11 @@ pub struct Settled {
     pub held_back_patch: Option<Vec<u8>>,
 }
 
-impl Settled {
-    /// Judges and commits. `trailers` go below the commit's message, beside the run's.
-    pub fn new(
-        run: &Run<'_>,
-        workspace: &Workspace,
-        worked: &Worked,
-        trailers: &[String],
-    ) -> Result<Settled> {
-        let Some(whole) = &worked.change else { return Ok(Settled::default()) };
+impl JudgedChange {
+    /// Judges and commits.
+    pub(super) fn new(run: &Run<'_>, job: &Job<'_>, worked: &AgentResult) -> Result<JudgedChange> {
+        let workspace = &job.checkout.workspace;
+        let Some(whole) = &worked.change else { return Ok(JudgedChange::default()) };
         let mut judgement = policy::check(
             &run.config.policy,
             whole,
@@ -77,14 +73,14 @@ impl Settled {
         };
         let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
         let commit = match &kept {
-            Some(kept) => Some(make_commit(run, workspace, kept, worked, trailers)?),
+            Some(kept) => Some(make_commit(run, job, kept, worked)?),
             None => None,
         };
         if judgement.leaks() {
             let changes: Vec<&Change> = iter::once(whole).chain(&kept).collect();
             forget_secrets(run, workspace, &changes, &judgement)?;
         }
-        Ok(Settled { judgement, change: kept, commit, held_back_patch })
+        Ok(JudgedChange { judgement, change: kept, commit, held_back_patch })
     }
 }
 
@@ -139,22 +135,12 @@ fn held_back_patch(
     Ok(handed.patch)
 }
 
-fn make_commit(
-    run: &Run<'_>,
-    workspace: &Workspace,
-    change: &Change,
-    worked: &Worked,
-    trailers: &[String],
-) -> Result<Oid> {
-    let fixed = match &run.task.kind {
-        TaskKind::Campaign { title: Some(title), .. } => Some(commit_message::subject(title)),
-        _ => None,
-    };
-    let (title, words) = if let Some(title) = fixed {
-        (title, worked.stopped.final_message.clone())
+fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &AgentResult) -> Result<Oid> {
+    let (title, words) = if let Some(title) = job.commit_title {
+        (commit_message::subject(title), worked.stopped.final_message.clone())
     } else {
-        let issue_title = run.issue_title.as_deref();
-        (pr_body::title(&worked.stopped.final_message, issue_title), words_of(worked))
+        let title = pr_body::title(&worked.stopped.final_message, run.title.as_deref());
+        (title, words_of(worked))
     };
     let message = commit_message::commit_message(&title, &words, &[]);
     let identity = commit::Identity {
@@ -166,22 +152,22 @@ fn make_commit(
         committer: identity,
         message: run.world.redactor.redact(&message),
         trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
-            .chain(trailers.iter().cloned())
+            .chain(job.trailers.iter().cloned())
             .collect(),
         time: run.world.clock.now(),
     };
-    commit::create(&workspace.repo, change.base, change.tree, &spec)
+    commit::create(&job.checkout.workspace.repo, change.base, change.tree, &spec)
         .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
 }
 
 /// The model's last message without its first line, which has become the subject.
-fn words_of(worked: &Worked) -> String {
+fn words_of(worked: &AgentResult) -> String {
     let message = worked.stopped.final_message.trim_start();
     message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
 }
 
 /// Every text of the model that would go out with the change.
-fn outbound(worked: &Worked) -> Vec<(&'static str, &str)> {
+fn outbound(worked: &AgentResult) -> Vec<(&'static str, &str)> {
     let plan = &worked.stopped.plan;
     let mut texts = vec![("the final message", worked.stopped.final_message.as_str())];
     texts.extend(plan.explanation.as_deref().map(|text| ("the plan", text)));

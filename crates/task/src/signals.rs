@@ -33,21 +33,21 @@ pub fn watch() -> CancellationToken {
         .clone()
 }
 
-/// Why a run was cancelled, when it was not by a signal.
+/// Why a run was cancelled, when that was not a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its job was taken over: nothing more may be written, and what there is belongs to nobody.
+    /// Another worker has taken its job over: nothing more may be written.
     Lost,
     /// Its worker is ending: the work so far is kept, and the job goes back into the queue.
     Drained,
 }
 
-/// Set before a run's token is cancelled for another reason than a signal.
+/// Holds the cause once a run's token is cancelled for another reason than a signal. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Why(Arc<OnceLock<Cause>>);
+pub struct Cancellation(Arc<OnceLock<Cause>>);
 
-impl Why {
-    /// Cancels, and says why. The first cause stays.
+impl Cancellation {
+    /// Cancels for a cause. The first cause stays.
     pub fn cancel(&self, token: &CancellationToken, cause: Cause) {
         let _ = self.0.set(cause);
         token.cancel();

@@ -6,6 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::failures;
+use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -21,6 +22,7 @@ use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
 use patchwright_sandbox::packed::Packed;
+use patchwright_types::task::ExecRequest;
 
 /// Files that pin dependencies; part of the key under which a prepared image is cached.
 const LOCK_FILES: [&str; 18] = [
@@ -60,13 +62,45 @@ pub struct Workspace {
 /// and what it leaves is what later runs start from, so what a model wrote does not decide: where the
 /// base is a branch of ours, which nobody has merged, the default branch stands in.
 ///
-/// Made by [`Workspace::rules`] alone, so that tree and configuration are always of one commit.
+/// Made by [`Workspace::rules`] and [`Checkout::of_exec`] alone, so that tree and configuration are always of
+/// one commit.
 #[derive(Clone, Debug)]
 pub struct Rules(Workspace);
 
 impl Rules {
     pub fn workspace(&self) -> &Workspace {
         &self.0
+    }
+}
+
+/// What a run stands on.
+#[derive(Clone, Debug)]
+pub(super) struct Checkout {
+    /// What is worked on.
+    pub workspace: Workspace,
+    pub rules: Rules,
+}
+
+impl Checkout {
+    /// The repository of `exec`, at the commit that was asked for. `HEAD` decides about a run on a branch of
+    /// ours, as the default branch does where there is a forge; without a base the operator has chosen
+    /// `HEAD` themselves.
+    ///
+    /// # Errors
+    /// For the user: it cannot be read.
+    pub(super) async fn of_exec(run: &Run<'_>, request: &ExecRequest) -> Result<Checkout> {
+        let ExecRequest { repository, base, .. } = request;
+        let state = &run.world.state;
+        let remote = run.world.remote(repository)?;
+        let opened = Workspace::open_remote(state, remote, repository, base.as_deref(), DEPTH);
+        let workspace = run.pinned(opened.await?)?;
+        if base.is_none() || !workspace.may_be_unmerged(&run.config) {
+            let rules = Rules(workspace.clone());
+            return Ok(Checkout { workspace, rules });
+        }
+        let remote = run.world.remote(repository)?;
+        let head = Workspace::open_remote(state, remote, repository, None, DEPTH).await?;
+        Ok(Checkout { workspace, rules: Rules(head) })
     }
 }
 
@@ -114,8 +148,7 @@ impl Workspace {
         packed.await.map_err(|error| failure(error, "cannot pack the repository for the sandbox"))
     }
 
-    /// The repository as it decides about runs on this one: see [`Rules`]. Without a `repository` of a
-    /// forge it is this one, which the operator has named.
+    /// The repository as it decides about runs on this one: see [`Rules`].
     ///
     /// # Errors
     /// For the user: the default branch cannot be fetched.
@@ -123,21 +156,22 @@ impl Workspace {
         &self,
         world: &World,
         config: &Config,
-        repository: Option<&Repository>,
+        repository: &Repository,
     ) -> Result<Rules> {
-        let Some(repository) = repository else { return Ok(Rules(self.clone())) };
-        let name = self.base_branch.as_str();
-        if name == repository.default_branch {
-            return Ok(Rules(self.clone()));
-        }
-        let is_named_ours = is_own_branch(name)
-            || config.publish.branch.as_deref().is_some_and(|branch| branch == name);
-        let tip = commit::read(&self.repo, self.base);
-        if !is_named_ours && tip.is_ok_and(|tip| !is_ours(&tip, &config.identity.email)) {
-            return Ok(Rules(self.clone()));
-        }
         let default = &repository.default_branch;
+        if self.base_branch == *default || !self.may_be_unmerged(config) {
+            return Ok(Rules(self.clone()));
+        }
         Workspace::open(world, repository, default, self.depth).await.map(Rules)
+    }
+
+    /// A model may have written what is here, and nobody has merged it: the branch is named as ours are, or
+    /// its newest commit is ours. What cannot be read counts as ours.
+    fn may_be_unmerged(&self, config: &Config) -> bool {
+        let name = self.base_branch.as_str();
+        let is_named_ours = is_own_branch(name) || config.publish.branch.as_deref() == Some(name);
+        let tip = commit::read(&self.repo, self.base);
+        is_named_ours || tip.map_or(true, |tip| is_ours(&tip, &config.identity.email))
     }
 
     /// What tells the repository from every other one: its place among the clones below `state`, which

@@ -15,56 +15,118 @@ pub struct Task {
     pub limits: Limits,
 }
 
+/// What a task asks for. Its form in a journal is that of the request with a `kind` beside its fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskKind {
-    /// Solve an issue and open a pull request.
-    Issue {
-        repository: RepositoryId,
-        number: u64,
-        /// Who asked for it, with what, and when; absent when a person ran the command.
-        trigger: Option<Trigger>,
-    },
-    /// Review a pull request.
-    Review {
-        repository: RepositoryId,
-        number: u64,
-        trigger: Option<Trigger>,
-        /// The commit that the event or the command named; the head of the moment when absent.
-        #[serde(default)]
-        head: Option<String>,
-        /// Everything again, whatever was reviewed before.
-        #[serde(default)]
-        full: bool,
-    },
-    /// Do what a comment asks for, or answer it.
-    Respond {
-        repository: RepositoryId,
-        /// Of the issue or pull request.
-        number: u64,
-        /// Where it was asked; absent when it was asked on the command line or by a failing check.
-        place: Option<CommentPlace>,
-        command: Command,
-        trigger: Option<Trigger>,
-    },
-    /// Follow a campaign's prompt in one repository. The change is not published here.
-    Campaign {
-        /// Id of the campaign: its name and the hash of what decides about the work.
-        campaign: String,
-        repository: RepositoryId,
-        base_branch: String,
-        /// The commit that is worked on, whatever happens to the branch meanwhile.
-        base_sha: String,
-        prompt: String,
-        /// Title of the commit; the model's own words when absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        title: Option<String>,
-        /// An answer is asked for; nothing is changed.
-        #[serde(default)]
-        answer: bool,
-    },
-    /// Follow a prompt on a local repository or URL; no forge.
-    Exec { repository: String, base: Option<String>, prompt: String },
+    Issue(IssueRequest),
+    Review(ReviewRequest),
+    Respond(CommandRequest),
+    Campaign(CampaignRequest),
+    Exec(ExecRequest),
+}
+
+/// Solve an issue and open a pull request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IssueRequest {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// Who asked for it, with what, and when; absent when a person ran the command.
+    pub trigger: Option<Trigger>,
+}
+
+/// Review a pull request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReviewRequest {
+    pub repository: RepositoryId,
+    pub number: u64,
+    pub trigger: Option<Trigger>,
+    /// The commit that the event or the command named; the head of the moment when absent.
+    #[serde(default)]
+    pub head: Option<String>,
+    /// Everything again, whatever was reviewed before.
+    #[serde(default)]
+    pub full: bool,
+}
+
+/// Do what a comment asks for, or answer it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandRequest {
+    pub repository: RepositoryId,
+    /// Of the issue or pull request.
+    pub number: u64,
+    /// Where it was asked; absent when it was asked on the command line or by a failing check.
+    pub place: Option<CommentPlace>,
+    pub command: Command,
+    /// Absent when a person ran the command.
+    pub trigger: Option<Trigger>,
+}
+
+/// Follow a campaign's prompt in one repository. The change is not published by the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CampaignRequest {
+    /// Id of the campaign: its name and the hash of what decides about the work.
+    pub campaign: String,
+    pub repository: RepositoryId,
+    pub base_branch: String,
+    /// The commit that is worked on, whatever happens to the branch meanwhile.
+    pub base_sha: String,
+    pub prompt: String,
+    /// Title of the commit; the model's own words when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// An answer is asked for; nothing is changed.
+    #[serde(default)]
+    pub answer: bool,
+}
+
+/// Follow a prompt on a local repository or URL; no forge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecRequest {
+    pub repository: String,
+    pub base: Option<String>,
+    pub prompt: String,
+}
+
+macro_rules! kinds {
+    ($($kind:ident($request:ident)),*) => {
+        $(impl From<$request> for TaskKind {
+            fn from(request: $request) -> TaskKind {
+                TaskKind::$kind(request)
+            }
+        })*
+    };
+}
+
+kinds!(
+    Issue(IssueRequest),
+    Review(ReviewRequest),
+    Respond(CommandRequest),
+    Campaign(CampaignRequest),
+    Exec(ExecRequest)
+);
+
+impl TaskKind {
+    /// What the task is about, for titles: `acme/web#7`, or the prompt's beginning.
+    pub fn subject(&self) -> String {
+        match self {
+            TaskKind::Issue(IssueRequest { repository, number, .. })
+            | TaskKind::Review(ReviewRequest { repository, number, .. })
+            | TaskKind::Respond(CommandRequest { repository, number, .. }) => {
+                format!("{repository}#{number}")
+            }
+            TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),
+            TaskKind::Exec(request) => request.prompt.chars().take(60).collect(),
+        }
+    }
+}
+
+impl CommandRequest {
+    /// A failing check set it off, and nobody asked.
+    pub fn is_automatic(&self) -> bool {
+        let is_event = self.trigger.as_ref().is_some_and(|trigger| trigger.at.is_some());
+        self.place.is_none() && is_event && self.command == Command::FixCi
+    }
 }
 
 /// What set the task off.

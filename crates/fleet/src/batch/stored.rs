@@ -4,7 +4,7 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_git::clone::Repo;
 use patchwright_git::{GitError, Oid, blocking, bundle, change_id, diff};
 use patchwright_report::commit_message;
-use patchwright_task::campaign::Stored;
+use patchwright_task::campaign::StoredChange;
 use patchwright_types::campaign::{Changeset, Target};
 
 use super::campaign::{Campaign, PublishAs};
@@ -40,7 +40,11 @@ fn failure(message: &str, err: GitError) -> Failure {
 }
 
 /// Everything that the publisher needs of a finished run.
-pub async fn changeset(campaign: &Campaign, target: &Target, stored: &Stored) -> Result<Changeset> {
+pub async fn changeset(
+    campaign: &Campaign,
+    target: &Target,
+    stored: &StoredChange,
+) -> Result<Changeset> {
     let workspace = stored.workspace.clone();
     let (commit, tree) = (stored.commit, stored.change.tree);
     let packed = blocking(move || {

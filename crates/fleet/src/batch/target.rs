@@ -25,12 +25,12 @@ use patchwright_task::campaign::{self, RetryDecision, TargetError};
 use patchwright_task::retention;
 use patchwright_task::review;
 use patchwright_task::run::{Claim, RunEnvironment};
-use patchwright_task::signals::{Cause, Why};
+use patchwright_task::signals::{Cancellation, Cause};
 use patchwright_task::world::{self, Shared, World};
 use patchwright_types::campaign::{
     ErrorClass, JobEnd, JobKind, NewJob, Target, TargetEnd, TargetState,
 };
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::{CampaignRequest, ReviewRequest, Task};
 
 /// Attempts at a target that fails for a reason that may pass.
 const ATTEMPTS: u32 = 3;
@@ -135,28 +135,27 @@ impl Work<'_> {
         let ready = async {
             let config = self.config()?;
             let world = self.world(&config).await?;
-            let task = self.task(&config)?;
-            Ok((world, config, task))
+            Ok((world, config, self.request()?))
         };
-        let (world, config, task) = match ready.await {
+        let (world, config, request) = match ready.await {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
         let watched = Watched::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
-        let around = watched.around.clone();
-        let begun = match campaign::begin(&world, config, task, around, &title) {
-            Ok(begun) => begun,
+        let environment = watched.environment.clone();
+        let started = match campaign::start(&world, config, request, environment, &title) {
+            Ok(started) => started,
             Err(failure) => {
                 return self.record(self.failed(&failure.into()), None, (0.0, 0)).await;
             }
         };
-        self.fleet.store.begin_target(&self.held.lease, self.target.id, begun.id()).await?;
-        let attempt = begun.work().await;
+        self.fleet.store.begin_target(&self.held.lease, self.target.id, started.id()).await?;
+        let attempt = started.work().await;
         let used = attempt.unaccounted(self.target.tokens);
         let run = Some(attempt.run().to_owned());
-        let verdict = match &attempt.ended {
-            Ok(ended) => self.finished(ended).await?,
+        let verdict = match &attempt.result {
+            Ok(result) => self.finished(result).await?,
             Err(trouble) => self.failed(trouble),
         };
         self.record(verdict, run, used).await?;
@@ -166,19 +165,16 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn task(&self, config: &Config) -> Result<Task> {
+    fn request(&self) -> Result<CampaignRequest> {
         let Target { repository, base_branch, base_sha, .. } = &self.target;
-        Ok(Task {
-            kind: TaskKind::Campaign {
-                campaign: self.target.campaign.clone(),
-                repository: self.repository()?,
-                base_branch: base_branch.clone(),
-                base_sha: base_sha.clone(),
-                prompt: self.campaign.prompt_for(repository, base_branch)?,
-                title: self.campaign.title_for(repository, base_branch)?,
-                answer: self.campaign.mode == CampaignMode::Report,
-            },
-            limits: config.limits.clone(),
+        Ok(CampaignRequest {
+            campaign: self.target.campaign.clone(),
+            repository: self.repository()?,
+            base_branch: base_branch.clone(),
+            base_sha: base_sha.clone(),
+            prompt: self.campaign.prompt_for(repository, base_branch)?,
+            title: self.campaign.title_for(repository, base_branch)?,
+            answer: self.campaign.mode == CampaignMode::Report,
         })
     }
 
@@ -189,24 +185,24 @@ impl Work<'_> {
             let world = self.world(&config).await?;
             let number = self.target.number.and_then(|number| u64::try_from(number).ok());
             let number = number.ok_or_else(|| Failure::internal("a review without a number"))?;
-            let kind = TaskKind::Review {
+            let request = ReviewRequest {
                 repository: self.repository()?,
                 number,
                 trigger: None,
                 head: Some(self.target.base_sha.clone()),
                 full: false,
             };
-            let task = Task { kind, limits: config.limits.clone() };
-            Ok((world, config, task))
+            Ok((world, config, request))
         };
-        let (world, config, task) = match ready.await {
+        let (world, config, request) = match ready.await {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
         let watched = Watched::new(self.fleet, &self.held);
         let name = format!("review-{}", self.target.id);
         self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
-        let reviewing = review::run::review(&world, config, task.clone(), watched.around.clone());
+        let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
+        let reviewing = review::run::review(&world, config, request, watched.environment.clone());
         let (verdict, run, used) = match Box::pin(reviewing).await {
             Ok(ended) => {
                 let spending = &ended.reviewed.spending;
@@ -218,7 +214,7 @@ impl Work<'_> {
                 (Verdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
             }
             Err(failure) => {
-                let trouble = match watched.around.why.cause() {
+                let trouble = match watched.environment.cancellation.cause() {
                     Some(Cause::Lost) => TargetError {
                         class: ErrorClass::Lost,
                         failure,
@@ -306,13 +302,13 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
 pub struct Watched {
-    pub around: RunEnvironment,
+    pub environment: RunEnvironment,
     watcher: JoinHandle<()>,
 }
 
 impl Watched {
     pub fn new(fleet: &Fleet, held: &Held) -> Watched {
-        let (cancel, why) = (CancellationToken::new(), Why::default());
+        let (cancel, why) = (CancellationToken::new(), Cancellation::default());
         let (lost, drain) = (held.lost(), fleet.drain.clone());
         let (token, cause) = (cancel.clone(), why.clone());
         let watcher = tokio::spawn(async move {
@@ -324,16 +320,16 @@ impl Watched {
         });
         let ui = fleet.ui.among_many();
         let run_url = fleet.env.run_url();
-        let around = RunEnvironment {
+        let environment = RunEnvironment {
             ui,
             out: None,
             run_url,
             cancel,
-            why,
+            cancellation: why,
             asked: None,
             claim: Claim::Lease,
         };
-        Watched { around, watcher }
+        Watched { environment, watcher }
     }
 }
 

@@ -20,7 +20,7 @@ use patchwright_task::react::{self, Reacted};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::{IssueRequest, TaskKind};
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
@@ -155,8 +155,8 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
     let started = fleet.store.now().await?;
     let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
     let watched = Watched::new(fleet, held);
-    let around = watched.around.clone();
-    let reacted = react::react(&world, config, decision, around).await?;
+    let environment = watched.environment.clone();
+    let reacted = react::react(&world, config, decision, environment).await?;
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
         fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
     }
@@ -188,7 +188,7 @@ fn at(event: &Event) -> Option<DateTime<Utc>> {
 /// The name under which work on an issue is remembered.
 fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
     match decision {
-        Decision::Run(TaskKind::Issue { number, .. }) => {
+        Decision::Run(TaskKind::Issue(IssueRequest { number, .. })) => {
             Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
         }
         Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,

@@ -8,7 +8,7 @@ use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
 use patchwright_report as report;
 use patchwright_task::event::Decision;
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::{ReviewRequest, TaskKind};
 
 /// Why a review is not begun; `None` for one that is, and for everything that somebody asked for.
 ///
@@ -20,8 +20,8 @@ pub(super) async fn refusal(
     config: &Config,
     decision: &Decision,
 ) -> Result<Option<String>> {
-    let Decision::Run(TaskKind::Review { repository, number, trigger: None, head, .. }) = decision
-    else {
+    let Decision::Run(TaskKind::Review(review)) = decision else { return Ok(None) };
+    let ReviewRequest { repository, number, trigger: None, head, .. } = review else {
         return Ok(None);
     };
     let pull = forge.pull_request(repository, *number).await.map_err(Failure::from)?;

@@ -1,5 +1,5 @@
-//! What of a run's cost the store knows already. A run may be tried several times, and a process may die
-//! right before or after it recorded a result; each dollar is counted once all the same.
+//! How much of a run's cost the store has counted already. A run may be tried several times, and a process
+//! may die right before or after it recorded a result; each dollar is counted once all the same.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use patchwright_types::outcome::Spending;
 
 const FILE: &str = "accounted.json";
 
-/// What was told to the store last, and how to see whether it has heard it.
+/// What was last reported to the store, and how to see whether the report arrived.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Book {
-    /// Known before that.
+    /// What the store had counted before that report.
     before: Used,
-    /// Known after it.
+    /// What it has counted if the report arrived.
     after: Used,
-    /// Tokens that the store has for the target once it knows.
+    /// Tokens that the store has for the target if the report arrived.
     target_tokens: i64,
 }
 
@@ -27,8 +27,8 @@ struct Used {
     tokens: i64,
 }
 
-/// What was written down before. When that cannot be read all of the run counts, some of it perhaps
-/// twice: a budget may end early, it is never exceeded for it.
+/// The last report. When it cannot be read all of the run counts, some of it perhaps twice: a budget may end
+/// early, but is never exceeded.
 fn read(path: &Path) -> Book {
     let text = match fs_err::read(path) {
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Book::default(),
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Book {
     })
 }
 
-/// The part of `spending` that the store, which has `known` tokens for the target, was not told of.
+/// The part of `spending` that the store, which has `known` tokens for the target, has not counted.
 pub(super) fn unaccounted(folder: &RunFolder, spending: &Spending, known: i64) -> (f64, i64) {
     let book = read(&folder.path.join(FILE));
     let before = if known >= book.target_tokens { book.after } else { book.before };

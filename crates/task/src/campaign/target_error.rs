@@ -1,5 +1,5 @@
-//! Why a repository could not be finished: the class by which people choose what to try again, and what
-//! happens by itself.
+//! Why a repository could not be finished: the class by which people choose what to retry, and what the
+//! worker does by itself.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ pub struct TargetError {
     pub decision: RetryDecision,
 }
 
-/// What is done about it.
+/// What the worker does about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Once more later; the other side may have said when.
+    /// Retry later; the other side may have said when.
     Retry(Option<Duration>),
-    /// Nothing by itself.
+    /// Nothing: a person has to decide.
     Final,
-    /// It would be the same in every repository: the campaign stops until somebody has looked.
+    /// Every repository would fail the same way: the campaign pauses until a person resumes it.
     PauseCampaign,
-    /// The worker is ending: another one goes on.
+    /// The worker is shutting down: another one resumes the run.
     Released,
-    /// The job was taken over: this run has nothing to say any more.
+    /// Another worker has taken the job over: this run may not report anything.
     Lost,
 }
 
@@ -39,7 +39,7 @@ impl TargetError {
 }
 
 impl From<Failure> for TargetError {
-    /// By the kind alone, for phases whose failures say no more.
+    /// By the failure's kind alone, for phases whose failures carry no more.
     fn from(failure: Failure) -> TargetError {
         let again = RetryDecision::Retry(None);
         let (class, decision) = match failure.kind {
@@ -81,7 +81,7 @@ pub(super) fn of_fetch(id: &RepositoryId, err: ForgeError) -> TargetError {
     TargetError { failure: Failure { kind, message, cause, hints }, ..trouble }
 }
 
-/// Any other trouble with the forge; `class` is for what may pass.
+/// Any other error of the forge; `class` is that of transient ones.
 pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
     let (class, decision) = match &err {
         ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {

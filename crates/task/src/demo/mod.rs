@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run::{self, Ended, RunEnvironment};
+use super::pipeline::{self, RunReport};
+use super::run::RunEnvironment;
 use crate::world::World;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -16,7 +17,7 @@ use patchwright_forge::local::{LocalForge, Seed};
 use patchwright_provider::scripted::ScriptedProvider;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::IssueRequest;
 
 const SCRIPT: &str = include_str!("script.yml");
 const FILES: &[(&str, &str)] = &[
@@ -55,11 +56,8 @@ pub async fn run(dir: Option<&Path>, common: &Common, env: &Env, ui: Ui) -> Resu
     let provider = Arc::new(ScriptedProvider::parse("demo", SCRIPT)?);
     ui.say(&format!("issue {id}#{ISSUE}: {TITLE}"));
     let world = World::offline(Some(Arc::new(forge)), provider, &config, &common, env).await?;
-    let task = Task {
-        kind: TaskKind::Issue { repository: id, number: ISSUE, trigger: None },
-        limits: config.limits.clone(),
-    };
-    let ended = run::run_task(&world, config, task, RunEnvironment::new(ui, env)).await?;
+    let request = IssueRequest { repository: id, number: ISSUE, trigger: None };
+    let ended = pipeline::issue(&world, config, request, RunEnvironment::new(ui, env)).await?;
     show(&ended, &dir, ui);
     Ok(ended.outcome.conclusion)
 }
@@ -122,7 +120,7 @@ async fn docker_has(image: &str, env: &Env, ui: Ui) -> Result<(), String> {
 }
 
 /// What to look at, on stdout.
-fn show(ended: &Ended, dir: &Path, ui: Ui) {
+fn show(ended: &RunReport, dir: &Path, ui: Ui) {
     let forge = dir.join("forge");
     if let Some(published) = &ended.published {
         let page = forge.join(format!("pull-requests/{}.md", published.pull_request));

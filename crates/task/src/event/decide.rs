@@ -6,7 +6,7 @@ use super::{Checked, Commented, Dispatch, Event, IssueLabeled, PullRequestChange
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;
-use patchwright_types::task::{TaskKind, Trigger};
+use patchwright_types::task::{CommandRequest, IssueRequest, ReviewRequest, TaskKind, Trigger};
 
 /// Branches of ours begin with this, unless the operator names one.
 pub const OWN_BRANCHES: &str = "patchwright/";
@@ -119,7 +119,7 @@ fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<TaskKind, Strin
     if !event.open {
         return Err(format!("issue #{} is closed", event.number));
     }
-    Ok(TaskKind::Issue {
+    Ok(TaskKind::Issue(IssueRequest {
         repository: event.repository.clone(),
         number: event.number,
         trigger: Some(Trigger {
@@ -128,7 +128,7 @@ fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<TaskKind, Strin
             snapshot: Some(event.snapshot.clone()),
             ..by(&event.sender, event.rerun_by.as_ref())
         }),
-    })
+    }))
 }
 
 /// What the operator has left open is decided when the repository's configuration has been read.
@@ -160,7 +160,7 @@ fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<Ta
         return Err(format!("{name} is by `{author}`, who is in `review.skip-authors`"));
     }
     let actor = if event.label.is_some() { Some(&event.sender) } else { None };
-    Ok(TaskKind::Review {
+    Ok(TaskKind::Review(ReviewRequest {
         repository: event.repository.clone(),
         number: event.number,
         trigger: needed(actor, event.rerun_by.as_ref()).map(|trigger| Trigger {
@@ -171,7 +171,7 @@ fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<Ta
         }),
         head: Some(event.head_sha.clone()),
         full: false,
-    })
+    }))
 }
 
 fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String> {
@@ -188,7 +188,7 @@ fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String
         .ok_or_else(|| format!("the comment asks nothing of `@{}`", config.mention))?;
     let rerun_by = event.rerun_by.as_ref();
     let sender = Some(&event.sender).filter(|sender| *sender != author);
-    Ok(TaskKind::Respond {
+    Ok(TaskKind::Respond(CommandRequest {
         repository: event.repository.clone(),
         number: event.number,
         place: Some(event.place),
@@ -198,7 +198,7 @@ fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String
             snapshot: Some(event.snapshot.clone()),
             ..by(author, rerun_by.or(sender))
         }),
-    })
+    }))
 }
 
 /// Failing checks of our own pull requests are repaired; those of a fork's pull request, which a
@@ -233,13 +233,13 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         .pull_requests
         .first()
         .ok_or_else(|| format!("`{branch}` has no pull request in `{}`", event.repository))?;
-    Ok(Decision::Run(TaskKind::Respond {
+    Ok(Decision::Run(TaskKind::Respond(CommandRequest {
         repository: event.repository.clone(),
         number: *number,
         place: None,
         command: Command::FixCi,
         trigger: Some(Trigger { at: event.at, ..by(&event.actor, event.rerun_by.as_ref()) }),
-    }))
+    })))
 }
 
 fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<TaskKind, String> {
@@ -247,15 +247,17 @@ fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<TaskKind, String
     let trigger = Some(by(&event.actor, event.rerun_by.as_ref()));
     let command = match &event.command {
         None if event.is_pull_request => Command::Review { full: false },
-        None => return Ok(TaskKind::Issue { repository, number, trigger }),
+        None => return Ok(TaskKind::Issue(IssueRequest { repository, number, trigger })),
         Some(words) => mention::command_of(words)
             .ok_or_else(|| format!("the command asks nothing of `@{}`", config.mention))?,
     };
     Ok(match command {
         Command::Review { full } if event.is_pull_request => {
-            TaskKind::Review { repository, number, trigger, head: None, full }
+            TaskKind::Review(ReviewRequest { repository, number, trigger, head: None, full })
         }
-        command => TaskKind::Respond { repository, number, place: None, command, trigger },
+        command => {
+            TaskKind::Respond(CommandRequest { repository, number, place: None, command, trigger })
+        }
     })
 }
 

@@ -12,27 +12,14 @@ use patchwright_forge::{
     RepositoryId, Thread,
 };
 use patchwright_report as report;
-use patchwright_types::command::Command;
-use patchwright_types::task::{IssueSnapshot, Task, TaskKind, Trigger};
+use patchwright_types::task::{CommandRequest, IssueSnapshot};
 
 /// Most comments of a conversation that are read; the newest are kept.
 pub const MAX_COMMENTS: usize = 1000;
 
-/// What is asked, by whom and where.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub id: RepositoryId,
-    pub number: u64,
-    /// Absent when it was asked on the command line or by a failing check.
-    pub place: Option<CommentPlace>,
-    pub command: Command,
-    /// Absent when a person ran the command.
-    pub trigger: Option<Trigger>,
-}
-
 /// A request that we may and shall answer.
-pub struct Admitted {
-    pub request: Request,
+pub struct AdmittedCommand {
+    pub request: CommandRequest,
     pub repository: Repository,
     pub issue: Issue,
     /// When the number is a pull request's.
@@ -50,44 +37,49 @@ pub struct Admitted {
 }
 
 /// Checks access and state.
-pub async fn admit(world: &World, config: &Config, task: &Task) -> Result<Admitted> {
-    let TaskKind::Respond { repository, number, place, command, trigger } = &task.kind else {
-        return Err(Failure::internal("this task is not about a comment"));
-    };
-    let request = Request {
-        id: repository.clone(),
-        number: *number,
-        place: *place,
-        command: command.clone(),
-        trigger: trigger.clone(),
-    };
+pub async fn admit(
+    world: &World,
+    config: &Config,
+    request: CommandRequest,
+) -> Result<AdmittedCommand> {
+    let number = request.number;
     let forge = world.forge()?.as_ref();
-    let repository =
-        forge.repository(&request.id).await.map_err(|err| unreachable(&request.id, err))?;
+    let repository = forge.repository(&request.repository).await;
+    let repository = repository.map_err(|err| unreachable(&request.repository, err))?;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     may_ask(forge, config, &repository, &request, viewer.as_ref()).await?;
     if repository.archived {
         return Err(Failure::nothing_to_do(format!("`{}` is archived", repository.id)));
     }
-    let subject = format!("{}#{number}", request.id);
+    let subject = format!("{}#{number}", request.repository);
     let issue = forge
-        .issue(&repository.id, *number)
+        .issue(&repository.id, number)
         .await
         .map_err(|err| Failure::from(err).hint(format!("check the number: {subject}")))?;
     let pull = if issue.is_pull_request {
-        Some(forge.pull_request(&repository.id, *number).await.map_err(Failure::from)?)
+        Some(forge.pull_request(&repository.id, number).await.map_err(Failure::from)?)
     } else {
         None
     };
     let comments =
-        forge.comments(&repository.id, *number, MAX_COMMENTS).await.map_err(Failure::from)?;
+        forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
     let threads = threads_of(forge, &repository.id, &request).await?;
     let snapshot =
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
         );
     let stopped = stop::state(&comments);
-    Ok(Admitted { request, repository, issue, pull, snapshot, comments, threads, viewer, stopped })
+    Ok(AdmittedCommand {
+        request,
+        repository,
+        issue,
+        pull,
+        snapshot,
+        comments,
+        threads,
+        viewer,
+        stopped,
+    })
 }
 
 /// Who wrote the comment and who set this off have to be allowed; a person at the command line who
@@ -96,7 +88,7 @@ async fn may_ask(
     forge: &dyn Forge,
     config: &Config,
     repository: &Repository,
-    request: &Request,
+    request: &CommandRequest,
     viewer: Option<&Account>,
 ) -> Result<()> {
     let Some(trigger) = &request.trigger else { return Ok(()) };
@@ -149,7 +141,7 @@ fn is_login_of(viewer: Option<&Account>, login: &str) -> bool {
 async fn threads_of(
     forge: &dyn Forge,
     repository: &RepositoryId,
-    request: &Request,
+    request: &CommandRequest,
 ) -> Result<Vec<Thread>> {
     let belongs = |thread: &Thread| match request.place {
         Some(CommentPlace::Thread { comment, root }) => {
@@ -169,15 +161,7 @@ async fn threads_of(
     }
 }
 
-impl Request {
-    /// A failing check set it off, and nobody asked.
-    pub fn is_automatic(&self) -> bool {
-        let is_event = self.trigger.as_ref().is_some_and(|trigger| trigger.at.is_some());
-        self.place.is_none() && is_event && self.command == Command::FixCi
-    }
-}
-
-impl Admitted {
+impl AdmittedCommand {
     /// The comment that asks, in a word that fits into markers and trailers: `comment-12`.
     pub fn asked_in(&self) -> Option<String> {
         self.request.place.map(|place| match place {

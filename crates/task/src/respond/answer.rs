@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::Ending;
-use super::admit::Admitted;
+use super::Answer;
+use super::admit::AdmittedCommand;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::ForgeError;
@@ -12,30 +12,30 @@ use patchwright_report::answer as words;
 use patchwright_types::outcome::Conclusion;
 
 /// 👀: it was seen. Not worth ending a run for.
-pub(super) async fn greet(run: &Run<'_>, admitted: &Admitted) {
+pub(super) async fn greet(run: &Run<'_>, admitted: &AdmittedCommand) {
     if !run.config.dry_run {
         react(run, admitted, "eyes").await;
     }
 }
 
 /// A reaction to the comment that asked.
-pub(super) async fn react(run: &Run<'_>, admitted: &Admitted, content: &str) {
+pub(super) async fn react(run: &Run<'_>, admitted: &AdmittedCommand, content: &str) {
     let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else { return };
     if let Err(err) = forge.react_to(&admitted.repository.id, place, content).await {
-        run.around.ui.say(&format!("no reaction: {err}"));
+        run.environment.ui.say(&format!("no reaction: {err}"));
     }
 }
 
 /// The commands.
-pub(super) fn help(run: &Run<'_>) -> Ending {
-    Ending::said(Conclusion::Done, words::help(&run.config.respond.mention))
+pub(super) fn help(run: &Run<'_>) -> Answer {
+    Answer::said(Conclusion::Done, words::help(&run.config.respond.mention))
 }
 
 /// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
 /// has it.
 pub(super) async fn post(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     marker: &str,
     body: &str,
 ) -> Result<()> {
@@ -57,7 +57,7 @@ pub(super) async fn post(
     };
     match posted {
         Ok(comment) => {
-            run.around.ui.say(&format!("answer: {}", comment.html_url));
+            run.environment.ui.say(&format!("answer: {}", comment.html_url));
             run.journal(&Entry::EffectDone {
                 effect: "answer".to_owned(),
                 key,
@@ -65,7 +65,7 @@ pub(super) async fn post(
             })
         }
         Err(ForgeError::State { message, .. }) => {
-            run.around.ui.say(&format!("no answer was posted: {message}"));
+            run.environment.ui.say(&format!("no answer was posted: {message}"));
             Ok(())
         }
         Err(err) => Err(Failure::from(err).hint(run.kept())),

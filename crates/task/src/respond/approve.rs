@@ -1,21 +1,26 @@
 //! `approve HASH`: carries out exactly the plan that was approved, or says what has changed since.
 
-use super::Ending;
-use super::admit::Admitted;
+use super::Answer;
+use super::admit::AdmittedCommand;
 use super::fix;
 use super::land;
 use super::plan::made_from;
-use super::plan_hash::{self, Proposed};
-use super::work::{Checkouts, Job};
+use super::plan_hash::{self, PostedPlan};
+use super::work::Instruction;
 use crate::admit::is_us;
 use crate::run::Run;
+use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Comment, ReviewComment};
 use patchwright_report::answer as words;
 use patchwright_types::outcome::Conclusion;
 
 /// Carries out an approved plan.
-pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) -> Result<Ending> {
+pub(super) async fn approve(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    hash: &str,
+) -> Result<Answer> {
     let Plans { ours: plans, others } = plans(run, admitted).await?;
     let mention = run.config.respond.mention.clone();
     let proposed = match choose(&plans, hash) {
@@ -24,37 +29,37 @@ pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) 
             let changed =
                 ["the text of the plan itself, or the key by which I know what I wrote".to_owned()];
             let body = words::plan_outdated(hash, &changed, &mention);
-            return Ok(Ending::said(Conclusion::Refused, body));
+            return Ok(Answer::said(Conclusion::Refused, body));
         }
         Choice::None => {
             let known: Vec<&str> = plans.iter().map(|plan| plan.hash.as_str()).collect();
             let body = words::no_such_plan(hash, &known, &mention);
-            return Ok(Ending::said(Conclusion::NothingToDo, body));
+            return Ok(Answer::said(Conclusion::NothingToDo, body));
         }
         Choice::Several(hashes) => {
             let body = words::several_plans(hash, &hashes, &mention);
-            return Ok(Ending::said(Conclusion::NothingToDo, body));
+            return Ok(Answer::said(Conclusion::NothingToDo, body));
         }
     };
     if let Some(pull) = &admitted.pull {
         fix::must_be_open(pull)?;
     }
-    let grounds = Checkouts::of(run, admitted).await?;
+    let checkout = Checkout::of_command(run, admitted).await?;
     let asked = words::approved_plan(&crate::context::hidden::clean(&proposed.plan).text);
-    let job = Job {
+    let instruction = Instruction {
         template: "task/fix.md",
         words: &asked,
         failures: "",
         mode: None,
         trailers: fix::trailers(admitted),
     };
-    let changed = changed(admitted, &grounds, &proposed);
-    if !changed.is_empty() && land::landed_before(run, &grounds, &job).is_none() {
+    let changed = changed(admitted, &checkout, &proposed);
+    if !changed.is_empty() && land::landed_before(run, &checkout, &instruction).is_none() {
         let body = words::plan_outdated(&proposed.hash, &changed, &mention);
-        return Ok(Ending::said(Conclusion::Refused, body));
+        return Ok(Answer::said(Conclusion::Refused, body));
     }
     match &admitted.pull {
-        Some(pull) => fix::change(run, admitted, pull, &grounds, &job).await,
+        Some(pull) => fix::change(run, admitted, pull, &checkout, &instruction).await,
         None => fix::issue(run, admitted, &asked).await,
     }
 }
@@ -62,12 +67,12 @@ pub(super) async fn approve(run: &mut Run<'_>, admitted: &Admitted, hash: &str) 
 /// The plans here, newest first, one of each hash.
 struct Plans {
     /// Ours, as we wrote them.
-    ours: Vec<Proposed>,
+    ours: Vec<PostedPlan>,
     /// Of our account, and not as we wrote them: nobody can approve those.
-    others: Vec<Proposed>,
+    others: Vec<PostedPlan>,
 }
 
-async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Plans> {
+async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
     let mut said: Vec<Comment> = admitted.comments.clone();
     if admitted.pull.is_some() {
         let forge = run.world.forge()?;
@@ -88,17 +93,17 @@ async fn plans(run: &Run<'_>, admitted: &Admitted) -> Result<Plans> {
 
 enum Choice {
     None,
-    One(Proposed),
+    One(PostedPlan),
     Several(Vec<String>),
 }
 
 /// The plan that a hash, or its beginning, names.
-fn choose(plans: &[Proposed], hash: &str) -> Choice {
+fn choose(plans: &[PostedPlan], hash: &str) -> Choice {
     let wanted = hash.trim().to_ascii_lowercase();
     if wanted.is_empty() {
         return Choice::None;
     }
-    let named: Vec<&Proposed> =
+    let named: Vec<&PostedPlan> =
         plans.iter().filter(|plan| plan.hash.starts_with(wanted.as_str())).collect();
     match named.as_slice() {
         [] => Choice::None,
@@ -108,21 +113,21 @@ fn choose(plans: &[Proposed], hash: &str) -> Choice {
 }
 
 /// What is no longer as it was when the plan was made.
-fn changed(admitted: &Admitted, grounds: &Checkouts, proposed: &Proposed) -> Vec<String> {
+fn changed(admitted: &AdmittedCommand, checkout: &Checkout, proposed: &PostedPlan) -> Vec<String> {
     let repository = admitted.repository.id.to_string();
-    let commit = grounds.workspace.base.to_string();
-    let made = made_from(admitted, &repository, &commit);
+    let commit = checkout.workspace.base.to_string();
+    let source = made_from(admitted, &repository, &commit);
     let kind = if admitted.pull.is_some() { "pull request" } else { "issue" };
     let mut changed = Vec::new();
-    if plan_hash::text_digest(&made) != proposed.text {
+    if plan_hash::text_digest(&source) != proposed.text {
         changed.push(format!("the title or description of the {kind}"));
     }
     if commit != proposed.commit {
-        let branch = &grounds.workspace.base_branch;
+        let branch = &checkout.workspace.base_branch;
         changed.push(format!("the branch {branch}, which is at {commit} now"));
     }
     // The parts may be right and the plan still not the one that was hashed.
-    if changed.is_empty() && plan_hash::hash(&made, &proposed.plan) != proposed.hash {
+    if changed.is_empty() && plan_hash::hash(&source, &proposed.plan) != proposed.hash {
         changed.push("the text of the plan itself".to_owned());
     }
     changed

@@ -6,8 +6,7 @@ use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Comment, CommentPlace, Forge, RepositoryId};
-use patchwright_types::command::Command;
-use patchwright_types::task::{Task, TaskKind, Trigger};
+use patchwright_types::task::{CommandRequest, Trigger};
 
 /// What a person named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +79,7 @@ pub async fn task_of_comment(
     config: &Config,
     reference: &Reference,
     named: Named,
-) -> Result<Task> {
+) -> Result<CommandRequest> {
     let forge = world.forge()?.as_ref();
     let (repository, number) = (&reference.repository, reference.number);
     let place = match named {
@@ -109,15 +108,12 @@ pub async fn task_of_comment(
         at: Some(updated_at),
         snapshot: None,
     };
-    Ok(Task {
-        kind: TaskKind::Respond {
-            repository: repository.clone(),
-            number,
-            place: Some(place),
-            command,
-            trigger: Some(trigger),
-        },
-        limits: config.limits.clone(),
+    Ok(CommandRequest {
+        repository: repository.clone(),
+        number,
+        place: Some(place),
+        command,
+        trigger: Some(trigger),
     })
 }
 
@@ -134,7 +130,7 @@ async fn root(forge: &dyn Forge, reference: &Reference, comment: u64) -> Result<
 ///
 /// # Errors
 /// When the words are no command.
-pub fn task_of_words(config: &Config, reference: &Reference, words: &[String]) -> Result<Task> {
+pub fn task_of_words(reference: &Reference, words: &[String]) -> Result<CommandRequest> {
     let command = mention::command_of(&words.join(" "));
     let command = command.filter(|_| !words.is_empty()).ok_or_else(|| {
         Failure::usage("there is no command").hint(
@@ -142,15 +138,11 @@ pub fn task_of_words(config: &Config, reference: &Reference, words: &[String]) -
              `review`, `plan …`, `approve HASH`, `stop`, or a question",
         )
     })?;
-    Ok(Task { kind: kind(reference, command), limits: config.limits.clone() })
-}
-
-fn kind(reference: &Reference, command: Command) -> TaskKind {
-    TaskKind::Respond {
+    Ok(CommandRequest {
         repository: reference.repository.clone(),
         number: reference.number,
         place: None,
         command,
         trigger: None,
-    }
+    })
 }

@@ -1,15 +1,15 @@
 //! `fix-ci`: reads the failing checks of our own pull request and repairs them, a bounded number of
 //! times; then the pull request becomes a draft and people are told.
 
-use super::Ending;
-use super::admit::Admitted;
+use super::Answer;
+use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
-use super::work::{Checkouts, Job};
+use super::work::Instruction;
 use crate::admit::is_us;
 use crate::context::log;
 use crate::event::is_own_branch;
 use crate::run::Run;
-use crate::workspace::{Workspace, is_ours};
+use crate::workspace::{Checkout, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{CheckRun, PullRequest};
 use patchwright_git::commit;
@@ -26,45 +26,50 @@ const MAX_CHECKS: usize = 10;
 const MAX_LOG: usize = 256 << 10;
 
 /// Repairs what fails.
-pub(super) async fn fix_ci(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
+pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
     let Some(pull) = &admitted.pull else {
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
     must_be_open(pull)?;
-    let grounds = Checkouts::of(run, admitted).await?;
-    if !is_own(run, admitted, pull, &grounds.workspace) {
+    let checkout = Checkout::of_command(run, admitted).await?;
+    if !is_own(run, admitted, pull, &checkout.workspace) {
         return Ok(unasked(admitted, words::not_our_pull_request(&run.config.respond.mention)));
     }
-    let failing = match failing(run, admitted, &grounds.workspace).await? {
+    let failing = match failing(run, admitted, &checkout.workspace).await? {
         State::Failing(failing) => failing,
         State::Running(count) => return Ok(unasked(admitted, words::checks_running(count))),
         State::Fine => return Ok(unasked(admitted, words::checks_fine())),
     };
-    let rounds = rounds(&grounds.workspace, &run.config.identity.email);
+    let rounds = rounds(&checkout.workspace, &run.config.identity.email);
     if rounds >= run.config.respond.max_ci_rounds {
         return give_up(run, admitted, pull, &failing, rounds).await;
     }
     let failures = logs(run, admitted, &failing).await?;
     let mut trailers = fix::trailers(admitted);
     trailers.push(format!("{ROUND_TRAILER}{}", rounds + 1));
-    let job =
-        Job { template: "task/fix_ci.md", words: "", failures: &failures, mode: None, trailers };
-    fix::change(run, admitted, pull, &grounds, &job).await
+    let instruction = Instruction {
+        template: "task/fix_ci.md",
+        words: "",
+        failures: &failures,
+        mode: None,
+        trailers,
+    };
+    fix::change(run, admitted, pull, &checkout, &instruction).await
 }
 
-fn nothing(body: String) -> Ending {
-    Ending::said(Conclusion::NothingToDo, body)
+fn nothing(body: String) -> Answer {
+    Answer::said(Conclusion::NothingToDo, body)
 }
 
-/// An answer when somebody asked; for an event of a check there is nobody to tell.
-fn unasked(admitted: &Admitted, body: String) -> Ending {
-    if admitted.request.is_automatic() { Ending::silent(body.trim()) } else { nothing(body) }
+/// An answer when a person asked; after an event of a check nobody waits for one.
+fn unasked(admitted: &AdmittedCommand, body: String) -> Answer {
+    if admitted.request.is_automatic() { Answer::silent(body.trim()) } else { nothing(body) }
 }
 
 /// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is
 /// not repaired without being asked to. Other workflows may open pull requests as the same account: those
 /// have neither a branch nor a description of ours.
-fn is_own(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest, head: &Workspace) -> bool {
+fn is_own(run: &Run<'_>, admitted: &AdmittedCommand, pull: &PullRequest, head: &Workspace) -> bool {
     if pull.is_fork {
         return false;
     }
@@ -85,7 +90,7 @@ enum State {
     Fine,
 }
 
-async fn failing(run: &Run<'_>, admitted: &Admitted, head: &Workspace) -> Result<State> {
+async fn failing(run: &Run<'_>, admitted: &AdmittedCommand, head: &Workspace) -> Result<State> {
     let forge = run.world.forge()?;
     let sha = head.base.to_string();
     let checks = forge.check_runs(&admitted.repository.id, &sha).await.map_err(Failure::from)?;
@@ -124,32 +129,32 @@ fn rounds(head: &Workspace, email: &str) -> u32 {
 /// One comment, and a draft: people have to look.
 async fn give_up(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
     failing: &[CheckRun],
     rounds: u32,
-) -> Result<Ending> {
+) -> Result<Answer> {
     let names: Vec<&str> = failing.iter().map(|check| check.name.as_str()).collect();
     if !run.config.dry_run
         && !pull.draft
         && let Err(err) =
             run.world.forge()?.set_draft(&admitted.repository.id, pull.number, true).await
     {
-        run.around.ui.say(&format!("the pull request could not be made a draft: {err}"));
+        run.environment.ui.say(&format!("the pull request could not be made a draft: {err}"));
     }
     let body = words::ci_given_up(&names, rounds, &run.config.respond.mention);
-    Ok(Ending::said(Conclusion::Partial, body))
+    Ok(Answer::said(Conclusion::Partial, body))
 }
 
 /// The failing checks with their annotations and the ends of their logs, as text for the model.
-async fn logs(run: &Run<'_>, admitted: &Admitted, failing: &[CheckRun]) -> Result<String> {
+async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -> Result<String> {
     let forge = run.world.forge()?;
     let mut writer = log::Logs::default();
     for check in failing.iter().take(MAX_CHECKS) {
         let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
             Ok(text) => text.unwrap_or_default(),
             Err(err) => {
-                run.around.ui.say(&format!("no log of `{}`: {err}", check.name));
+                run.environment.ui.say(&format!("no log of `{}`: {err}", check.name));
                 String::new()
             }
         };

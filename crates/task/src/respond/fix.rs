@@ -1,33 +1,35 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
-use super::admit::Admitted;
-use super::land::{self, Landed};
-use super::work::{self, Checkouts, Job};
-use super::{Ending, task_of};
-use crate::run::{self, Run};
+use super::Answer;
+use super::admit::AdmittedCommand;
+use super::land::{self, PushResult};
+use super::work::{self, Instruction};
+use crate::pipeline;
+use crate::run::{Run, RunEnvironment};
+use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::PullRequest;
 use patchwright_report::answer as words;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::Published;
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::IssueRequest;
 
 /// The trailer that names the comment that a commit answers.
 pub(super) const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
 
 /// Does what was asked.
-pub(super) async fn fix(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
+pub(super) async fn fix(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
     must_be_open(pull)?;
-    let grounds = Checkouts::of(run, admitted).await?;
-    let job = Job {
+    let checkout = Checkout::of_command(run, admitted).await?;
+    let instruction = Instruction {
         template: "task/fix.md",
         words: asked,
         failures: "",
         mode: None,
         trailers: trailers(admitted),
     };
-    change(run, admitted, pull, &grounds, &job).await
+    change(run, admitted, pull, &checkout, &instruction).await
 }
 
 /// Nothing is pushed to a branch that nobody will merge, or where people have ended the conversation.
@@ -42,37 +44,37 @@ pub(super) fn must_be_open(pull: &PullRequest) -> Result<()> {
 }
 
 /// What our commits say below their message: the comment that they answer.
-pub(super) fn trailers(admitted: &Admitted) -> Vec<String> {
+pub(super) fn trailers(admitted: &AdmittedCommand) -> Vec<String> {
     admitted.asked_in().map(|asked| format!("{ASKED_TRAILER}{asked}")).into_iter().collect()
 }
 
 /// Works on the head and pushes what came of it.
 pub(super) async fn change(
-    run: &mut Run<'_>,
-    admitted: &Admitted,
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
-    grounds: &Checkouts,
-    job: &Job<'_>,
-) -> Result<Ending> {
-    if let Some(commit) = land::landed_before(run, grounds, job) {
+    checkout: &Checkout,
+    instruction: &Instruction<'_>,
+) -> Result<Answer> {
+    if let Some(commit) = land::landed_before(run, checkout, instruction) {
         let url = land::commit_url(&admitted.repository, &commit.to_string());
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
-        return Ok(Ending::said(Conclusion::Done, body));
+        return Ok(Answer::said(Conclusion::Done, body));
     }
-    run.tighten(&grounds.rules).await?;
-    let done = work::work(run, admitted, grounds, job).await?;
-    let landed = land::land(run, admitted, pull, grounds, &done).await?;
+    let done = work::work(run, admitted, checkout, instruction).await?;
+    let landed = land::land(run, admitted, pull, checkout, &done).await?;
     let mut outcome = done.outcome;
-    if let Landed::Stopped = landed {
-        return Ok(Ending::silent("stopped by a comment; what there is stays in the run's folder"));
+    if let PushResult::Stopped = landed {
+        return Ok(Answer::silent("stopped by a comment; what there is stays in the run's folder"));
     }
-    if let Landed::Patch { why } = &landed {
+    if let PushResult::Patch { why } = &landed {
         outcome.conclusion = Conclusion::Partial;
         outcome.reason = Some(why.clone());
     }
     let patch = run.folder.path.join("change.patch");
-    let patch = matches!(landed, Landed::Patch { .. }).then(|| fs_err::read(patch).ok()).flatten();
-    let held_back = done.settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let patch =
+        matches!(landed, PushResult::Patch { .. }).then(|| fs_err::read(patch).ok()).flatten();
+    let held_back = done.judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let body = words::fixed(&words::Fixed {
         outcome: &outcome,
         landed: landed.seen(),
@@ -80,7 +82,7 @@ pub(super) async fn change(
         held_back: held_back.as_deref(),
     });
     crate::salvage::write_report(run, &outcome, published(pull, &landed).as_ref());
-    Ok(Ending {
+    Ok(Answer {
         conclusion: outcome.conclusion,
         message: message(&outcome.final_message, &landed),
         body: Some(body),
@@ -88,15 +90,17 @@ pub(super) async fn change(
     })
 }
 
-fn message(said: &str, landed: &Landed) -> String {
+fn message(said: &str, landed: &PushResult) -> String {
     match landed {
-        Landed::Pushed { commit, branch, .. } => format!("{said}\n\npushed {commit} to {branch}"),
-        Landed::Patch { .. } | Landed::Nothing | Landed::Stopped => said.to_owned(),
+        PushResult::Pushed { commit, branch, .. } => {
+            format!("{said}\n\npushed {commit} to {branch}")
+        }
+        PushResult::Patch { .. } | PushResult::Nothing | PushResult::Stopped => said.to_owned(),
     }
 }
 
-fn published(pull: &PullRequest, landed: &Landed) -> Option<Published> {
-    let Landed::Pushed { commit, branch, .. } = landed else { return None };
+fn published(pull: &PullRequest, landed: &PushResult) -> Option<Published> {
+    let PushResult::Pushed { commit, branch, .. } = landed else { return None };
     Some(Published {
         draft: pull.draft,
         branch: branch.clone(),
@@ -108,19 +112,23 @@ fn published(pull: &PullRequest, landed: &Landed) -> Option<Published> {
 }
 
 /// The issue's own flow, with the words (or the plan) beside what the issue says.
-pub(super) async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
-    let kind = TaskKind::Issue {
-        repository: admitted.request.id.clone(),
+pub(super) async fn issue(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+) -> Result<Answer> {
+    let request = IssueRequest {
+        repository: admitted.request.repository.clone(),
         number: admitted.request.number,
         trigger: admitted.request.trigger.clone(),
     };
     let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let around = run::RunEnvironment {
+    let environment = RunEnvironment {
         asked: (!words.is_empty()).then_some(words),
         out: None,
-        ..run.around.clone()
+        ..run.environment.clone()
     };
-    let ended = run::run_task(run.world, run.config.clone(), task_of(run, kind), around).await?;
+    let ended = pipeline::issue(run.world, run.config.clone(), request, environment).await?;
     let outcome = ended.outcome;
     let landed = match &ended.published {
         Some(published) => words::LandedSeen::PullRequest { number: published.pull_request },
@@ -128,7 +136,7 @@ pub(super) async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Re
     };
     let body =
         words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
-    Ok(Ending {
+    Ok(Answer {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),
         body: Some(body),

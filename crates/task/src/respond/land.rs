@@ -6,14 +6,15 @@
 
 use serde_json::json;
 
-use super::admit::Admitted;
+use super::admit::AdmittedCommand;
 use super::fix::must_be_open;
 use super::stop;
-use super::work::{Checkouts, Done, Job};
+use super::work::Instruction;
 use crate::admit;
+use crate::pipeline::Finished;
 use crate::publish;
 use crate::run::{DEPTH, Run};
-use crate::workspace::{self, RUN_TRAILER, Workspace, is_ours};
+use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::{Oid, blocking, commit, diff, merge};
@@ -26,7 +27,7 @@ const ATTEMPTS: usize = 3;
 const SEARCHED: usize = 50;
 
 /// What became of the change.
-pub(super) enum Landed {
+pub(super) enum PushResult {
     Pushed {
         commit: String,
         url: Option<String>,
@@ -42,14 +43,14 @@ pub(super) enum Landed {
     Stopped,
 }
 
-impl Landed {
+impl PushResult {
     pub(super) fn seen(&self) -> LandedSeen<'_> {
         match self {
-            Landed::Pushed { commit, url, branch, onto } => {
+            PushResult::Pushed { commit, url, branch, onto } => {
                 LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
-            Landed::Patch { why } => LandedSeen::Patch { why },
-            Landed::Nothing | Landed::Stopped => LandedSeen::Nothing,
+            PushResult::Patch { why } => LandedSeen::Patch { why },
+            PushResult::Nothing | PushResult::Stopped => LandedSeen::Nothing,
         }
     }
 }
@@ -57,29 +58,31 @@ impl Landed {
 /// Pushes what may be published.
 pub(super) async fn land(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
-    grounds: &Checkouts,
-    done: &Done,
-) -> Result<Landed> {
-    let Some(commit) = done.commit().filter(|_| publish::is_publishable(&done.outcome)) else {
-        return Ok(Landed::Nothing);
+    checkout: &Checkout,
+    finished: &Finished,
+) -> Result<PushResult> {
+    let Some(commit) =
+        finished.judged.commit.filter(|_| publish::is_publishable(&finished.outcome))
+    else {
+        return Ok(PushResult::Nothing);
     };
     if run.config.dry_run {
-        return Ok(Landed::Patch { why: "nothing is pushed in a dry run".to_owned() });
+        return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
     }
-    run.around.ui.say("publishing");
-    let pushing = recheck_and_push(run, admitted, pull, grounds, commit);
+    run.environment.ui.say("publishing");
+    let pushing = recheck_and_push(run, admitted, pull, checkout, commit);
     run.unless_interrupted(pushing).await
 }
 
 async fn recheck_and_push(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
-    grounds: &Checkouts,
+    checkout: &Checkout,
     commit: Oid,
-) -> Result<Landed> {
+) -> Result<PushResult> {
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
@@ -89,13 +92,13 @@ async fn recheck_and_push(
             .await?;
     }
     if stop::is_stopped(forge, repository, pull.number).await? {
-        return Ok(Landed::Stopped);
+        return Ok(PushResult::Stopped);
     }
     let target = match target(run, admitted, &now).await? {
         Ok(target) => target,
-        Err(why) => return Ok(Landed::Patch { why }),
+        Err(why) => return Ok(PushResult::Patch { why }),
     };
-    push(run, &target, grounds, commit).await
+    push(run, &target, checkout, commit).await
 }
 
 /// The branch of a pull request.
@@ -107,7 +110,7 @@ struct Target {
 /// Where the change goes, or why it cannot go anywhere.
 async fn target(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedCommand,
     pull: &PullRequest,
 ) -> Result<Result<Target, String>> {
     let branch = pull.head_branch.clone();
@@ -136,22 +139,29 @@ async fn target(
 }
 
 /// Pushes the commit, or the same change on top of what is on the branch by now.
-async fn push(run: &Run<'_>, target: &Target, grounds: &Checkouts, commit: Oid) -> Result<Landed> {
-    let workspace = &grounds.workspace;
+async fn push(
+    run: &Run<'_>,
+    target: &Target,
+    checkout: &Checkout,
+    commit: Oid,
+) -> Result<PushResult> {
+    let workspace = &checkout.workspace;
     let forge = run.world.forge()?;
     for _ in 0..ATTEMPTS {
         let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
         let Some(tip) = tip.map_err(Failure::from)? else {
-            return Ok(Landed::Patch { why: format!("the branch `{}` is gone", target.branch) });
+            return Ok(PushResult::Patch {
+                why: format!("the branch `{}` is gone", target.branch),
+            });
         };
         let onto = (tip != workspace.base).then_some(tip);
         let commit = match onto {
             None => commit,
             Some(tip) => match rebased(run, target, workspace, commit, tip).await? {
-                Rebased::There(commit) => return Ok(pushed(target, commit, None)),
-                Rebased::On(commit) => commit,
-                Rebased::Conflict => {
-                    return Ok(Landed::Patch {
+                RebaseResult::There(commit) => return Ok(pushed(target, commit, None)),
+                RebaseResult::On(commit) => commit,
+                RebaseResult::Conflict => {
+                    return Ok(PushResult::Patch {
                         why: format!(
                             "`{}` has moved to {} meanwhile, and the same lines were changed there",
                             target.branch,
@@ -180,11 +190,11 @@ async fn push(run: &Run<'_>, target: &Target, grounds: &Checkouts, commit: Oid) 
                 | ForgeError::InTheWay { .. }
                 | ForgeError::NotFound { .. }
                 | ForgeError::State { .. }),
-            ) => return Ok(Landed::Patch { why: err.to_string() }),
+            ) => return Ok(PushResult::Patch { why: err.to_string() }),
             Err(err) => return Err(Failure::from(err).hint(run.kept())),
         }
     }
-    Ok(Landed::Patch { why: format!("`{}` keeps moving", target.branch) })
+    Ok(PushResult::Patch { why: format!("`{}` keeps moving", target.branch) })
 }
 
 fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
@@ -199,8 +209,8 @@ fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
     })
 }
 
-fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> Landed {
-    Landed::Pushed {
+fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {
+    PushResult::Pushed {
         commit: commit.to_string(),
         url: commit_url(&target.repository, &commit.to_string()),
         branch: target.branch.clone(),
@@ -215,7 +225,7 @@ pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String
 }
 
 /// The change on a branch that has moved.
-enum Rebased {
+enum RebaseResult {
     /// An earlier attempt of this run has pushed it.
     There(Oid),
     On(Oid),
@@ -228,14 +238,14 @@ async fn rebased(
     workspace: &Workspace,
     change: Oid,
     tip: Oid,
-) -> Result<Rebased> {
+) -> Result<RebaseResult> {
     let refs = [tip.to_string()];
     let fetched =
         run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
     fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
     if let Some(there) = find_ours(workspace, &run.config.identity.email, tip, &[line]) {
-        return Ok(Rebased::There(there));
+        return Ok(RebaseResult::There(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
     let spec = commit::CommitSpec {
@@ -255,7 +265,7 @@ async fn rebased(
     let merged = merged
         .await
         .map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))?;
-    Ok(merged.map_or(Rebased::Conflict, Rebased::On))
+    Ok(merged.map_or(RebaseResult::Conflict, RebaseResult::On))
 }
 
 fn identity(run: &Run<'_>) -> commit::Identity {
@@ -266,14 +276,18 @@ fn identity(run: &Run<'_>) -> commit::Identity {
 }
 
 /// A commit on the head that answers this very comment: a run that was killed had pushed already.
-pub(super) fn landed_before(run: &Run<'_>, grounds: &Checkouts, job: &Job<'_>) -> Option<Oid> {
-    let asked: Vec<String> = job
+pub(super) fn landed_before(
+    run: &Run<'_>,
+    checkout: &Checkout,
+    instruction: &Instruction<'_>,
+) -> Option<Oid> {
+    let asked: Vec<String> = instruction
         .trailers
         .iter()
         .filter(|line| line.starts_with(super::fix::ASKED_TRAILER))
         .cloned()
         .collect();
-    let workspace = &grounds.workspace;
+    let workspace = &checkout.workspace;
     find_ours(workspace, &run.config.identity.email, workspace.base, &asked)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`respond`] is the whole flow: may they, was it answered already, 👀, do it, answer once. Each
 //! command has a file of its own; [`work`] is what an agent does for those that need one. Whatever
-//! happens is in the run's journal, so that a killed run goes on, pushes once and answers once, also
+//! happens is in the run's journal, so that a killed run is resumed, pushes once and answers once, also
 //! on a machine that knows nothing of it: answers and commits name the comment that they belong to.
 
 pub mod admit;
@@ -18,13 +18,12 @@ pub mod plan_hash;
 mod rounds;
 pub mod stop;
 mod unseen;
-mod work;
+pub(crate) mod work;
 
-use admit::Admitted;
+use admit::AdmittedCommand;
 
-use super::network::{self, NetworkAccess};
-use super::run::{self, Run, RunEnvironment};
-use crate::folder::RunFolder;
+use super::network;
+use super::run::{Run, RunEnvironment, Start};
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
@@ -32,18 +31,18 @@ use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::command::Command;
 use patchwright_types::outcome::{Conclusion, Outcome};
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::CommandRequest;
 
-/// What came of it.
+/// The result of a command.
 #[derive(Debug)]
-pub struct Responded {
+pub struct CommandReport {
     pub conclusion: Conclusion,
     /// The answer that was posted, or what was done.
     pub message: String,
 }
 
-/// What a command came to, before it is posted.
-struct Ending {
+/// What a command came to, and what is posted about it.
+struct Answer {
     conclusion: Conclusion,
     /// For the terminal.
     message: String,
@@ -53,54 +52,48 @@ struct Ending {
     outcome: Option<Outcome>,
 }
 
-impl Ending {
-    fn said(conclusion: Conclusion, body: String) -> Ending {
-        Ending { conclusion, message: body.trim().to_owned(), body: Some(body), outcome: None }
+impl Answer {
+    fn said(conclusion: Conclusion, body: String) -> Answer {
+        Answer { conclusion, message: body.trim().to_owned(), body: Some(body), outcome: None }
     }
 
     /// Nothing more to do, and nothing to say about it in the thread.
-    fn silent(message: impl Into<String>) -> Ending {
+    fn silent(message: impl Into<String>) -> Answer {
         let (conclusion, message) = (Conclusion::NothingToDo, message.into());
-        Ending { conclusion, message, body: None, outcome: None }
+        Answer { conclusion, message, body: None, outcome: None }
     }
 }
 
-/// Does what `task` (a [`patchwright_types::task::TaskKind::Respond`]) asks for.
+/// Does what a comment asks for, or answers it.
 ///
 /// # Errors
 /// A [`Failure`] when there is no outcome to report.
 pub async fn respond(
     world: &World,
     config: Config,
-    task: Task,
-    around: RunEnvironment,
-) -> Result<Responded> {
-    let started = world.clock.instant();
-    let admitted = admit::admit(world, &config, &task).await?;
-    let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
-    if folder.recorded.is_empty()
+    request: CommandRequest,
+    environment: RunEnvironment,
+) -> Result<CommandReport> {
+    let start = Start::silently(world, config, environment);
+    let admitted = admit::admit(world, &start.config, request).await?;
+    let start = Start { config: for_request(start.config, &admitted), ..start };
+    let title = Some(admitted.snapshot.title.clone());
+    let run = start.run(admitted.request.clone(), title)?;
+    if run.folder.recorded.is_empty()
         && let Some(why) = admitted.is_answered()
     {
-        folder.finish();
+        run.folder.finish();
         return Err(Failure::nothing_to_do(why));
     }
-    let config = for_request(config, &admitted);
-    let issue_title = Some(admitted.snapshot.title.clone());
-    let reach = NetworkAccess::default();
-    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
-    run.catch_up().await?;
-    let ended = if let Some(ending) = rounds::used_up(&run, &admitted).await? {
-        Ok(ending)
+    run.begin().await?;
+    let answer = if let Some(answer) = rounds::used_up(&run, &admitted).await? {
+        Ok(answer)
     } else {
         answer::greet(&run, &admitted).await;
-        Box::pin(carry_out(&mut run, &admitted)).await
+        Box::pin(carry_out(&run, &admitted)).await
     };
-    let ended = match run::interrupted(&run.around) {
-        Some(failure) => Err(failure.hint(run.kept())),
-        None => ended,
-    };
-    match ended {
-        Ok(ending) => end(&run, &admitted, ending).await,
+    match run.or_interruption(answer) {
+        Ok(answer) => end(&run, &admitted, answer).await,
         Err(failure) => {
             explain(&run, &admitted, &failure).await;
             Err(failure)
@@ -108,8 +101,8 @@ pub async fn respond(
     }
 }
 
-/// What is asked for, by its file.
-async fn carry_out(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
+/// Dispatches to the command's own file.
+async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
     stop::before(run, admitted).await?;
     match admitted.request.command.clone() {
         Command::Help => Ok(answer::help(run)),
@@ -124,9 +117,9 @@ async fn carry_out(run: &mut Run<'_>, admitted: &Admitted) -> Result<Ending> {
 }
 
 /// Answers, and closes the run.
-async fn end(run: &Run<'_>, admitted: &Admitted, ending: Ending) -> Result<Responded> {
-    let Ending { conclusion, message, body, outcome } = ending;
-    // Running the command again goes on where the provider or the sandbox failed.
+async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Result<CommandReport> {
+    let Answer { conclusion, message, body, outcome } = answer;
+    // Running the command again resumes the run where the provider or the sandbox failed.
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
     if let Some(body) = body {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
@@ -137,11 +130,11 @@ async fn end(run: &Run<'_>, admitted: &Admitted, ending: Ending) -> Result<Respo
         run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;
         run.folder.finish();
     }
-    Ok(Responded { conclusion, message: run.world.redactor.redact(&message) })
+    Ok(CommandReport { conclusion, message: run.world.redactor.redact(&message) })
 }
 
 /// Says in the thread why nothing came of it. What will not change by trying again is the answer.
-async fn explain(run: &Run<'_>, admitted: &Admitted, failure: &Failure) {
+async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
     let is_final = matches!(
         failure.kind,
         FailureKind::NothingToDo | FailureKind::Refused | FailureKind::Usage
@@ -149,10 +142,10 @@ async fn explain(run: &Run<'_>, admitted: &Admitted, failure: &Failure) {
     if matches!(failure.kind, FailureKind::Signal(_)) {
         return;
     }
-    let body = words::failed(failure, run.around.run_url.as_deref());
+    let body = words::failed(failure, run.environment.run_url.as_deref());
     let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
     if let Err(err) = answer::post(run, admitted, &marker, &body).await {
-        run.around.ui.say(&format!("no answer was posted: {}", err.message));
+        run.environment.ui.say(&format!("no answer was posted: {}", err.message));
     }
     if is_final {
         run.folder.finish();
@@ -160,7 +153,7 @@ async fn explain(run: &Run<'_>, admitted: &Admitted, failure: &Failure) {
 }
 
 /// Reading is all that a question or a plan needs, and a fork's code reaches nothing.
-fn for_request(mut config: Config, admitted: &Admitted) -> Config {
+fn for_request(mut config: Config, admitted: &AdmittedCommand) -> Config {
     if matches!(admitted.request.command, Command::Ask { .. } | Command::Plan { .. }) {
         config.mode = Mode::Plan;
     }
@@ -184,13 +177,8 @@ fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome
         spending: patchwright_types::outcome::Spending::default(),
         provenance: patchwright_types::outcome::Provenance {
             tool: format!("patchwright {}", patchwright_base::VERSION),
-            run_url: run.around.run_url.clone(),
+            run_url: run.environment.run_url.clone(),
             ..patchwright_types::outcome::Provenance::default()
         },
     }
-}
-
-/// The task inside, for the flows that respond starts: an issue or a review.
-fn task_of(run: &Run<'_>, kind: TaskKind) -> Task {
-    Task { kind, limits: run.task.limits.clone() }
 }

@@ -1,10 +1,11 @@
 //! `plan`: an agent that only reads; its plan is posted with a hash that people can approve.
 
-use super::Ending;
-use super::admit::Admitted;
-use super::plan_hash::{self, Made};
-use super::work::{self, Checkouts, Job};
+use super::Answer;
+use super::admit::AdmittedCommand;
+use super::plan_hash::{self, PlanSource};
+use super::work::{self, Instruction};
 use crate::run::Run;
+use crate::workspace::Checkout;
 use patchwright_base::error::Result;
 use patchwright_report::answer as words;
 use patchwright_report::markdown;
@@ -14,20 +15,19 @@ use patchwright_types::outcome::Conclusion;
 const MAX_PLAN: usize = 30_000;
 
 /// Makes a plan and posts it.
-pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) -> Result<Ending> {
-    let grounds = Checkouts::of(run, admitted).await?;
-    run.tighten(&grounds.rules).await?;
-    let job = Job {
+pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
+    let checkout = Checkout::of_command(run, admitted).await?;
+    let instruction = Instruction {
         template: "task/plan.md",
         words: asked,
         failures: "",
         mode: None,
         trailers: Vec::new(),
     };
-    let outcome = work::work(run, admitted, &grounds, &job).await?.outcome;
+    let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
     if outcome.conclusion != Conclusion::Done || outcome.final_message.trim().is_empty() {
         let body = words::answered(&outcome);
-        return Ok(Ending {
+        return Ok(Answer {
             conclusion: outcome.conclusion,
             message: outcome.final_message.clone(),
             body: Some(body),
@@ -37,27 +37,30 @@ pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) ->
     // What is hashed is what people see.
     let text = markdown::passage(&run.world.redactor.redact(&outcome.final_message), MAX_PLAN);
     let repository = admitted.repository.id.to_string();
-    let commit = grounds.workspace.base.to_string();
-    let made = made_from(admitted, &repository, &commit);
+    let commit = checkout.workspace.base.to_string();
+    let source = made_from(admitted, &repository, &commit);
     let body = words::plan(&words::PlanSeen {
         outcome: &outcome,
         framed: &plan_hash::framed(text.trim()),
-        hash: &plan_hash::hash(&made, text.trim()),
-        marker: &plan_hash::marker_line(&made, text.trim()),
+        hash: &plan_hash::hash(&source, text.trim()),
+        marker: &plan_hash::marker_line(&source, text.trim()),
         mention: &run.config.respond.mention,
     });
-    let message =
-        format!("{}\n\nplan {}", outcome.final_message.trim(), plan_hash::hash(&made, text.trim()));
-    Ok(Ending { conclusion: outcome.conclusion, message, body: Some(body), outcome: Some(outcome) })
+    let message = format!(
+        "{}\n\nplan {}",
+        outcome.final_message.trim(),
+        plan_hash::hash(&source, text.trim())
+    );
+    Ok(Answer { conclusion: outcome.conclusion, message, body: Some(body), outcome: Some(outcome) })
 }
 
 /// What a plan made now would be made from.
 pub(super) fn made_from<'a>(
-    admitted: &'a Admitted,
+    admitted: &'a AdmittedCommand,
     repository: &'a str,
     commit: &'a str,
-) -> Made<'a> {
-    Made {
+) -> PlanSource<'a> {
+    PlanSource {
         repository,
         number: admitted.request.number,
         commit,

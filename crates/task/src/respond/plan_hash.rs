@@ -13,7 +13,7 @@ const ENDS: &str = "<!-- patchwright:plan-ends v=1 -->";
 
 /// What a plan was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made<'a> {
+pub struct PlanSource<'a> {
     /// `owner/name`.
     pub repository: &'a str,
     pub number: u64,
@@ -25,7 +25,7 @@ pub struct Made<'a> {
 
 /// A plan as a comment carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposed {
+pub struct PostedPlan {
     /// Twelve hexadecimal digits.
     pub hash: String,
     /// Digest of title and body.
@@ -36,15 +36,15 @@ pub struct Proposed {
 }
 
 /// The hash of a plan.
-pub fn hash(made: &Made<'_>, plan: &str) -> String {
-    let number = made.number.to_string();
-    let parts = [made.repository, &number, made.commit, made.title, made.body, plan];
+pub fn hash(source: &PlanSource<'_>, plan: &str) -> String {
+    let number = source.number.to_string();
+    let parts = [source.repository, &number, source.commit, source.title, source.body, plan];
     digest(&parts.map(plain))
 }
 
 /// The digest of what the issue or pull request says.
-pub fn text_digest(made: &Made<'_>) -> String {
-    digest(&[plain(made.title), plain(made.body)])
+pub fn text_digest(source: &PlanSource<'_>) -> String {
+    digest(&[plain(source.title), plain(source.body)])
 }
 
 /// The plan between two lines by which it is found again. The plan cannot hold them: it is a passage,
@@ -54,14 +54,14 @@ pub fn framed(plan: &str) -> String {
 }
 
 /// The marker that its comment ends with.
-pub fn marker_line(made: &Made<'_>, plan: &str) -> String {
-    let (hash, text) = (hash(made, plan), text_digest(made));
-    let commit: String = made.commit.chars().filter(char::is_ascii_hexdigit).collect();
+pub fn marker_line(source: &PlanSource<'_>, plan: &str) -> String {
+    let (hash, text) = (hash(source, plan), text_digest(source));
+    let commit: String = source.commit.chars().filter(char::is_ascii_hexdigit).collect();
     format!("<!-- patchwright:{PURPOSE} hash={hash} text={text} commit={commit} v=1 -->")
 }
 
 /// Reads a comment of ours back. `None` when it carries no plan, or one that has been cut.
-pub fn read(body: &str) -> Option<Proposed> {
+pub fn read(body: &str) -> Option<PostedPlan> {
     let marker = patchwright_report::marked(body, PURPOSE)?;
     let value = |name: &str| {
         let mut words = marker.split_whitespace();
@@ -71,7 +71,7 @@ pub fn read(body: &str) -> Option<Proposed> {
     let begins = lines.iter().position(|line| line.trim() == BEGINS)?;
     let ends = lines.iter().rposition(|line| line.trim() == ENDS)?;
     let plan = lines.get(begins + 1..ends)?;
-    Some(Proposed {
+    Some(PostedPlan {
         hash: value("hash")?,
         text: value("text")?,
         commit: value("commit")?,

@@ -5,9 +5,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedCommand;
 pub use super::admit::MAX_COMMENTS;
-use super::{Ending, answer};
+use super::{Answer, answer};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Comment, CommentPlace, Forge, RepositoryId};
@@ -52,7 +52,7 @@ pub fn since(before: Option<State>, now: Option<State>) -> bool {
 }
 
 /// Before a command: a person who asks for something lifts an earlier stop; a failing check does not.
-pub(super) async fn before(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+pub(super) async fn before(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<()> {
     let Some(state) = admitted.stopped.filter(|state| state.stopped) else { return Ok(()) };
     let request = &admitted.request;
     if request.is_automatic() {
@@ -75,7 +75,7 @@ pub(super) async fn before(run: &Run<'_>, admitted: &Admitted) -> Result<()> {
 }
 
 /// Remembers it and says so.
-pub(super) async fn stop(run: &Run<'_>, admitted: &Admitted) -> Result<Ending> {
+pub(super) async fn stop(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
     let known = admitted.stopped.map(|state| state.comment);
     let mention = run.config.respond.mention.as_str();
     let mut body = words::stopped(mention);
@@ -88,7 +88,7 @@ pub(super) async fn stop(run: &Run<'_>, admitted: &Admitted) -> Result<Ending> {
         write(run, admitted, known, body).await?;
         answer::react(run, admitted, "+1").await;
     }
-    let mut ending = Ending::said(
+    let mut ending = Answer::said(
         patchwright_types::outcome::Conclusion::Done,
         words::stopped_in_thread(mention),
     );
@@ -98,7 +98,12 @@ pub(super) async fn stop(run: &Run<'_>, admitted: &Admitted) -> Result<Ending> {
     Ok(ending)
 }
 
-async fn write(run: &Run<'_>, admitted: &Admitted, known: Option<u64>, body: String) -> Result<()> {
+async fn write(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    known: Option<u64>,
+    body: String,
+) -> Result<()> {
     let marker = report::marker_once(PURPOSE);
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;

@@ -1,9 +1,9 @@
-//! What was pushed to a fork after somebody had asked for work on it is not worked on: they have not seen
-//! it. The dates of commits are whatever their author says, so the forge's own clock decides.
+//! Commits that were pushed to a fork after a person had asked for work on it are not worked on: that person
+//! has not seen them. The dates of commits are whatever their author says, so the forge's own clock decides.
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedCommand;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_base::error::{Failure, Result};
@@ -11,11 +11,15 @@ use patchwright_forge::PullRequest;
 use patchwright_journal::Entry;
 use patchwright_types::command::Command;
 
-/// Refuses a head that may have come after the question. A person at a shell is asked nothing.
+/// Refuses a head that may have come after the question. A request from a shell is not checked.
 ///
 /// # Errors
 /// For the user: what came when, and that asking again helps.
-pub(super) async fn check(run: &Run<'_>, admitted: &Admitted, workspace: &Workspace) -> Result<()> {
+pub(super) async fn check(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    workspace: &Workspace,
+) -> Result<()> {
     let (Some(pull), Some(trigger)) = (&admitted.pull, &admitted.request.trigger) else {
         return Ok(());
     };

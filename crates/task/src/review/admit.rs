@@ -7,11 +7,13 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_config::review::Review;
 use patchwright_forge::{Account, Forge, ForgeError, PullRequest, Repository, RepositoryId};
-use patchwright_types::task::Trigger;
+use patchwright_types::task::{ReviewRequest, Trigger};
 
 /// A pull request that we may and shall review.
 #[derive(Clone, Debug)]
-pub struct Admitted {
+pub struct AdmittedReview {
+    /// With its head pinned.
+    pub request: ReviewRequest,
     pub repository: Repository,
     pub pull: PullRequest,
     /// The commit that is reviewed, whatever happens to the branch meanwhile.
@@ -21,15 +23,14 @@ pub struct Admitted {
 }
 
 /// Checks access and state. A review changes nothing but what is said on the pull request, so it needs
-/// no access of an actor that the event does not name, and an archived repository can be read.
+/// no access of an actor that the event does not name, and an archived repository can be read. The head is
+/// pinned in the request: a killed run of another head is another run.
 pub async fn admit(
     world: &World,
     config: &Config,
-    id: &RepositoryId,
-    number: u64,
-    trigger: Option<&Trigger>,
-    head: Option<&str>,
-) -> Result<Admitted> {
+    request: ReviewRequest,
+) -> Result<AdmittedReview> {
+    let (id, number, trigger) = (&request.repository, request.number, request.trigger.as_ref());
     let forge = world.forge()?.as_ref();
     let repository = forge.repository(id).await.map_err(|err| admit::unreachable(id, err))?;
     // Whether a label starts a review is said by rules that have yet to be read: see `labeled`.
@@ -49,9 +50,10 @@ pub async fn admit(
         return Err(Failure::nothing_to_do(format!("pull request {name} is closed"))
             .hint("reopen it to have it reviewed"));
     }
-    let head = whole(head, &pull.head_sha)?;
+    let head = whole(request.head.as_deref(), &pull.head_sha)?;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
-    Ok(Admitted { repository, pull, head, viewer })
+    let request = ReviewRequest { head: Some(head.clone()), ..request };
+    Ok(AdmittedReview { request, repository, pull, head, viewer })
 }
 
 /// Whether drafts, labels and authors like these are reviewed.

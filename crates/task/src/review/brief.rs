@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::admit::Admitted;
-use super::earlier::Earlier;
+use super::admit::AdmittedReview;
+use super::earlier::EarlierReviews;
 use super::open::Opened;
 use crate::context::thread::{self, Thread, ThreadContext};
 use patchwright_base::error::{Failure, Result};
@@ -32,12 +32,12 @@ const SMALL: usize = 4 << 10;
 
 /// What the task is made of.
 pub struct Sources<'a> {
-    pub admitted: &'a Admitted,
+    pub admitted: &'a AdmittedReview,
     pub opened: &'a Opened,
     pub rules: &'a Review,
     /// Short id of the commit that was reviewed before.
     pub since: Option<&'a str>,
-    pub earlier: &'a Earlier,
+    pub earlier: &'a EarlierReviews,
     /// The conversation, oldest first.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
@@ -51,7 +51,7 @@ pub struct Sources<'a> {
 
 /// The task in words, and what it shows of which file.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReviewText {
     pub task: String,
     /// What was left out of the conversation.
     pub notes: Vec<String>,
@@ -67,7 +67,7 @@ pub fn room(model: &Model, limits: &Limits) -> usize {
 }
 
 /// Puts the task into words.
-pub fn tell(sources: &Sources<'_>) -> Result<Told> {
+pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
     let Sources { admitted, opened, rules, since, earlier, evidence, desk, room, .. } = *sources;
     let thread = conversation(sources);
     let (diff, shown) = difference(desk, room);
@@ -110,7 +110,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<Told> {
     if texts.iter().any(|text| text.contains(&tag)) {
         return Err(Failure::internal("a text holds the digest of itself"));
     }
-    Ok(Told { task, notes: thread.notes, shown })
+    Ok(ReviewText { task, notes: thread.notes, shown })
 }
 
 /// Title, text and comments of the pull request as they stood at the trigger.

@@ -1,5 +1,5 @@
 //! Two reviews of one pull request at once, on machines that share nothing but the forge: one of them
-//! works, and the other stands back before anything is spent.
+//! works, and the other ends before anything is spent.
 //!
 //! The sticky comment is the lock. A run that is about to work writes its claim into it, with the
 //! commit and the time at which it has ended for certain, and looks again. Where there is no such
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
-use super::earlier::Earlier;
+use super::admit::AdmittedReview;
+use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -22,7 +22,6 @@ use patchwright_forge::{Comment, CommentPlace, Forge, ForgeError};
 use patchwright_report as report;
 use patchwright_report::review::claim::{self, Claim};
 use patchwright_report::review::{PURPOSE, short, state};
-use patchwright_types::task::TaskKind;
 
 /// What a run may need beyond its time limit, to publish, in seconds.
 const MARGIN: i64 = 15 * 60;
@@ -31,18 +30,18 @@ const ATTEMPTS: usize = 3;
 
 /// The claim of this run, once it has one.
 #[derive(Debug, Default)]
-pub(super) struct Slot(OnceLock<Held>);
+pub(super) struct ClaimSlot(OnceLock<HeldClaim>);
 
 /// A claim that is in a comment.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     pub(super) comment: u64,
     claim: Claim,
     /// The comment says how the review ended; nothing is left to take back.
     is_done: AtomicBool,
 }
 
-impl Held {
+impl HeldClaim {
     pub(super) fn done(&self) {
         self.is_done.store(true, Ordering::Relaxed);
     }
@@ -60,8 +59,8 @@ pub(super) struct Rules<'a> {
     pub(super) is_alone: bool,
 }
 
-/// Why a run stands back.
-pub(super) enum Taken {
+/// Why this run must not review: another one does, or has.
+pub(super) enum ClaimConflict {
     /// Another run reviews this commit.
     Same { url: String, until: i64 },
     /// Another run reviews a newer commit.
@@ -70,22 +69,22 @@ pub(super) enum Taken {
     Done { url: String, head: String },
 }
 
-impl Taken {
+impl ClaimConflict {
     fn failure(&self, outbox: &Outbox<'_>, head: &str) -> Failure {
         let name = format!("{}#{}", outbox.repository, outbox.number);
         let (message, until) = match self {
-            Taken::Same { url, until } => (
+            ClaimConflict::Same { url, until } => (
                 format!("another run is already reviewing {name} at {}: {url}", short(head)),
                 Some(*until),
             ),
-            Taken::Newer { url, head, until } => (
+            ClaimConflict::Newer { url, head, until } => (
                 format!(
                     "another run is reviewing {name} at its newest commit {}: {url}",
                     short(head)
                 ),
                 Some(*until),
             ),
-            Taken::Done { url, .. } => {
+            ClaimConflict::Done { url, .. } => {
                 (format!("another run has reviewed {name} meanwhile: {url}"), None)
             }
         };
@@ -101,8 +100,8 @@ impl Taken {
     }
 }
 
-impl Slot {
-    pub(super) fn held(&self) -> Option<&Held> {
+impl ClaimSlot {
+    pub(super) fn held(&self) -> Option<&HeldClaim> {
         self.0.get()
     }
 
@@ -113,15 +112,15 @@ impl Slot {
     pub(super) async fn take(
         &self,
         run: &Run<'_>,
-        admitted: &Admitted,
-        earlier: &Earlier,
+        admitted: &AdmittedReview,
+        earlier: &EarlierReviews,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
         // What the comment says is the end already.
         if run.config.dry_run || outbox.recorded::<u64>("sticky")?.is_some() {
             return Ok(());
         }
-        let full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+        let full = admitted.request.full;
         if let Some(sticky) = &earlier.sticky
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
@@ -130,7 +129,7 @@ impl Slot {
         {
             // This run was dead, and another one took its work over.
             let (url, head) = (sticky.html_url.clone(), admitted.head.clone());
-            let taken = Taken::Done { url, head };
+            let taken = ClaimConflict::Done { url, head };
             return Err(taken.failure(&outbox, &admitted.head));
         }
         let now = run.world.clock.now();
@@ -155,7 +154,7 @@ impl Slot {
     ///
     /// # Errors
     /// When another run has taken the work over.
-    pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &Admitted) -> Result<()> {
+    pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<()> {
         let Some(held) = self.held() else { return Ok(()) };
         let outbox = Outbox::of(run, admitted)?;
         let is_dead = |other: &str| run.folder.has_beside(other);
@@ -169,7 +168,7 @@ impl Slot {
         &self,
         run: &Run<'_>,
         outbox: &Outbox<'_>,
-        earlier: &Earlier,
+        earlier: &EarlierReviews,
         newest: &str,
     ) -> Result<(), (Failure, bool)> {
         let Some(held) = self.held() else { return Ok(()) };
@@ -177,9 +176,9 @@ impl Slot {
         let rules = Rules { is_alone: false, ..rules(run, newest, &is_dead) };
         held.stands(earlier.sticky.as_ref(), &rules).map_err(|taken| {
             let is_newer = match &taken {
-                Taken::Same { .. } => false,
-                Taken::Newer { .. } => true,
-                Taken::Done { head, .. } => *head != held.claim.head,
+                ClaimConflict::Same { .. } => false,
+                ClaimConflict::Newer { .. } => true,
+                ClaimConflict::Done { head, .. } => *head != held.claim.head,
             };
             (taken.failure(outbox, &held.claim.head), is_newer)
         })
@@ -187,7 +186,7 @@ impl Slot {
 
     /// Takes the claim back after a run without a result: the comment is as it was. False when another
     /// run has the work, which then also says how it went.
-    pub(super) async fn release(&self, run: &Run<'_>, admitted: &Admitted) -> bool {
+    pub(super) async fn release(&self, run: &Run<'_>, admitted: &AdmittedReview) -> bool {
         match (self.held(), Outbox::of(run, admitted)) {
             (Some(held), Ok(outbox)) => held.release(&outbox).await,
             _ => true,
@@ -200,7 +199,7 @@ fn rules<'a>(
     newest: &'a str,
     is_dead: &'a (dyn Fn(&str) -> bool + Sync),
 ) -> Rules<'a> {
-    let is_alone = run.around.claim == run::Claim::Lease;
+    let is_alone = run.environment.claim == run::Claim::Lease;
     Rules { now: run.world.clock.now(), newest, is_dead, is_alone }
 }
 
@@ -213,7 +212,7 @@ pub(super) async fn take(
     mut claim: Claim,
     sticky: Option<&Comment>,
     rules: &Rules<'_>,
-) -> Result<Option<Held>> {
+) -> Result<Option<HeldClaim>> {
     let mut sticky = sticky.cloned();
     for _ in 0..ATTEMPTS {
         let taken = match &sticky {
@@ -221,10 +220,10 @@ pub(super) async fn take(
             None => create(outbox, &mut claim, rules).await,
         };
         match taken {
-            Ok(Attempt::Held(comment)) => {
-                return Ok(Some(Held { comment, claim, is_done: AtomicBool::new(false) }));
+            Ok(Attempt::HeldClaim(comment)) => {
+                return Ok(Some(HeldClaim { comment, claim, is_done: AtomicBool::new(false) }));
             }
-            Ok(Attempt::Taken(taken)) => return Err(taken.failure(outbox, &claim.head)),
+            Ok(Attempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
             Ok(Attempt::Again(other)) => sticky = other.map(|other| *other),
             Err(err) => {
                 outbox.ui.detail(&format!("the review could not be claimed: {err}"));
@@ -249,8 +248,8 @@ pub(super) fn to_post(head: &str, now: DateTime<Utc>) -> Claim {
 /// How an attempt to write a claim ended.
 enum Attempt {
     /// It is in this comment.
-    Held(u64),
-    Taken(Taken),
+    HeldClaim(u64),
+    Conflict(ClaimConflict),
     /// This is the comment that counts, if there is one.
     Again(Option<Box<Comment>>),
 }
@@ -264,7 +263,7 @@ async fn overwrite(
 ) -> Result<Attempt, ForgeError> {
     let Some(now) = look(outbox, id).await? else { return Ok(Attempt::Again(None)) };
     if let Some(taken) = taken(claim, &now, rules) {
-        return Ok(Attempt::Taken(taken));
+        return Ok(Attempt::Conflict(taken));
     }
     let last = claim::last(&now.body);
     claim.before = last.as_deref().and_then(claim::written_by);
@@ -274,8 +273,8 @@ async fn overwrite(
         forge.upsert_comment(outbox.repository, outbox.number, &marker, Some(id), &body).await?;
     match look(outbox, written.id).await? {
         Some(now) => match taken(claim, &now, rules) {
-            Some(taken) => Ok(Attempt::Taken(taken)),
-            None => Ok(Attempt::Held(now.id)),
+            Some(taken) => Ok(Attempt::Conflict(taken)),
+            None => Ok(Attempt::HeldClaim(now.id)),
         },
         None => Ok(Attempt::Again(None)),
     }
@@ -295,21 +294,21 @@ async fn create(
     let marked = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
     // A list that does not have ours yet says nothing.
     let Some(first) = Comment::newest(marked.chain([&ours])) else {
-        return Ok(Attempt::Held(ours.id));
+        return Ok(Attempt::HeldClaim(ours.id));
     };
     if first.id == ours.id {
-        return Ok(Attempt::Held(ours.id));
+        return Ok(Attempt::HeldClaim(ours.id));
     }
     if let Err(err) = forge.delete_comment(repository, ours.id).await {
         outbox.ui.detail(&format!("the second comment could not be deleted: {err}"));
     }
     if let Some(taken) = taken(claim, first, rules) {
-        return Ok(Attempt::Taken(taken));
+        return Ok(Attempt::Conflict(taken));
     }
     let memory = state::read(&first.body).ok().flatten().unwrap_or_default();
     if memory.looked_at == claim.head && !claim.full && Claim::read(&first.body).is_none() {
         let (url, head) = (first.html_url.clone(), memory.looked_at);
-        return Ok(Attempt::Taken(Taken::Done { url, head }));
+        return Ok(Attempt::Conflict(ClaimConflict::Done { url, head }));
     }
     Ok(Attempt::Again(Some(Box::new(first.clone()))))
 }
@@ -325,7 +324,7 @@ async fn look(outbox: &Outbox<'_>, comment: u64) -> Result<Option<Comment>, Forg
 }
 
 /// The claim of another run in a comment, when `ours` has to give way to it.
-fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<Taken> {
+fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<ClaimConflict> {
     let other = Claim::read(&comment.body)?;
     let is_live = other.run != ours.run
         && other.until > rules.now.timestamp()
@@ -335,15 +334,19 @@ fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<Taken> {
     if !is_live || (ours.full && !other.full && other.head == ours.head) {
         None
     } else if other.head == ours.head {
-        Some(Taken::Same { url, until })
+        Some(ClaimConflict::Same { url, until })
     } else {
-        (other.head == rules.newest).then_some(Taken::Newer { url, head: other.head, until })
+        (other.head == rules.newest).then_some(ClaimConflict::Newer {
+            url,
+            head: other.head,
+            until,
+        })
     }
 }
 
-impl Held {
+impl HeldClaim {
     /// Whether the work is still this run's, by the sticky comment as it is now.
-    fn stands(&self, sticky: Option<&Comment>, rules: &Rules<'_>) -> Result<(), Taken> {
+    fn stands(&self, sticky: Option<&Comment>, rules: &Rules<'_>) -> Result<(), ClaimConflict> {
         let Some(sticky) = sticky else { return Ok(()) };
         if let Some(taken) = taken(&self.claim, sticky, rules) {
             return Err(taken);
@@ -355,12 +358,12 @@ impl Held {
         let is_read = memory.looked_at == self.claim.head || memory.looked_at == rules.newest;
         if is_new && is_read {
             let (url, head) = (sticky.html_url.clone(), memory.looked_at);
-            return Err(Taken::Done { url, head });
+            return Err(ClaimConflict::Done { url, head });
         }
         Ok(())
     }
 
-    /// As [`Slot::release`].
+    /// As [`ClaimSlot::release`].
     pub(super) async fn release(&self, outbox: &Outbox<'_>) -> bool {
         if self.is_done.load(Ordering::Relaxed) {
             return true;

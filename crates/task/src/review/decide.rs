@@ -1,11 +1,11 @@
 //! How a review ended, decided from what was recorded: what was found and where it stands, what was
 //! shown, how the agent stopped.
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::open::Opened;
 use super::scope::Scope;
-use super::written::{self, Written};
-use crate::agent_phase::Worked;
+use super::written::{self, ParsedMessage};
+use crate::agent_phase::AgentResult;
 use crate::decide;
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -26,9 +26,9 @@ use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 const MAX_FILE: usize = 4 << 20;
 
 /// What the decision is made of.
-pub struct Ending<'a> {
+pub struct ReviewFacts<'a> {
     pub run: &'a Run<'a>,
-    pub admitted: &'a Admitted,
+    pub admitted: &'a AdmittedReview,
     pub opened: &'a Opened,
     /// The repository at the base branch, and at the head.
     pub base: &'a Workspace,
@@ -38,7 +38,7 @@ pub struct Ending<'a> {
     /// The commit that was reviewed before, when only what came after it was read.
     pub since: Option<String>,
     pub desk: &'a ReviewContext<'a>,
-    pub worked: &'a Worked,
+    pub worked: &'a AgentResult,
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
     /// What earlier reviews found.
@@ -46,9 +46,9 @@ pub struct Ending<'a> {
 }
 
 /// Places what was found and says how the review ended.
-pub fn reviewed(ending: Ending<'_>) -> Reviewed {
-    let Ending { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
-    let Written { summary, findings: said, trouble } = last_words(&ending);
+pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
+    let ReviewFacts { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
+    let ParsedMessage { summary, findings: said, trouble } = last_words(&ending);
     let rules = &run.config.review;
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
     let unrepeated = unrepeated(desk.sent_back(), &found);
@@ -84,7 +84,7 @@ pub fn reviewed(ending: Ending<'_>) -> Reviewed {
 }
 
 /// The final message, with findings that were written into it.
-fn last_words(ending: &Ending<'_>) -> Written {
+fn last_words(ending: &ReviewFacts<'_>) -> ParsedMessage {
     let desk = ending.desk;
     let resolve = |path: &str| {
         let file = desk.find(path).and_then(|at| desk.diff.files.get(at));
@@ -193,7 +193,7 @@ fn coverage(opened: &Opened, scope: &Scope, desk: &ReviewContext<'_>) -> Coverag
 
 /// The agent's stop decides first, then whether its words could be read, then whether all was read.
 fn conclude(
-    worked: &Worked,
+    worked: &AgentResult,
     coverage: &Coverage,
     trouble: Option<String>,
     findings: &[Anchored],

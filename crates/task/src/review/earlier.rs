@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::outbox::Outbox;
 use crate::context::answers::{self, Answered};
 use crate::context::hidden;
@@ -16,7 +16,6 @@ use patchwright_git::stop::Stop;
 use patchwright_report as report;
 use patchwright_report::review::{PURPOSE, inline, state};
 use patchwright_review::incremental::{Memory, Seen};
-use patchwright_types::task::TaskKind;
 
 /// Comments of the conversation that are searched for ours; the newest.
 pub(super) const SEARCHED: usize = 10_000;
@@ -29,7 +28,7 @@ const MAX_REPLY: usize = 16 << 10;
 
 /// What earlier reviews left behind.
 #[derive(Clone, Debug, Default)]
-pub struct Earlier {
+pub struct EarlierReviews {
     pub memory: Memory,
     /// The sticky comment.
     pub sticky: Option<Comment>,
@@ -48,25 +47,23 @@ pub struct Earlier {
     until: Option<DateTime<Utc>>,
 }
 
-impl Earlier {
+impl EarlierReviews {
     /// Reads it. Only what we wrote ourselves is believed.
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn load(run: &Run<'_>, admitted: &Admitted) -> Result<Earlier> {
-        let mut earlier = Earlier::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
-        if let TaskKind::Review { trigger: Some(trigger), .. } = &run.task.kind {
-            earlier.until = trigger.at;
-        }
+    pub async fn load(run: &Run<'_>, admitted: &AdmittedReview) -> Result<EarlierReviews> {
+        let mut earlier = EarlierReviews::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
+        earlier.until = admitted.request.trigger.as_ref().and_then(|trigger| trigger.at);
         Ok(earlier)
     }
 
-    /// As [`Earlier::load`], without a run.
+    /// As [`EarlierReviews::load`], without a run.
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<Earlier> {
-        let mut earlier = Earlier::default();
+    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<EarlierReviews> {
+        let mut earlier = EarlierReviews::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
         let comments = comments.await.map_err(Failure::from)?;
         earlier.remember(&comments);
@@ -184,7 +181,7 @@ impl Earlier {
     /// As it was before this run posted anything: a run that was killed and goes on takes what is in
     /// its own review for new.
     #[must_use]
-    pub fn before(&self, review: Option<u64>) -> Earlier {
+    pub fn before(&self, review: Option<u64>) -> EarlierReviews {
         let mut before = self.clone();
         let Some(review) = review else { return before };
         let is_of_review = |thread: &Thread| {

@@ -14,9 +14,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::claim::{self, Rules};
-use super::earlier::Earlier;
+use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
-use super::publish::{Found, Origin, Work, publish_at};
+use super::publish::{Origin, Publishable, Work, publish_at};
 use crate::event::HeadBranch;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact::Redactor;
@@ -179,12 +179,12 @@ pub async fn post_from(
         viewer: viewer.as_ref(),
         folder: None,
     };
-    let earlier = Earlier::read(&outbox, &Stop::never()).await?;
+    let earlier = EarlierReviews::read(&outbox, &Stop::never()).await?;
     // A run that reviews this commit itself says more than what was handed over.
     let claim = claim::to_post(&reviewed.head, now);
     let rules = Rules { now, newest: &pull.head_sha, is_dead: &|_| false, is_alone: false };
     let held = claim::take(&outbox, claim, earlier.sticky.as_ref(), &rules).await?;
-    let found = Found {
+    let found = Publishable {
         reviewed: &reviewed,
         placed_at: None,
         seen: None,

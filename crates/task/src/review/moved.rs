@@ -1,7 +1,7 @@
 //! The branch was rewritten while the model read: what was found is placed once more, on the commit
 //! that is there now.
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::open;
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -12,14 +12,14 @@ use patchwright_review::anchor::Index;
 use patchwright_types::reviewed::Reviewed;
 
 /// Where comments are placed when the commit that was read is gone.
-pub(super) struct Moved {
+pub(super) struct MovedReview {
     pub(super) reviewed: Reviewed,
     /// The commit that they are placed on.
     pub(super) head: String,
 }
 
 /// The commit that was read is still part of the pull request.
-pub(super) async fn is_part(run: &Run<'_>, admitted: &Admitted, pull: &PullRequest) -> bool {
+pub(super) async fn is_part(run: &Run<'_>, admitted: &AdmittedReview, pull: &PullRequest) -> bool {
     if pull.head_sha == admitted.head {
         return true;
     }
@@ -31,11 +31,12 @@ pub(super) async fn is_part(run: &Run<'_>, admitted: &Admitted, pull: &PullReque
 /// Places the findings on the pull request's newest commit.
 pub(super) async fn again(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     pull: &PullRequest,
     reviewed: &Reviewed,
-) -> Result<Moved, Failure> {
-    let newest = Admitted { pull: pull.clone(), head: pull.head_sha.clone(), ..admitted.clone() };
+) -> Result<MovedReview, Failure> {
+    let newest =
+        AdmittedReview { pull: pull.clone(), head: pull.head_sha.clone(), ..admitted.clone() };
     let (branch, depth) = (&pull.base_branch, clone::DEFAULT_DEPTH);
     let base = Workspace::open(run.world, &admitted.repository, branch, depth).await?;
     let opened = open::open(run.world, &newest, &base, &run.stop()).await?;
@@ -49,5 +50,5 @@ pub(super) async fn again(
             anchored.suggestion = None;
         }
     }
-    Ok(Moved { reviewed, head: pull.head_sha.clone() })
+    Ok(MovedReview { reviewed, head: pull.head_sha.clone() })
 }

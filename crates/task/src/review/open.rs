@@ -1,7 +1,7 @@
 //! The commits of a pull request in our repository: its head, pinned, the merge base with the base
 //! branch, and the difference between the two.
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use crate::failures;
 use crate::workspace::{self, Workspace};
 use crate::world::World;
@@ -27,7 +27,7 @@ pub struct Opened {
 /// Fetches the head and enough history to compare it. `base` is the repository at the base branch.
 pub async fn open(
     world: &World,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     base: &Workspace,
     stop: &Stop,
 ) -> Result<Opened> {
@@ -96,7 +96,7 @@ pub async fn difference(workspace: &Workspace, old: Oid, new: Oid, stop: &Stop) 
 /// Fetches a commit by its id; false when the forge no longer has it.
 pub async fn has_commit(
     world: &World,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     workspace: &Workspace,
     commit: Oid,
 ) -> bool {
@@ -111,7 +111,7 @@ pub async fn has_commit(
 /// branch has moved on.
 async fn fetch_head(
     world: &World,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     workspace: &Workspace,
     head: Oid,
     depth: u32,
@@ -136,7 +136,7 @@ async fn fetch_head(
 
 async fn fetch(
     world: &World,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     workspace: &Workspace,
     refs: &[String],
     depth: u32,
@@ -146,7 +146,7 @@ async fn fetch(
     fetched.map_err(|err| failures::of_forge("cannot fetch the pull request", err))
 }
 
-fn gone(admitted: &Admitted) -> Failure {
+fn gone(admitted: &AdmittedReview) -> Failure {
     Failure::forge(format!(
         "commit {} can no longer be fetched: pull request #{} is at {} now",
         admitted.head, admitted.pull.number, admitted.pull.head_sha

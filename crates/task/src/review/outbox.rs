@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use crate::admit::is_us;
 use crate::folder::RunFolder;
 use crate::run::Run;
@@ -38,12 +38,12 @@ impl<'a> Outbox<'a> {
     ///
     /// # Errors
     /// In a world without a forge.
-    pub fn of(run: &'a Run<'_>, admitted: &'a Admitted) -> Result<Outbox<'a>> {
+    pub fn of(run: &'a Run<'_>, admitted: &'a AdmittedReview) -> Result<Outbox<'a>> {
         Ok(Outbox {
             forge: run.world.forge()?.as_ref(),
             config: &run.config,
             redactor: &run.world.redactor,
-            ui: run.around.ui,
+            ui: run.environment.ui,
             repository: &admitted.repository.id,
             number: admitted.pull.number,
             viewer: admitted.viewer.as_ref(),

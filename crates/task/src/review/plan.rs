@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::open::{self, Opened};
 use super::scope::{Scope, Since};
 use super::verdict;
@@ -15,9 +15,8 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_forge::Comparison;
 use patchwright_git::Oid;
 use patchwright_review::incremental::Memory;
-use patchwright_types::task::TaskKind;
 
-/// What was decided about the scope, for a run that goes on after a crash.
+/// The scope that was decided on, for a run that is resumed after a crash.
 const SCOPE_FILE: &str = "scope.json";
 
 /// What is reviewed, and since when.
@@ -53,7 +52,7 @@ fn recorded(run: &Run<'_>) -> Result<Option<Plan>> {
 /// What is to be read: all, or what came after the last review.
 pub(super) async fn plan(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     base: &Workspace,
     opened: &Opened,
     memory: &Memory,
@@ -68,7 +67,7 @@ pub(super) async fn plan(
             "{name} changes nothing: its branch has no difference to its base"
         ));
     }
-    let is_full = matches!(run.task.kind, TaskKind::Review { full: true, .. });
+    let is_full = admitted.request.full;
     if memory.paused && !is_full {
         let why = format!("reviews of {name} were stopped in a comment");
         // Whoever looks at this commit shall see that nobody has read it.
@@ -114,7 +113,7 @@ pub(super) async fn plan(
 /// Files that have been renamed since the last look at the pull request, as far as its commit is there.
 async fn renamed(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     base: &Workspace,
     opened: &Opened,
     memory: &Memory,
@@ -135,7 +134,7 @@ async fn renamed(
 /// there. Anything else is reviewed as a whole.
 async fn since(
     run: &Run<'_>,
-    admitted: &Admitted,
+    admitted: &AdmittedReview,
     base: &Workspace,
     opened: &Opened,
     memory: &Memory,
@@ -148,7 +147,9 @@ async fn since(
     let head = opened.head.to_string();
     let compared = forge.compare(id, &memory.head, &head).await;
     if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
-        run.around.ui.detail("the branch was rewritten since the last review: all is read again");
+        run.environment
+            .ui
+            .detail("the branch was rewritten since the last review: all is read again");
         return Ok(None);
     }
     if !open::has_commit(run.world, admitted, base, then).await {

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::admit::Admitted;
-use super::claim::{Held, Slot};
-use super::earlier::Earlier;
+use super::admit::AdmittedReview;
+use super::claim::{ClaimSlot, HeldClaim};
+use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
-use super::standing::{Head, Standing};
+use super::standing::{CodeSearch, Head};
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
@@ -24,7 +24,7 @@ use patchwright_types::reviewed::{Reviewed, SkippedBecause};
 /// Findings that are remembered together with those that are handed over.
 const MOST_HANDED_OVER: usize = 300;
 
-/// Who found what is published.
+/// Which run made the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// This run.
@@ -33,18 +33,18 @@ pub(super) enum Origin {
     HandedOver,
 }
 
-/// What all steps of publishing share.
+/// What all steps of publishing need.
 pub(super) struct Work<'a> {
     pub(super) outbox: Outbox<'a>,
     /// Without findings that hold one of our own secrets.
     pub(super) reviewed: &'a Reviewed,
     /// How important the findings are that held one.
     pub(super) withheld: Vec<Priority>,
-    pub(super) earlier: &'a Earlier,
+    pub(super) earlier: &'a EarlierReviews,
     pub(super) settled: &'a Settled,
     /// As it is now.
     pub(super) pull: &'a PullRequest,
-    /// See [`Found::placed_at`].
+    /// See [`Publishable::placed_at`].
     pub(super) placed_at: Option<&'a str>,
     /// All reviews, oldest first.
     pub(super) reviews: &'a [Review],
@@ -52,25 +52,25 @@ pub(super) struct Work<'a> {
     pub(super) own: Option<&'a Review>,
     pub(super) origin: Origin,
     /// The claim that the sticky comment holds, when there is one.
-    pub(super) claim: Option<&'a Held>,
+    pub(super) claim: Option<&'a HeldClaim>,
 }
 
 /// Posts what is new.
 ///
 /// # Errors
 /// When the forge does not answer, or the run's folder cannot be written. Running the same command
-/// again goes on where it was.
+/// again resumes it.
 pub(super) async fn publish(
     run: &Run<'_>,
-    admitted: &Admitted,
-    earlier: &Earlier,
-    claim: &Slot,
+    admitted: &AdmittedReview,
+    earlier: &EarlierReviews,
+    claim: &ClaimSlot,
     reviewed: &Reviewed,
-    seen: Seen<'_>,
+    seen: HeadView<'_>,
 ) -> Result<PublishedReview> {
     let outbox = Outbox::of(run, admitted)?;
     // People may have answered while the model read.
-    let newest = match Earlier::load(run, admitted).await {
+    let newest = match EarlierReviews::load(run, admitted).await {
         Ok(newest) => newest,
         Err(failure) => {
             outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
@@ -102,24 +102,24 @@ pub(super) async fn publish(
         None => (reviewed, None),
     };
     let claim = claim.held();
-    let found = Found { reviewed, placed_at, seen: Some(seen), origin: Origin::Here, claim };
+    let found = Publishable { reviewed, placed_at, seen: Some(seen), origin: Origin::Here, claim };
     publish_at(outbox, &newest, &pull, &found).await
 }
 
 /// What is published.
-pub(super) struct Found<'a> {
+pub(super) struct Publishable<'a> {
     pub(super) reviewed: &'a Reviewed,
     /// The commit that findings are placed on, when that is not the one that was read.
     pub(super) placed_at: Option<&'a str>,
     /// What this run saw itself; absent for what was handed over.
-    pub(super) seen: Option<Seen<'a>>,
+    pub(super) seen: Option<HeadView<'a>>,
     pub(super) origin: Origin,
-    pub(super) claim: Option<&'a Held>,
+    pub(super) claim: Option<&'a HeldClaim>,
 }
 
-/// What a run has seen of the pull request with its own eyes.
+/// The head as this run itself has read it.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct HeadView<'a> {
     pub(super) head: Head<'a>,
     /// Paths now of files that have been renamed since the last review, by the ones of that time.
     pub(super) renamed: &'a BTreeMap<String, String>,
@@ -128,9 +128,9 @@ pub(super) struct Seen<'a> {
 /// Publishes through an outbox. `pull` is the pull request as it is now.
 pub(super) async fn publish_at(
     outbox: Outbox<'_>,
-    earlier: &Earlier,
+    earlier: &EarlierReviews,
     pull: &PullRequest,
-    found: &Found<'_>,
+    found: &Publishable<'_>,
 ) -> Result<PublishedReview> {
     let reviewed = found.reviewed;
     let forge = outbox.forge;
@@ -192,7 +192,7 @@ pub(super) async fn publish_at(
 
 /// What became of all findings. A file counts as read again unless it was left out; a review that
 /// broke off read nothing for certain.
-fn settled(earlier: &Earlier, reviewed: &Reviewed, seen: Seen<'_>) -> Settled {
+fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) -> Settled {
     let ended = match reviewed.conclusion {
         Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
             true
@@ -206,7 +206,7 @@ fn settled(earlier: &Earlier, reviewed: &Reviewed, seen: Seen<'_>) -> Settled {
         let skipped = reviewed.coverage.skipped.iter();
         skipped.filter(|file| file.why != SkippedBecause::NotText).any(|file| file.path == path)
     };
-    let standing = Standing::new(seen.head);
+    let standing = CodeSearch::new(seen.head);
     // A file that the pull request renames had another name when it was reported, perhaps.
     let files = &seen.head.diff.files;
     let is_taken = |path: &String| files.iter().any(|file| file.path == *path);
@@ -227,7 +227,7 @@ fn settled(earlier: &Earlier, reviewed: &Reviewed, seen: Seen<'_>) -> Settled {
 
 /// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up
 /// what he liked.
-fn only_added(earlier: &Earlier, reviewed: &Reviewed) -> Settled {
+fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> Settled {
     let now = Now {
         head: &reviewed.head,
         reread: &|_| false,

@@ -1,31 +1,31 @@
 //! A review from beginning to end.
 //!
-//! [`review`] is the whole flow, as `task/run.rs` is for work that changes something. What decides about
+//! [`review`] is the whole flow, as [`crate::pipeline`] is for work that changes something. What decides about
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
 use serde_json::json;
 
-use super::admit::{self, Admitted};
-use super::brief::{self, Told};
-use super::claim::Slot;
-use super::decide::{self, Ending};
-use super::earlier::Earlier;
+use super::admit::{self, AdmittedReview};
+use super::brief::{self, ReviewText};
+use super::claim::ClaimSlot;
+use super::decide::{self, ReviewFacts};
+use super::earlier::EarlierReviews;
 use super::open::{self, Opened};
 use super::plan::{Plan, plan};
-use super::publish::{self, Seen};
+use super::publish::{self, HeadView};
 use super::standing::Head;
 use super::{nearest, salvage, verdict};
-use crate::agent_phase::{self, Phase, Worked};
+use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::Checks;
-use crate::folder::RunFolder;
-use crate::network::{self, NetworkAccess};
+use crate::network;
+use crate::pipeline;
 use crate::progress::Progress;
-use crate::run::{Run, RunEnvironment, interrupted};
+use crate::run::{Run, RunEnvironment, Start};
 use crate::workspace::{Rules, Workspace};
 use crate::world::World;
-use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::error::{FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_journal::Entry;
 use patchwright_review::anchor::Index;
@@ -39,56 +39,43 @@ use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
-use patchwright_types::task::{Task, TaskKind, Trigger};
+use patchwright_types::task::ReviewRequest;
 
 /// Commits of history that are fetched of the base branch at first.
 const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 
 /// A review that came to an end.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ReviewReport {
     pub reviewed: Reviewed,
     pub published: Option<PublishedReview>,
     /// Where journal, findings and report are.
     pub folder: std::path::PathBuf,
 }
 
-/// Reviews: admit → open the head → look at what is there → checks → agent → place → publish.
+/// Reviews: admit → begin → open the head → look at what is there → checks → agent → place → publish.
 ///
 /// # Errors
-/// A [`Failure`] when there is no outcome to report.
+/// A [`Failure`](patchwright_base::error::Failure) when there is no outcome to report.
 pub async fn review(
     world: &World,
     config: Config,
-    task: Task,
-    around: RunEnvironment,
-) -> Result<Ended> {
-    let started = world.clock.instant();
+    request: ReviewRequest,
+    environment: RunEnvironment,
+) -> Result<ReviewReport> {
     let config = Config { mode: Mode::Review, ..config };
-    let config = network::closed(config, "a review reaches nothing");
-    for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
-        around.ui.say(&format!("note: {note}"));
-    }
+    let start = Start::new(world, network::closed(config, "a review reaches nothing"), environment);
     // A model that cannot review is refused before anything is asked for.
-    ToolSet::for_run(&world.model, config.mode, &world.hosted_tools)?;
-    let (admitted, task) = admitted(world, &config, task).await?;
-    let folder = RunFolder::begin(world, &task, around.out.as_deref())?;
-    let issue_title = Some(admitted.pull.title.clone());
-    let reach = NetworkAccess::default();
-    let mut run = Run { world, config, task, folder, around, started, issue_title, reach };
-    run.sweep().await;
-    let replies = run.folder.recorded.iter().map(|line| line.entry.replies().len());
-    world.provider.resume_at(None, replies.sum());
-    run.journal_start()?;
-    let progress = Progress::start(&run, None).await?;
-    let claim = Slot::default();
-    let ended = Box::pin(work(&mut run, &admitted, &claim, &progress)).await;
-    let ended = match interrupted(&run.around) {
-        Some(failure) => Err(failure.hint(run.kept())),
-        None => ended,
-    };
+    ToolSet::for_run(&world.model, start.config.mode, &world.hosted_tools)?;
+    let admitted = admit::admit(world, &start.config, request).await?;
+    let run = start.run(admitted.request.clone(), Some(admitted.pull.title.clone()))?;
+    run.begin().await?;
+    let progress = Progress::on_terminal(&run);
+    let claim = ClaimSlot::default();
+    let result = Box::pin(work(&run, &admitted, &claim, &progress)).await;
+    let result = run.or_interruption(result);
     let is_ours = claim.release(&run, &admitted).await;
-    if let Err(failure) = &ended {
+    if let Err(failure) = &result {
         match failure.kind {
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
@@ -97,28 +84,19 @@ pub async fn review(
             _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
-    ended
-}
-
-/// Asks the forge, and pins the head in the task: a killed run of another head is another run.
-async fn admitted(world: &World, config: &Config, mut task: Task) -> Result<(Admitted, Task)> {
-    let TaskKind::Review { repository, number, trigger, head, .. } = &mut task.kind else {
-        return Err(Failure::internal("this is not a review"));
-    };
-    let (trigger, asked) = (trigger.as_ref(), head.as_deref());
-    let admitted = admit::admit(world, config, repository, *number, trigger, asked).await?;
-    *head = Some(admitted.head.clone());
-    Ok((admitted, task))
+    result
 }
 
 async fn work(
-    run: &mut Run<'_>,
-    admitted: &Admitted,
-    claim: &Slot,
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    claim: &ClaimSlot,
     progress: &Progress,
-) -> Result<Ended> {
-    let ready = prepare(run, admitted, claim, progress).await?;
-    let Ready { base, opened, earlier, plan, checks, image, .. } = &ready;
+) -> Result<ReviewReport> {
+    let (base, rules) = open_base(run, admitted, progress).await?;
+    let run = &run.configured(&rules).await?;
+    let ready = prepare(run, admitted, base, rules, claim, progress).await?;
+    let PreparedReview { base, opened, earlier, plan, checks, image, .. } = &ready;
     let head = base.at(opened.head);
     let tree = run.pack(&head).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
@@ -142,19 +120,12 @@ async fn work(
             worked
         } else {
             claim.confirm(run, admitted).await?;
-            let phase = Phase {
-                run,
-                workspace: &head,
-                tree: tree.into(),
-                image,
-                checks,
-                baseline: &baseline,
-                progress,
-            };
-            agent_phase::review(&phase, brief, &desk).await?
+            let phase =
+                Phase { run, workspace: &head, image, checks, baseline: &baseline, progress };
+            agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };
-    let reviewed = decide::reviewed(Ending {
+    let reviewed = decide::reviewed(ReviewFacts {
         run,
         admitted,
         opened,
@@ -169,50 +140,57 @@ async fn work(
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let seen = Seen { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
+    let seen =
+        HeadView { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 
-/// What is known before the model is asked.
-async fn prepare<'a>(
-    run: &mut Run<'_>,
-    admitted: &Admitted,
-    claim: &'a Slot,
+/// The repository at the base branch, and what decides about the run.
+async fn open_base(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
     progress: &Progress,
-) -> Result<Ready<'a>> {
+) -> Result<(Workspace, Rules)> {
     progress.phase("Cloning the repository");
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
-    let base = run.unless_interrupted(base).await?;
-    let base = run.pinned(base)?;
-    let rules = base.rules(run.world, &run.config, Some(&admitted.repository));
+    let base = run.pinned(run.unless_interrupted(base).await?)?;
+    let rules = base.rules(run.world, &run.config, &admitted.repository);
     let rules = run.unless_interrupted(rules).await?;
-    run.tighten(&rules).await?;
+    Ok((base, rules))
+}
+
+/// Everything that a review needs before the model is asked.
+async fn prepare<'a>(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    base: Workspace,
+    rules: Rules,
+    claim: &'a ClaimSlot,
+    progress: &Progress,
+) -> Result<PreparedReview<'a>> {
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
-    admit::labeled(run.world, &run.config, id, trigger(&run.task)).await?;
+    admit::labeled(run.world, &run.config, id, admitted.request.trigger.as_ref()).await?;
     let opened =
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
-    let earlier = run.unless_interrupted(Earlier::load(run, admitted)).await?;
+    let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
-    let checks = Checks::find(&run.config, &rules).await?;
-    progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(&rules, None)).await?;
-    run.opened(&base, &image)?;
-    Ok(Ready { base, rules, opened, earlier, claim, plan, checks, image })
+    let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
+    Ok(PreparedReview { base, rules, opened, earlier, claim, plan, checks, image })
 }
 
 /// Leaves the files, publishes, and writes the journal's last line.
 async fn finish(
     run: &Run<'_>,
-    admitted: &Admitted,
-    Ready { earlier, claim, .. }: &Ready<'_>,
-    seen: Seen<'_>,
+    admitted: &AdmittedReview,
+    PreparedReview { earlier, claim, .. }: &PreparedReview<'_>,
+    seen: HeadView<'_>,
     reviewed: Reviewed,
-    worked: Worked,
+    worked: AgentResult,
     progress: &Progress,
-) -> Result<Ended> {
+) -> Result<ReviewReport> {
     let outcome = decide::outcome(&reviewed, worked.stopped.plan);
     salvage::write(run, &reviewed)?;
     salvage::write_report(run, &reviewed, &outcome, None);
@@ -235,9 +213,9 @@ async fn finish(
         None
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
-    run.around.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
+    run.environment.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
     run.end(&outcome)?;
-    Ok(Ended { reviewed, published, folder: run.folder.path.clone() })
+    Ok(ReviewReport { reviewed, published, folder: run.folder.path.clone() })
 }
 
 /// Half of what a model reads of one output, so that a page is never cut.
@@ -246,20 +224,20 @@ fn page_bytes(output_tokens: u64) -> usize {
     (tokens.saturating_mul(BYTES_PER_TOKEN) / 2).clamp(2 << 10, 48 << 10)
 }
 
-/// What a review works with.
-struct Ready<'a> {
+/// A review that is ready for the model.
+struct PreparedReview<'a> {
     /// The repository at the base branch.
     base: Workspace,
     rules: Rules,
     opened: Opened,
-    earlier: Earlier,
-    claim: &'a Slot,
+    earlier: EarlierReviews,
+    claim: &'a ClaimSlot,
     plan: Plan,
     checks: Checks,
     image: PreparedImage,
 }
 
-impl Ready<'_> {
+impl PreparedReview<'_> {
     /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
     async fn check(
         &self,
@@ -279,11 +257,11 @@ impl Ready<'_> {
     }
 
     /// What the model is told at the start. What it shows of the difference counts as read, or, in a
-    /// run that goes on, what was recorded.
+    /// resumed run, what was recorded.
     async fn brief(
         &self,
         run: &Run<'_>,
-        admitted: &Admitted,
+        admitted: &AdmittedReview,
         evidence: &Evidence,
         desk: &ReviewContext<'_>,
     ) -> Result<Brief> {
@@ -294,7 +272,7 @@ impl Ready<'_> {
             since: self.plan.since.as_deref().map(short),
             earlier: &self.earlier,
             comments: &self.earlier.conversation,
-            trigger: trigger(&run.task),
+            trigger: admitted.request.trigger.as_ref(),
             evidence,
             desk,
             room: brief::room(&run.world.model, &run.config.limits),
@@ -307,7 +285,7 @@ impl Ready<'_> {
 }
 
 /// Marks what the model has been shown.
-fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &Told) -> Result<()> {
+fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &ReviewText) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {
@@ -329,17 +307,10 @@ fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &Told) -> Result<()> {
         run.journal(&Entry::Shown { path, from, to })?;
         desk.mark(*file, lines.clone());
     }
-    run.around.ui.event(&json!({
+    run.environment.ui.event(&json!({
         "is": "scope", "files": desk.scope.len(), "shown": told.shown.len(),
     }));
     Ok(())
-}
-
-fn trigger(task: &Task) -> Option<&Trigger> {
-    match &task.kind {
-        TaskKind::Review { trigger, .. } => trigger.as_ref(),
-        _ => None,
-    }
 }
 
 fn short(commit: &str) -> &str {

@@ -17,8 +17,8 @@ pub fn write(run: &Run<'_>, reviewed: &Reviewed) -> Result<()> {
     files::write(&run.folder, &run.world.redactor, reviewed, &[])
 }
 
-/// Writes the report and the machine-readable result. The run is over by then: trouble here is said,
-/// not fatal.
+/// Writes the report and the machine-readable result. The run is over by then, so an error here is
+/// printed and ends nothing.
 pub fn write_report(
     run: &Run<'_>,
     reviewed: &Reviewed,
@@ -29,7 +29,7 @@ pub fn write_report(
     let result = format!("{:#}", result(run, reviewed, published));
     salvage::write_page(run, outcome, "");
     if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
-        run.around.ui.say(&failure.to_string());
+        run.environment.ui.say(&failure.to_string());
     }
 }
 

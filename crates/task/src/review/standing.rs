@@ -19,7 +19,7 @@ pub(super) struct Head<'a> {
 }
 
 /// Looks for code, reading each file once.
-pub(super) struct Standing<'a> {
+pub(super) struct CodeSearch<'a> {
     head: Head<'a>,
     files: RefCell<HashMap<String, File>>,
 }
@@ -32,9 +32,9 @@ enum File {
     Lines(Rc<Sketched>),
 }
 
-impl<'a> Standing<'a> {
-    pub(super) fn new(head: Head<'a>) -> Standing<'a> {
-        Standing { head, files: RefCell::default() }
+impl<'a> CodeSearch<'a> {
+    pub(super) fn new(head: Head<'a>) -> CodeSearch<'a> {
+        CodeSearch { head, files: RefCell::default() }
     }
 
     /// How often the code of a finding stands where it was; `None` when that cannot be told.

@@ -6,7 +6,7 @@ use patchwright_base::error::Result;
 use patchwright_forge::Thread;
 use patchwright_review::incremental::FindingState;
 
-/// Resolves them; returns how many. Trouble is said, once.
+/// Resolves them; returns how many. The first error is printed.
 pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
     let outbox = &work.outbox;
     if !outbox.config.review.resolve_threads {

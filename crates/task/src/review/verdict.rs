@@ -1,6 +1,6 @@
 //! The check run on the reviewed commit.
 
-use super::admit::Admitted;
+use super::admit::AdmittedReview;
 use super::outbox::Outbox;
 use super::publish::{Origin, Work};
 use crate::run::Run;
@@ -42,10 +42,10 @@ pub(super) async fn put(work: &Work<'_>) -> Result<Option<String>> {
 
 /// Says on the commit that its review came to no result, so that nobody takes an older check, or none,
 /// for a good sign.
-pub(super) async fn not_run(run: &Run<'_>, admitted: &Admitted, why: &str) {
+pub(super) async fn not_run(run: &Run<'_>, admitted: &AdmittedReview, why: &str) {
     let Ok(outbox) = Outbox::of(run, admitted) else { return };
     let why = outbox.redactor.redact(why);
-    let draft = check::not_run(&admitted.head, &why, run.around.run_url.as_deref());
+    let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
     if let Err(err) = outbox.forge.put_check(outbox.repository, &draft).await {
         outbox.ui.detail(&format!("the check could not be written: {err}"));
     }

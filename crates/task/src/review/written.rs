@@ -16,7 +16,7 @@ const MAX_BODY: usize = 16 << 10;
 
 /// What a final message holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Written {
+pub struct ParsedMessage {
     /// The words around or in the JSON.
     pub summary: String,
     pub findings: Vec<Finding>,
@@ -60,9 +60,12 @@ pub fn read(
     message: &str,
     resolve: &dyn Fn(&str) -> String,
     read: &dyn Fn(&str) -> Option<Vec<u8>>,
-) -> Written {
-    let plain =
-        |trouble| Written { summary: message.trim().to_owned(), findings: Vec::new(), trouble };
+) -> ParsedMessage {
+    let plain = |trouble| ParsedMessage {
+        summary: message.trim().to_owned(),
+        findings: Vec::new(),
+        trouble,
+    };
     let Some((start, end)) = object(message) else {
         let tries = message.contains("\"findings\"") && message.contains('{');
         return plain(tries.then(|| "it holds no complete JSON object".to_owned()));
@@ -77,9 +80,9 @@ pub fn read(
     let said: Vec<&str> = said.into_iter().flatten().filter(|text| !text.is_empty()).collect();
     let verdict =
         review.overall_correctness.map(|verdict| format!("\n\nVerdict: {}", verdict.trim()));
-    let mut written = Written {
+    let mut written = ParsedMessage {
         summary: format!("{}{}", said.join("\n\n"), verdict.unwrap_or_default()).trim().to_owned(),
-        ..Written::default()
+        ..ParsedMessage::default()
     };
     let left_out = review.findings.len().saturating_sub(MAX_FINDINGS);
     for (at, value) in review.findings.into_iter().take(MAX_FINDINGS).enumerate() {
@@ -146,7 +149,7 @@ fn without_tag(title: &str) -> (Option<u8>, &str) {
 mod tests {
     use crate::review::written::*;
 
-    fn take(message: &str) -> Written {
+    fn take(message: &str) -> ParsedMessage {
         let resolve = |path: &str| path.trim_start_matches("/workspace/").to_owned();
         let file = |path: &str| (path == "src/a.rs").then(|| b"one\ntwo\nthree\nfour\n".to_vec());
         read(message, &resolve, &file)

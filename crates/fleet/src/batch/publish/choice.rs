@@ -8,7 +8,7 @@ use crate::batch::campaign::Conflict;
 use patchwright_forge::{Forge, PullRequest};
 use patchwright_git::Oid;
 use patchwright_report as report;
-use patchwright_task::branch::{self, Standing};
+use patchwright_task::branch::{self, BranchState};
 use patchwright_types::campaign::{ErrorClass, Target, TargetState};
 
 /// What is done.
@@ -50,7 +50,7 @@ pub struct Pulls {
 /// # Errors
 /// With what is said when a person's work stands in the way.
 pub fn decide(
-    standing: &Standing,
+    state: &BranchState,
     pulls: &Pulls,
     (tree, base): (Oid, Oid),
     commit: Oid,
@@ -64,13 +64,13 @@ pub fn decide(
     {
         return Ok(end);
     }
-    match standing {
-        Standing::Absent => Ok(Choice::Push { expected: None }),
-        Standing::Theirs { commit, .. } => Err(format!(
+    match state {
+        BranchState::Absent => Ok(Choice::Push { expected: None }),
+        BranchState::Theirs { commit, .. } => Err(format!(
             "the branch has commits of other people ({} and perhaps more), which are never touched",
             commit.short()
         )),
-        Standing::Ours { tip, facts } => {
+        BranchState::Ours { tip, facts } => {
             let is_same = facts.tree == tree && facts.parents == [base];
             if *tip == commit || is_same {
                 return Ok(Choice::Keep);
@@ -113,7 +113,7 @@ impl Publisher<'_> {
             return Err(PublishError::Final { class: ErrorClass::Configuration, message });
         }
         let pulls = self.pulls(place).await?;
-        let looked = branch::Place {
+        let lookup = branch::BranchLookup {
             forge: self.forge.as_ref(),
             repository: &place.repository,
             repo: &place.repo,
@@ -121,13 +121,14 @@ impl Publisher<'_> {
             base_branch: &place.base_branch,
             email: &place.vetted.email,
         };
-        let standing = looked.standing(branch).await?;
+        let state = lookup.state(branch).await?;
         let ours = (place.vetted.tree, self.base);
-        decide(&standing, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict)
-            .map_err(|why| PublishError::Final {
+        decide(&state, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict).map_err(
+            |why| PublishError::Final {
                 class: ErrorClass::Conflict,
                 message: format!("`{branch}`: {why}"),
-            })
+            },
+        )
     }
 
     /// The pull requests from our branch, and what the store knows of them.
@@ -191,21 +192,21 @@ mod tests {
     use crate::batch::publish::choice::{Choice, Earlier, Pulls, decide};
     use patchwright_git::Oid;
     use patchwright_git::commit::Facts;
-    use patchwright_task::branch::Standing;
+    use patchwright_task::branch::BranchState;
     use patchwright_types::campaign::TargetState;
 
     fn oid(digit: char) -> Oid {
         String::from(digit).repeat(40).parse().unwrap()
     }
 
-    fn ours(tip: char, tree: char, parent: char) -> Standing {
+    fn ours(tip: char, tree: char, parent: char) -> BranchState {
         let facts = Facts {
             tree: oid(tree),
             parents: vec![oid(parent)],
             committer_email: String::new(),
             message: String::new(),
         };
-        Standing::Ours { tip: oid(tip), facts }
+        BranchState::Ours { tip: oid(tip), facts }
     }
 
     fn earlier(merged: bool, same_task: bool, same_change: bool) -> Pulls {
@@ -215,8 +216,8 @@ mod tests {
     }
 
     /// Our change is commit `c`, tree `e`, on `b`.
-    fn said(standing: &Standing, pulls: &Pulls, conflict: Conflict) -> String {
-        match decide(standing, pulls, (oid('e'), oid('b')), oid('c'), conflict) {
+    fn said(state: &BranchState, pulls: &Pulls, conflict: Conflict) -> String {
+        match decide(state, pulls, (oid('e'), oid('b')), oid('c'), conflict) {
             Err(_) => "conflict".to_owned(),
             Ok(Choice::Keep) => "keep".to_owned(),
             Ok(Choice::Push { expected: None }) => "create".to_owned(),
@@ -236,11 +237,11 @@ mod tests {
         let open = || Pulls { ours: Some((9, "u".to_owned())), ..Pulls::default() };
         let foreign = || Pulls { foreign: Some("u".to_owned()), ..Pulls::default() };
         let reopened = || Pulls { ours: open().ours, ..earlier(false, true, true) };
-        let theirs = || Standing::Theirs { tip: oid('1'), commit: oid('2') };
+        let theirs = || BranchState::Theirs { tip: oid('1'), commit: oid('2') };
         let (replace, skip) = (Conflict::Replace, Conflict::Skip);
-        for (standing, pulls, conflict, wanted) in [
-            (Standing::Absent, none(), replace, "create"),
-            (Standing::Absent, none(), skip, "create"),
+        for (state, pulls, conflict, wanted) in [
+            (BranchState::Absent, none(), replace, "create"),
+            (BranchState::Absent, none(), skip, "create"),
             (ours('1', '3', 'b'), none(), replace, "replace 1"),
             (ours('1', '3', 'b'), none(), skip, "skipped"),
             (ours('1', '3', 'b'), open(), skip, "skipped #9"),
@@ -249,19 +250,19 @@ mod tests {
             (ours('c', 'e', 'b'), none(), skip, "keep"),
             (theirs(), none(), replace, "conflict"),
             (theirs(), open(), replace, "conflict"),
-            (Standing::Absent, foreign(), replace, "conflict"),
+            (BranchState::Absent, foreign(), replace, "conflict"),
             (ours('1', '3', 'b'), open(), replace, "replace 1"),
-            (Standing::Absent, earlier(false, true, false), replace, "closed #7"),
+            (BranchState::Absent, earlier(false, true, false), replace, "closed #7"),
             (ours('1', '3', 'b'), earlier(false, true, false), replace, "closed #7"),
             (theirs(), earlier(false, true, false), replace, "closed #7"),
-            (Standing::Absent, earlier(false, false, false), replace, "create"),
-            (Standing::Absent, earlier(false, false, true), replace, "closed #7"),
-            (Standing::Absent, earlier(true, true, false), replace, "create"),
+            (BranchState::Absent, earlier(false, false, false), replace, "create"),
+            (BranchState::Absent, earlier(false, false, true), replace, "closed #7"),
+            (BranchState::Absent, earlier(true, true, false), replace, "create"),
             (ours('c', 'e', 'b'), earlier(true, true, true), replace, "merged #7"),
-            (Standing::Absent, reopened(), replace, "create"),
+            (BranchState::Absent, reopened(), replace, "create"),
         ] {
-            let shown = format!("{standing:?} {pulls:?} {conflict:?}");
-            assert_eq!(said(&standing, &pulls, conflict), wanted, "{shown}");
+            let shown = format!("{state:?} {pulls:?} {conflict:?}");
+            assert_eq!(said(&state, &pulls, conflict), wanted, "{shown}");
         }
     }
 
@@ -269,10 +270,10 @@ mod tests {
     fn a_merge_later_than_a_rejection_decides() {
         let mut pulls = earlier(true, true, false);
         pulls.earlier.extend(earlier(false, true, false).earlier);
-        assert_eq!(said(&Standing::Absent, &pulls, Conflict::Replace), "create");
+        assert_eq!(said(&BranchState::Absent, &pulls, Conflict::Replace), "create");
         pulls.earlier.reverse();
         assert_eq!(
-            said(&Standing::Absent, &pulls, Conflict::Replace),
+            said(&BranchState::Absent, &pulls, Conflict::Replace),
             TargetState::Closed.word().to_owned() + " #7"
         );
     }

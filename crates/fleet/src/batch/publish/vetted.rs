@@ -16,7 +16,7 @@ use patchwright_git::tree::{self, Change};
 use patchwright_git::{GitError, Oid};
 use patchwright_policy::{self as policy, Judgement};
 use patchwright_report::{self as report, MAX_BODY, commit_message, markdown, pr_body, template};
-use patchwright_task::campaign::Told;
+use patchwright_task::campaign::ChangeReport;
 use patchwright_task::settle::BlobsOf;
 use patchwright_task::workspace::RUN_TRAILER;
 use patchwright_types::campaign::{Changeset, ErrorClass};
@@ -60,7 +60,7 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
 
 /// What the run had to say. Other words than its own are somebody's description; its own that cannot be
 /// read are refused, because they say whether the checks passed.
-fn told(body: &str) -> Tried<Option<Told>> {
+fn told(body: &str) -> Tried<Option<ChangeReport>> {
     match serde_json::from_str(body) {
         Ok(told) => Ok(Some(told)),
         Err(err) if body.trim_start().starts_with('{') => {
@@ -128,7 +128,7 @@ impl Stored {
         repo: &Repo,
         change: &Change,
         message: &str,
-        told: Option<&Told>,
+        told: Option<&ChangeReport>,
     ) -> Tried<Judgement> {
         if change.files.is_empty() {
             return Err(refused(ErrorClass::Policy, "the stored commit changes nothing"));
@@ -179,7 +179,7 @@ impl Stored {
     }
 
     /// What was stored can only make it a draft, never the contrary.
-    fn wants_draft(&self, told: Option<&Told>, judgement: &Judgement) -> bool {
+    fn wants_draft(&self, told: Option<&ChangeReport>, judgement: &Judgement) -> bool {
         let said = told.is_some_and(|told| {
             told.outcome.evidence.any_failed()
                 || told.outcome.judgement.wants_draft()
@@ -198,7 +198,7 @@ impl Stored {
     fn body(
         &self,
         repo: &Repo,
-        told: Option<Told>,
+        told: Option<ChangeReport>,
         change: Change,
         judgement: Judgement,
         marker: &str,
@@ -221,12 +221,12 @@ impl Stored {
     fn description(
         &self,
         repo: &Repo,
-        told: Told,
+        told: ChangeReport,
         change: Change,
         judgement: Judgement,
         marker: &str,
     ) -> String {
-        let Told { mut outcome, held_back_patch } = told;
+        let ChangeReport { mut outcome, held_back_patch } = told;
         outcome.judgement = Judgement {
             violations: Vec::new(),
             held_back: std::mem::take(&mut outcome.judgement.held_back),

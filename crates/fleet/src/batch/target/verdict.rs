@@ -8,7 +8,7 @@ use crate::batch::{pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::Failure;
 use patchwright_base::text;
-use patchwright_task::campaign::{Ended, RetryDecision, Stored, TargetError};
+use patchwright_task::campaign::{RetryDecision, StoredChange, TargetError, TargetResult};
 use patchwright_task::review;
 use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
@@ -84,7 +84,7 @@ fn told(failure: &Failure) -> String {
 }
 
 /// How a review that came to an end counts.
-pub(super) fn of_review(ended: &review::run::Ended) -> Verdict {
+pub(super) fn of_review(ended: &review::run::ReviewReport) -> Verdict {
     let reviewed = &ended.reviewed;
     let reason = reviewed.reason.clone().unwrap_or_default();
     let class = match reviewed.conclusion {
@@ -113,23 +113,23 @@ pub(super) fn of_review(ended: &review::run::Ended) -> Verdict {
 
 impl Work<'_> {
     /// What a good end means: a change is stored, unless it is there already or was refused before.
-    pub(super) async fn finished(&self, ended: &Ended) -> Result<Verdict, StoreError> {
+    pub(super) async fn finished(&self, ended: &TargetResult) -> Result<Verdict, StoreError> {
         match ended {
-            Ended::Unchanged(words) => {
+            TargetResult::Unchanged(words) => {
                 let words = if words.trim().is_empty() { "no change was needed" } else { words };
                 Ok(Verdict::settled(TargetState::Unchanged, words))
             }
-            Ended::Answer(words) => {
+            TargetResult::Answer(words) => {
                 let (store, target) = (&self.fleet.store, &self.target);
                 store.remaining(&self.held.lease).await?;
                 store.record(&target.campaign, Some(target.id), "answer", Some(words)).await?;
                 Ok(Verdict::settled(TargetState::Reported, words))
             }
-            Ended::Change(change) => self.changed(change).await,
+            TargetResult::Change(change) => self.changed(change).await,
         }
     }
 
-    async fn changed(&self, change: &Stored) -> Result<Verdict, StoreError> {
+    async fn changed(&self, change: &StoredChange) -> Result<Verdict, StoreError> {
         let target = &self.target;
         let changeset = match stored::changeset(&self.campaign, target, change).await {
             Ok(changeset) => changeset,

@@ -1,9 +1,10 @@
-//! What a finished run has to say about its repository, decided from recorded facts.
+//! What a finished run means for its repository, decided from recorded facts.
 
 use serde::{Deserialize, Serialize};
 
 use super::target_error::{self, RetryDecision, TargetError};
-use crate::run::{Made, Run};
+use crate::pipeline::Finished;
+use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;
@@ -14,26 +15,26 @@ use patchwright_journal as journal;
 use patchwright_report::pr_body;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Conclusion, Outcome};
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::CampaignRequest;
 
 /// Bytes of a held-back patch that are stored: as much as a description shows of one.
 const PATCH: usize = 20_000;
 
-/// A good end.
+/// The result of a run that succeeded.
 #[derive(Debug)]
-pub enum Ended {
+pub enum TargetResult {
     /// There is a change that may be published.
-    Change(Box<Stored>),
-    /// The model found nothing to change, and said why.
+    Change(Box<StoredChange>),
+    /// The model changed nothing, and said why.
     Unchanged(String),
     /// The answer that was asked for.
     Answer(String),
 }
 
-/// What a run has to say about its change. It is stored as it is, and becomes text where the change is
-/// published: whoever does that owes the store no trust.
+/// What a pull request's description is made of. It is stored as data and rendered where the change is
+/// published: the publisher does not trust texts from the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct ChangeReport {
     pub outcome: Outcome,
     /// The patch of the files that were held back, or its beginning.
     pub held_back_patch: Option<String>,
@@ -41,14 +42,14 @@ pub struct Told {
 
 /// A change, and all that its pull request says.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredChange {
     pub workspace: Workspace,
     pub commit: Oid,
     pub change: Change,
     /// The model's title, or the campaign's where that does not read like one. Redacted, as `told` is.
     pub title: String,
     /// What the description is made of.
-    pub told: Told,
+    pub told: ChangeReport,
     pub marker: String,
     /// It should be opened as a draft, whatever the campaign says.
     pub draft: bool,
@@ -57,9 +58,14 @@ pub struct Stored {
     pub reviewers: Vec<String>,
 }
 
-/// Decides. Reports the first blocking reason.
-pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
-    let Made { workspace, worked, settled, outcome } = made;
+/// Decides; the first reason against the change is the error.
+pub(super) fn of(
+    run: &Run<'_>,
+    request: &CampaignRequest,
+    workspace: Workspace,
+    finished: Finished,
+) -> Result<TargetResult, TargetError> {
+    let Finished { worked, judged, outcome } = finished;
     let question = worked.stopped.needs_input().map(str::to_owned);
     let words = worked.stopped.final_message.clone();
     if !matches!(worked.stopped.reason, StopKind::Finished)
@@ -74,12 +80,14 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
         return final_trouble(ErrorClass::Agent, failure);
     }
-    if matches!(run.task.kind, TaskKind::Campaign { answer: true, .. }) {
-        return Ok(Ended::Answer(run.world.redactor.redact(&words)));
+    if request.answer {
+        return Ok(TargetResult::Answer(run.world.redactor.redact(&words)));
     }
     match outcome.conclusion {
         Conclusion::Refused => return final_trouble(ErrorClass::Policy, Failure::refused(reason)),
-        Conclusion::NothingToDo => return Ok(Ended::Unchanged(run.world.redactor.redact(&words))),
+        Conclusion::NothingToDo => {
+            return Ok(TargetResult::Unchanged(run.world.redactor.redact(&words)));
+        }
         Conclusion::Done | Conclusion::Partial => {}
         Conclusion::NeedsInput
         | Conclusion::Budget
@@ -101,16 +109,16 @@ pub(super) fn of(run: &Run<'_>, made: Made) -> Result<Ended, TargetError> {
         .hint(run.change_kept());
         return final_trouble(ErrorClass::Checks, failure);
     }
-    let (Some(change), Some(commit)) = (settled.change, settled.commit) else {
-        return Ok(Ended::Unchanged(run.world.redactor.redact(&words)));
+    let (Some(change), Some(commit)) = (judged.change, judged.commit) else {
+        return Ok(TargetResult::Unchanged(run.world.redactor.redact(&words)));
     };
-    let patch = settled.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let patch = judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let stored = describe(run, workspace, &outcome, patch.as_deref(), commit, change)?;
-    Ok(Ended::Change(Box::new(stored)))
+    Ok(TargetResult::Change(Box::new(stored)))
 }
 
 /// Without secrets of ours, in whichever of its texts.
-fn redacted(run: &Run<'_>, told: &Told) -> Result<Told, Failure> {
+fn redacted(run: &Run<'_>, told: &ChangeReport) -> Result<ChangeReport, Failure> {
     let failed = |err| Failure::internal("what the run said cannot be stored").caused_by(err);
     let mut value = serde_json::to_value(told).map_err(failed)?;
     journal::redact_strings(&mut value, &run.world.redaction());
@@ -124,13 +132,13 @@ fn describe(
     held_back_patch: Option<&str>,
     commit: Oid,
     change: Change,
-) -> Result<Stored, Failure> {
+) -> Result<StoredChange, Failure> {
     let marker = patchwright_report::marker("pull-request", &run.folder.id);
     let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
-    let told = Told { outcome: outcome.clone(), held_back_patch: patch };
-    let title = pr_body::title(&outcome.final_message, run.issue_title.as_deref());
+    let told = ChangeReport { outcome: outcome.clone(), held_back_patch: patch };
+    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
     let redact = |text: &str| run.world.redactor.redact(text);
-    Ok(Stored {
+    Ok(StoredChange {
         title: redact(&title),
         told: redacted(run, &told)?,
         marker,

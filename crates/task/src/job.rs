@@ -1,0 +1,98 @@
+//! The work of a run that may change something, as data: what the kinds of task that do so differ in.
+//!
+//! A job is made from what the `admit` of its kind returned and from a checkout, and is carried out by
+//! [`crate::pipeline::carry_out`].
+
+use super::admit::AdmittedIssue;
+use super::respond::admit::AdmittedCommand;
+use super::respond::work::Instruction;
+use super::workspace::Checkout;
+use patchwright_base::error::Result;
+use patchwright_config::Mode;
+use patchwright_prompt as prompt;
+use patchwright_types::task::{CampaignRequest, ExecRequest};
+
+/// What a run is to do.
+pub(super) struct Job<'a> {
+    pub subject: Subject<'a>,
+    pub checkout: &'a Checkout,
+    pub baseline: Baseline,
+    /// The model may end without a change: what was asked may have been a question.
+    pub answer_suffices: bool,
+    /// Overrides the default text about the mode.
+    pub mode_text: Option<&'static str>,
+    /// Subject of the commit; the model's own words when absent.
+    pub commit_title: Option<&'a str>,
+    /// Lines below the commit's message, beside the run's own.
+    pub trailers: &'a [String],
+}
+
+/// What the task in words is made from.
+#[derive(Clone, Copy)]
+pub(super) enum Subject<'a> {
+    Issue(&'a AdmittedIssue),
+    Exec(&'a ExecRequest),
+    Campaign(&'a CampaignRequest),
+    Command(&'a AdmittedCommand, &'a Instruction<'a>),
+}
+
+/// Which commit the checks run on before the model works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Baseline {
+    OfBase,
+    /// The head of a pull request, which is what a command changes.
+    OfHead,
+    /// Nothing is to be changed, so there is nothing to compare.
+    None,
+}
+
+impl<'a> Job<'a> {
+    fn new(subject: Subject<'a>, checkout: &'a Checkout, baseline: Baseline) -> Job<'a> {
+        Job {
+            subject,
+            checkout,
+            baseline,
+            answer_suffices: false,
+            mode_text: None,
+            commit_title: None,
+            trailers: &[],
+        }
+    }
+
+    pub(super) fn issue(issue: &'a AdmittedIssue, checkout: &'a Checkout) -> Job<'a> {
+        Job::new(Subject::Issue(issue), checkout, Baseline::OfBase)
+    }
+
+    pub(super) fn exec(request: &'a ExecRequest, checkout: &'a Checkout) -> Job<'a> {
+        let job = Job::new(Subject::Exec(request), checkout, Baseline::OfBase);
+        Job { answer_suffices: true, ..job }
+    }
+
+    /// # Errors
+    /// When the prompts cannot be read.
+    pub(super) fn campaign(
+        request: &'a CampaignRequest,
+        checkout: &'a Checkout,
+    ) -> Result<Job<'a>> {
+        let (baseline, mode_text) = match request.answer {
+            true => (Baseline::None, Some(prompt::text("mode/report.md")?)),
+            false => (Baseline::OfBase, None),
+        };
+        let job = Job::new(Subject::Campaign(request), checkout, baseline);
+        Ok(Job { mode_text, commit_title: request.title.as_deref(), ..job })
+    }
+
+    pub(super) fn command(
+        admitted: &'a AdmittedCommand,
+        instruction: &'a Instruction<'a>,
+        checkout: &'a Checkout,
+        mode: Mode,
+    ) -> Job<'a> {
+        let baseline = match mode {
+            Mode::Execute => Baseline::OfHead,
+            Mode::Plan | Mode::Review => Baseline::None,
+        };
+        let job = Job::new(Subject::Command(admitted, instruction), checkout, baseline);
+        Job { mode_text: instruction.mode, trailers: &instruction.trailers, ..job }
+    }
+}

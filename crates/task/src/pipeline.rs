@@ -1,0 +1,243 @@
+//! READ FIRST: a task from beginning to end.
+//!
+//! | Task | Asked by | What it is made of | What becomes of the result |
+//! |---|---|---|---|
+//! | [`issue`] | a label, `patchwright issue` | the issue and its comments | one branch, one pull request |
+//! | [`exec`] | `patchwright exec` | a prompt and a repository | files in a folder |
+//! | [`respond`](crate::respond::respond) | a comment, failing checks | the command and the conversation | commits on the branch, or an answer |
+//! | [`campaign`](crate::campaign) | a job of the fleet | a prompt and a pinned commit | a change in the store |
+//! | [`review`](crate::review::run::review) | a pull request | the difference of two commits | one review |
+//!
+//! They go the same way. *Admit*: may they, and is there something to do? This reads only, and has a type of
+//! its own for each kind of task, so that no later phase can be handed a task of another kind. *Begin*: the
+//! run's lock, folder and journal; a killed run is resumed here. *Open*: pin the commit to work on, and the
+//! [`Rules`] that decide about the run, and read the repository's configuration. Those that change something
+//! then describe their work as a [`Job`] and hand it to [`carry_out`]; a review, which changes nothing, shares
+//! [`prepare`] and the agent with it. Last, each *publishes* what may be published.
+//!
+//! Each phase journals what it did before the next one starts, so that a killed run is resumed where it was.
+
+use std::path::PathBuf;
+
+use super::admit::{self, AdmittedIssue};
+use super::agent_phase::{self, AgentResult, Phase};
+use super::brief::Brief;
+use super::checks::Checks;
+use super::job::{Baseline, Job};
+use super::progress::Progress;
+use super::run::{Run, RunEnvironment, Start};
+use super::settle::JudgedChange;
+use super::workspace::{Checkout, Rules, Workspace};
+use super::{decide, publish, salvage};
+use crate::world::World;
+use patchwright_base::error::Result;
+use patchwright_config::Config;
+use patchwright_git::clone::Repo;
+use patchwright_sandbox::PreparedImage;
+use patchwright_sandbox::packed::Packed;
+use patchwright_types::evidence::CheckRun;
+use patchwright_types::outcome::Outcome;
+use patchwright_types::published::Published;
+use patchwright_types::task::{ExecRequest, IssueRequest};
+
+/// A run that came to an end with an outcome (which may be a refusal or a used-up budget).
+#[derive(Debug)]
+pub struct RunReport {
+    /// What the run was about.
+    pub subject: String,
+    pub outcome: Outcome,
+    pub published: Option<Published>,
+    /// What to do about an end that is not good.
+    pub hints: Vec<String>,
+    /// Where journal, patch, plan and report are.
+    pub folder: PathBuf,
+    /// The bare repository that holds the change.
+    pub repo: Repo,
+}
+
+/// Works on an issue and opens or updates its pull request.
+///
+/// # Errors
+/// A [`Failure`](patchwright_base::error::Failure) when there is no outcome to report: access refused,
+/// nothing to do, no sandbox, no forge. An outcome that is not good is not an error; its conclusion says how
+/// the run ended.
+pub async fn issue(
+    world: &World,
+    config: Config,
+    request: IssueRequest,
+    environment: RunEnvironment,
+) -> Result<RunReport> {
+    let start = Start::new(world, config, environment);
+    let issue = admit::admit(world, &start.config, request).await?;
+    let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
+    run.begin().await?;
+    let progress = Progress::on_issue(&run, &issue).await?;
+    let result = Box::pin(solve(&run, &issue, &progress)).await;
+    end(&run, progress, result).await
+}
+
+/// Follows a prompt in a repository; there is no forge, and nothing is published.
+///
+/// # Errors
+/// As [`issue`].
+pub async fn exec(
+    world: &World,
+    config: Config,
+    request: ExecRequest,
+    environment: RunEnvironment,
+) -> Result<RunReport> {
+    let run = Start::new(world, config, environment).run(request.clone(), None)?;
+    run.begin().await?;
+    let progress = Progress::on_terminal(&run);
+    let result = Box::pin(follow(&run, &request, &progress)).await;
+    end(&run, progress, result).await
+}
+
+/// An issue: open, carry out, publish.
+async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Result<RunReport> {
+    progress.phase("Cloning the repository");
+    let workspace = run.unless_interrupted(issue.open(run)).await?;
+    // Before anything is paid for: without a name for the branch nothing can be published.
+    let branch = match run.config.dry_run {
+        true => None,
+        false => Some(run.unless_interrupted(publish::branch_for(run, issue)).await?),
+    };
+    let rules = workspace.rules(run.world, &run.config, &issue.repository);
+    let rules = run.unless_interrupted(rules).await?;
+    let run = &run.configured(&rules).await?;
+    let checkout = Checkout { workspace, rules };
+    let finished = carry_out(run, &Job::issue(issue, &checkout), progress).await?;
+    let Finished { judged, outcome, .. } = &finished;
+    let mut published = None;
+    if let (Some(branch), Some(commit)) = (&branch, judged.commit)
+        && publish::is_publishable(outcome)
+    {
+        progress.phase("Publishing");
+        let workspace = &checkout.workspace;
+        let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
+        let publishing = publish::publish(run, issue, &proposal);
+        published = Some(run.unless_interrupted(publishing).await?);
+        salvage::write_report(run, outcome, published.as_ref());
+    }
+    Ok(finished.report(run, checkout, published))
+}
+
+/// A prompt: open, carry out.
+async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Result<RunReport> {
+    progress.phase("Cloning the repository");
+    let checkout = run.unless_interrupted(Checkout::of_exec(run, request)).await?;
+    let run = &run.configured(&checkout.rules).await?;
+    let finished = carry_out(run, &Job::exec(request, &checkout), progress).await?;
+    Ok(finished.report(run, checkout, None))
+}
+
+/// Says how the run ended, and closes its journal.
+async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
+    match run.or_interruption(result) {
+        Ok(report) => {
+            let RunReport { outcome, published, hints, .. } = &report;
+            run.conclude(outcome, hints);
+            progress.finish(outcome, published.as_ref()).await;
+            run.environment.ui.event(&salvage::result(run, outcome, published.as_ref()));
+            run.end(outcome)?;
+            Ok(report)
+        }
+        Err(failure) => {
+            progress.fail(&failure).await;
+            Err(failure)
+        }
+    }
+}
+
+/// What a job came to, before anything is published.
+pub(super) struct Finished {
+    pub worked: AgentResult,
+    pub judged: JudgedChange,
+    pub outcome: Outcome,
+}
+
+impl Finished {
+    fn report(self, run: &Run<'_>, checkout: Checkout, published: Option<Published>) -> RunReport {
+        RunReport {
+            subject: run.subject(),
+            outcome: self.outcome,
+            published,
+            hints: self.worked.stopped.reason.hints(),
+            folder: run.folder.path.clone(),
+            repo: checkout.workspace.repo,
+        }
+    }
+}
+
+/// The work on a change, whoever asked for it: checks → agent → judgement → checks again → outcome. The files
+/// of the run are written by then.
+pub(super) async fn carry_out(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    progress: &Progress,
+) -> Result<Finished> {
+    let Checkout { workspace, rules } = job.checkout;
+    let tree = run.pack(workspace).await?;
+    // Setup runs in the tree of the rules, which is packed already when it is the one that is worked on.
+    let packed = (rules.workspace().base == workspace.base).then_some(&tree);
+    let (checks, image) = prepare(run, rules, packed, workspace, progress).await?;
+    let baseline = baseline(run, job, &checks, &image, &tree, progress).await?;
+    let brief = Brief::of_job(run, job, &checks).await?;
+    // The last moment before money is spent.
+    progress.must_be_alone(run).await?;
+    progress.phase("Working on it");
+    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        worked
+    } else {
+        let (image, checks, baseline) = (&image, &checks, baseline.as_slice());
+        let phase = Phase { run, workspace, image, checks, baseline, progress };
+        agent_phase::work(&phase, tree, brief).await?
+    };
+    let judged = JudgedChange::new(run, job, &worked)?;
+    let evidence = match &judged.commit {
+        Some(commit) if judged.judgement.violations.is_empty() && !run.is_interrupted() => {
+            progress.phase("Running the repository's checks on the change");
+            checks.evidence_on(run, &image, &baseline, &workspace.at(*commit)).await?
+        }
+        _ => checks.without_change(&baseline),
+    };
+    run.journal_reached()?;
+    let mut outcome = decide::decide(run, job, &image, &worked, &judged, evidence);
+    salvage::write(run, workspace, &mut outcome, &judged)?;
+    salvage::write_report(run, &outcome, None);
+    Ok(Finished { worked, judged, outcome })
+}
+
+/// What the sandboxes of the run start from: the checks, and the image with setup done, both as `rules` say.
+/// `packed` is the tree of the rules, where that has been packed. A resumed run works on the commit of
+/// `pinned`.
+pub(super) async fn prepare(
+    run: &Run<'_>,
+    rules: &Rules,
+    packed: Option<&Packed>,
+    pinned: &Workspace,
+    progress: &Progress,
+) -> Result<(Checks, PreparedImage)> {
+    let checks = Checks::find(&run.config, rules).await?;
+    progress.phase("Preparing the sandbox");
+    let image = run.unless_interrupted(run.prepare_image(rules, packed)).await?;
+    run.opened(pinned, &image)?;
+    Ok((checks, image))
+}
+
+/// How the checks come out before anything is changed, where something is to be.
+async fn baseline(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    checks: &Checks,
+    image: &PreparedImage,
+    tree: &Packed,
+    progress: &Progress,
+) -> Result<Vec<CheckRun>> {
+    match job.baseline {
+        Baseline::OfBase => progress.phase("Running the repository's checks on the base"),
+        Baseline::OfHead => progress.phase("Running the repository's checks on the head"),
+        Baseline::None => return Ok(Vec::new()),
+    }
+    checks.run_fresh(run, image, tree, "base").await
+}
