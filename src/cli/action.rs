@@ -42,7 +42,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             Ok(0)
         }
         Ok(worked) => {
-            let ended = Ended::of(worked);
+            let ended = JobReport::of(worked);
             append(env, "GITHUB_OUTPUT", &ended.outputs)?;
             append(env, "GITHUB_STEP_SUMMARY", &ended.summary)?;
             annotate(ui, ended.conclusion, ended.reason.as_deref());
@@ -135,7 +135,7 @@ fn expected(decision: &Decision) -> Option<Expected> {
 }
 
 /// What the job is told about work that came to an end.
-struct Ended {
+struct JobReport {
     conclusion: Conclusion,
     reason: Option<String>,
     outputs: String,
@@ -143,13 +143,13 @@ struct Ended {
     message: String,
 }
 
-impl Ended {
-    fn of(worked: Reacted) -> Ended {
+impl JobReport {
+    fn of(worked: Reacted) -> JobReport {
         match worked {
             Reacted::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());
                 let url = published.map(|published| published.url.as_str());
-                Ended {
+                JobReport {
                     outputs: outputs::of_run(outcome, published, &ended.folder),
                     summary: job_summary::job_summary(&ended.subject, outcome, url),
                     conclusion: outcome.conclusion,
@@ -159,7 +159,7 @@ impl Ended {
             }
             Reacted::Review(ended) => {
                 let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
-                Ended {
+                JobReport {
                     outputs: outputs::of_review(reviewed, published, &ended.folder),
                     summary: job_summary::of_review(reviewed, published),
                     conclusion: reviewed.conclusion,
@@ -170,7 +170,7 @@ impl Ended {
             Reacted::Respond(responded) => {
                 let Responded { conclusion, message } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
-                Ended {
+                JobReport {
                     outputs: outputs::block(&values),
                     summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
                     conclusion,
@@ -178,7 +178,7 @@ impl Ended {
                     message,
                 }
             }
-            Reacted::Ignored(why) => Ended {
+            Reacted::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,
                 reason: None,
                 outputs: String::new(),

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::doctor::{self, State};
+use crate::doctor::{self, CheckState};
 use patchwright_base::env::Env;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_base::ui::Ui;
@@ -41,7 +41,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         ui.event(finding);
         ui.data(&finding.to_string());
     }
-    let broken = findings.iter().filter(|finding| finding.state == State::Broken).count();
+    let broken = findings.iter().filter(|finding| finding.state == CheckState::Broken).count();
     if broken > 0 {
         ui.say(&format!("{broken} of {} checks need your attention", findings.len()));
         return Ok(FailureKind::Usage.exit_code());

@@ -21,10 +21,10 @@ const REMINDER: Millis = 60_000;
 #[derive(Clone)]
 pub struct Live {
     ui: Ui,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LiveState>>,
 }
 
-struct State {
+struct LiveState {
     /// `None`: plain lines.
     screen: Option<ProgressBar>,
     last: CampaignView,
@@ -46,8 +46,13 @@ impl Live {
             outlive_the_terminal();
         }
         let plain = screen.is_none();
-        let state =
-            State { screen, last: view.clone(), waiting: None, said_at: view.now, finished: false };
+        let state = LiveState {
+            screen,
+            last: view.clone(),
+            waiting: None,
+            said_at: view.now,
+            finished: false,
+        };
         let live = Live { ui, state: Arc::new(Mutex::new(state)) };
         if plain {
             ui.say(&campaign::progress(view));
@@ -120,7 +125,7 @@ impl Live {
         screen.set_message(self.ui.clean(&frame.join("\n")));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock()
     }
 }

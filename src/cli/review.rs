@@ -84,7 +84,7 @@ impl std::str::FromStr for PullRequestReference {
 
 /// What is to be reviewed.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct ReviewOrder {
     pub reference: Reference,
     /// Who set it off; absent when a person ran the command, or when the event needs no access of
     /// anybody.
@@ -109,7 +109,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         let (reviewed, _) = post_from(&config, &args.common, folder, &expected, env, ui).await?;
         return Ok(reviewed.conclusion);
     }
-    let order = Order {
+    let order = ReviewOrder {
         reference: args.pull_request.0,
         trigger: None,
         head: args.review.head,
@@ -143,7 +143,7 @@ pub async fn post_from(
 pub async fn start(
     config: Config,
     common: &Common,
-    order: Order,
+    order: ReviewOrder,
     env: &Env,
     ui: Ui,
 ) -> Result<Ended> {
@@ -153,7 +153,7 @@ pub async fn start(
         ));
     }
     let world = World::for_github(&config, common, env).await?;
-    let Order { reference, trigger, head, full } = order;
+    let ReviewOrder { reference, trigger, head, full } = order;
     let Reference { repository, number } = reference;
     let task = Task {
         kind: TaskKind::Review { repository, number, trigger, head, full },

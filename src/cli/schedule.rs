@@ -100,7 +100,7 @@ struct Entry {
 }
 
 /// Why a campaign is to be started now.
-enum Due {
+enum StartReason {
     /// The moment's name, and how late it is in milliseconds.
     Time(String, Millis),
     /// The sign of life that its last run left.
@@ -268,12 +268,12 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     let now = fleet.clock.now();
     let Some(due) = due(fleet, entry, now, reach, once).await? else { return Ok(()) };
     let elsewhere = match &due {
-        Due::Time(..) => runs_elsewhere(fleet, entry).await?,
-        Due::Interrupted(_) => false,
+        StartReason::Time(..) => runs_elsewhere(fleet, entry).await?,
+        StartReason::Interrupted(_) => false,
     };
     let is_ours = match &due {
-        Due::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
-        Due::Interrupted(sign) => {
+        StartReason::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
+        StartReason::Interrupted(sign) => {
             store.fire_once(&entry.running(), &format!("after {sign}")).await?
         }
     };
@@ -286,12 +286,12 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
         return Ok(());
     }
     match &due {
-        Due::Time(moment, late) if *late > LATE => {
+        StartReason::Time(moment, late) if *late > LATE => {
             let moment = moment.split(' ').next().unwrap_or_default().replace('T', " ");
             ui.say(&format!("{}: starting, for {moment}, which was missed", entry.name));
         }
-        Due::Time(..) => ui.say(&format!("{}: starting", entry.name)),
-        Due::Interrupted(_) => {
+        StartReason::Time(..) => ui.say(&format!("{}: starting", entry.name)),
+        StartReason::Interrupted(_) => {
             ui.say(&format!("{}: going on with a run that was broken off", entry.name));
         }
     }
@@ -309,7 +309,7 @@ async fn due(
     now: DateTime<Utc>,
     reach: TimeDelta,
     once: bool,
-) -> Result<Option<Due>> {
+) -> Result<Option<StartReason>> {
     let store = &fleet.store;
     let floor = now.checked_sub_signed(reach).unwrap_or(DateTime::UNIX_EPOCH);
     let since = known_since(fleet, entry, now).await?;
@@ -318,13 +318,13 @@ async fn due(
     let last = store.last_fired(&entry.key()).await?;
     if let Some((moment, name)) = entry.crontab.due(since, now, last.as_deref()) {
         let late = (now - moment).num_milliseconds();
-        return Ok(Some(Due::Time(name, late)));
+        return Ok(Some(StartReason::Time(name, late)));
     }
     if entry.run.is_some() {
         return Ok(None);
     }
     let sign = store.value(&entry.running()).await?.filter(|sign| !sign.is_empty());
-    Ok(sign.filter(|sign| !is_alive(sign, now)).map(Due::Interrupted))
+    Ok(sign.filter(|sign| !is_alive(sign, now)).map(StartReason::Interrupted))
 }
 
 /// Since when this schedule is known as it is now: what it would have fired before is nobody's miss.

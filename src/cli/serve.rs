@@ -15,7 +15,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
-use patchwright_fleet::server::{self, Allowed, Options};
+use patchwright_fleet::server::{self, Options, ServedRepositories};
 use patchwright_forge::github::HookSource;
 use patchwright_types::campaign::{JobKind, Millis};
 
@@ -103,7 +103,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let retention = args.retention.length()?;
     let secrets = secrets(env)?;
-    let repositories = Allowed::matching(&named(&args.repositories))?;
+    let repositories = ServedRepositories::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
     // What jobs read, whichever way it was said.
     let max_age = format!("{}s", args.max_age.as_secs());

@@ -181,7 +181,7 @@ fn is_weak(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
     use crate::doctor::sandboxes::*;
 
     fn engine(security: &[&str]) -> Engine {
@@ -201,22 +201,22 @@ mod tests {
         for (security, state, message) in [
             (
                 &["name=seccomp,profile=builtin"][..],
-                State::Fine,
+                CheckState::Fine,
                 "default seccomp, and our own on top",
             ),
             (
                 &["name=seccomp,profile=/own.json"],
-                State::Fine,
+                CheckState::Fine,
                 "seccomp profile `/own.json` of the engine, and our own on top",
             ),
             (
                 &["name=seccomp,profile=unconfined"],
-                State::Fine,
+                CheckState::Fine,
                 "default seccomp (asked for; the daemon applies none), and our own on top",
             ),
             (
                 &["name=rootless"],
-                State::Broken,
+                CheckState::Broken,
                 "the engine applies no seccomp profile: no container is started",
             ),
         ] {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(setup_network(&hosts(&[])), None);
         assert_eq!(setup_network(&hosts(&["pypi.org", "*.npmjs.org"])), None);
         let found = setup_network(&hosts(&["*"])).unwrap();
-        assert_eq!(found.state, State::Note);
+        assert_eq!(found.state, CheckState::Note);
         assert!(found.message.contains("metadata service"), "{found}");
     }
 }

@@ -13,35 +13,35 @@ use super::attributes::Attributes;
 use super::compared::compare;
 use super::names::{collision_key, path_problem, target_problem};
 use super::repo::Repo;
-use super::tree::{Beyond, Change, FileChange, Mode};
-use super::{GitError, Oid, printable, shown};
+use super::tree::{Change, FileChange, Mode, OverLimit};
+use super::{GitError, Oid, display_path, printable};
 use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
 
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let Built { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
+    let BuiltTree { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
     // Nobody judges what is in a file that was refused, and our repository outlives the run.
     for oid in unused {
         repo.forget(Oid(oid))?;
     }
-    let mut beyond = Beyond::default();
+    let mut beyond = OverLimit::default();
     for left in &collected.listing.left_out {
         beyond.files = beyond.files.saturating_add(left.files);
         beyond.bytes = beyond.bytes.saturating_add(left.bytes);
         let (files, bytes) = (left.files, left.bytes);
         let reason = format!("{files} files of {bytes} bytes, too many to be handed over");
-        refused.push((shown(&left.path), reason));
+        refused.push((display_path(&left.path), reason));
     }
     refused.sort();
     refused.dedup();
-    let artefacts = collected.listing.artefacts.iter().map(|path| shown(path)).collect();
+    let artefacts = collected.listing.artefacts.iter().map(|path| display_path(path)).collect();
     Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
 }
 
 /// A tree that was made of another one.
-pub(super) struct Built {
+pub(super) struct BuiltTree {
     pub(super) tree: git2::Oid,
     pub(super) files: Vec<FileChange>,
     /// Path and reason.
@@ -55,7 +55,7 @@ pub(super) fn onto(
     git: &Repository,
     tree: &Tree<'_>,
     collected: &CollectedTree,
-) -> Result<Built, GitError> {
+) -> Result<BuiltTree, GitError> {
     let mut draft = Draft {
         git,
         base: tree,
@@ -82,14 +82,14 @@ pub(super) fn onto(
         for path in colliding {
             forget(&mut edits, &path);
             let reason = "its name differs from another one only in case or Unicode form";
-            refused.push((shown(&path), reason.to_owned()));
+            refused.push((display_path(&path), reason.to_owned()));
         }
         new = write_root(git, tree, &edits)?;
         files = compare(git, tree, &new)?;
     }
     let kept: BTreeSet<_> = files.iter().filter_map(|file| file.new).map(|new| new.oid.0).collect();
     let unused = stored.difference(&kept).copied().collect();
-    Ok(Built { tree: new.id(), files, refused, unused })
+    Ok(BuiltTree { tree: new.id(), files, refused, unused })
 }
 
 /// The change with only those files for which `keep` says so; the rest stays as in the base.
@@ -118,7 +118,7 @@ pub fn restrict(
     if let Some(file) = files.iter().find(|file| !paths.contains(file.path.as_str())) {
         return Err(GitError::Unacceptable(format!(
             "`{}` cannot be held back, because another file takes its place",
-            shown(&file.path)
+            display_path(&file.path)
         )));
     }
     Ok(Change { tree: Oid(new.id()), files, ..change.clone() })
@@ -132,8 +132,8 @@ pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let files = compare(&git, &old, &new)?;
     let reason = "its name differs from another one only in case or Unicode form";
     let colliding = collisions(&git, &old, &new, &files)?.into_iter();
-    let refused = colliding.map(|path| (shown(&path), reason.to_owned())).collect();
-    Ok(Change { base, tree, files, refused, beyond: Beyond::default(), artefacts: Vec::new() })
+    let refused = colliding.map(|path| (display_path(&path), reason.to_owned())).collect();
+    Ok(Change { base, tree, files, refused, beyond: OverLimit::default(), artefacts: Vec::new() })
 }
 
 /// What happens to one name in a folder.
@@ -158,7 +158,7 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn refuse(&mut self, path: &str, reason: impl Into<String>) {
-        self.refused.push((shown(path), reason.into()));
+        self.refused.push((display_path(path), reason.into()));
     }
 
     fn delete(&mut self, path: &str) {

@@ -57,6 +57,7 @@ pub fn push_when(
     let lease = Lease { commit, reference, expected };
     let pack = pack(&repo.git()?, commit)?;
     if let Some(path) = remote.local_path() {
+        // A folder is written directly, so there is one attempt and nothing to look up.
         permit(1)?;
         return lease.push_to_folder(path, &pack);
     }
@@ -111,6 +112,8 @@ impl Lease {
         };
         let heads = helper::heads(&session, true)?;
         let actual = heads.into_iter().find(|(name, _)| *name == self.reference);
+        // Checked before the pack is sent, so that a branch that moved costs no upload. The server
+        // checks the old value once more.
         if let Some(outcome) = self.check(actual.map(|(_, oid)| oid))? {
             return Ok(outcome);
         }
@@ -125,6 +128,7 @@ impl Lease {
 
     /// The body of `git-receive-pack` (`Documentation/gitprotocol-pack`): one command and the pack.
     fn request(&self, pack: &[u8]) -> Vec<u8> {
+        // The protocol's "must not exist" is an old value of zeros.
         let old = self.expected.map_or(git2::Oid::ZERO_SHA1, |oid| oid.0);
         let command = format!("{old} {} {}\0{CAPABILITIES}", self.commit, self.reference);
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
@@ -139,6 +143,7 @@ impl Lease {
         for line in lines(answer) {
             match line.ok_or_else(lost)? {
                 [1, text @ ..] => status.extend_from_slice(text),
+                // Band 3 is a fatal error, in words like those of band 2.
                 [2 | 3, text @ ..] => remarks.extend_from_slice(text),
                 _ => return Err(lost()),
             }
@@ -154,11 +159,13 @@ impl Lease {
             } else if text == format!("ok {}", self.reference) {
                 accepted = true;
             } else if let Some(reason) = text.strip_prefix(&format!("ng {} ", self.reference)) {
+                // The first reason wins: after `unpack` failed, `ng` only repeats that it did.
                 refusal.get_or_insert_with(|| reason.to_owned());
             }
         }
         match refusal {
             None if accepted => Ok(()),
+            // Neither accepted nor refused: the connection ended before the status.
             None => Err(lost()),
             Some(refusal) => {
                 let remarks = refusal::remarks(&String::from_utf8_lossy(&remarks));
@@ -189,6 +196,8 @@ impl Lease {
         if let Some(outcome) = self.check(actual)? {
             return Ok(outcome);
         }
+        // git refuses this too (`receive.denyCurrentBranch`): the working tree would no longer
+        // match its branch.
         let is_checked_out = !target.is_bare()
             && target.find_reference("HEAD").is_ok_and(|head| {
                 head.symbolic_target().is_ok_and(|name| name == Some(&self.reference))
@@ -207,9 +216,11 @@ impl Lease {
         let (name, new) = (self.reference.as_str(), self.commit.0);
         let swapped = match self.expected {
             None => target.reference(name, new, false, "push"),
+            // Compare and swap: another process may have moved the branch since the check.
             Some(old) => target.reference_matching(name, new, true, old.0, "push"),
         };
         if let Err(error) = swapped {
+            // A failed swap may mean that the branch moved, which has an error of its own.
             let now = target.refname_to_id(name).ok().map(Oid);
             self.check(now)?;
             return Err(error.into());
@@ -278,6 +289,7 @@ pub(super) fn differing(
             continue;
         }
         match entry.filemode() {
+            // A submodule's commit lies in another repository.
             0o160_000 => {}
             0o040_000 => {
                 let old = old.and_then(|old| git.find_tree(old.id()).ok());

@@ -90,13 +90,13 @@ impl Default for Limits {
 /// A repository somewhere else, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    reach: Reach,
+    reach: Location,
     pub(super) limits: Limits,
     stop: Stop,
 }
 
 #[derive(Clone, Debug)]
-enum Reach {
+enum Location {
     Http { base: Url, client: Client, credentials: Option<Credentials> },
     Local(PathBuf),
 }
@@ -121,13 +121,13 @@ impl Remote {
         if base.query().is_some() || base.fragment().is_some() {
             return Err(unusable("must not have a query or fragment"));
         }
-        let reach = Reach::Http { base, client: client.clone(), credentials };
+        let reach = Location::Http { base, client: client.clone(), credentials };
         Ok(Remote { reach, limits: Limits::default(), stop: Stop::default() })
     }
 
     /// A repository on this machine, bare or not. It is read and, if bare, pushed to.
     pub fn local(path: &Path) -> Remote {
-        let reach = Reach::Local(path.to_owned());
+        let reach = Location::Local(path.to_owned());
         Remote { reach, limits: Limits::default(), stop: Stop::default() }
     }
 
@@ -147,16 +147,16 @@ impl Remote {
     /// What people know it as. Never contains credentials.
     pub fn name(&self) -> String {
         match &self.reach {
-            Reach::Http { base, .. } => base.to_string(),
-            Reach::Local(path) => path.display().to_string(),
+            Location::Http { base, .. } => base.to_string(),
+            Location::Local(path) => path.display().to_string(),
         }
     }
 
     /// The folder, when the repository is on this machine.
     pub(super) fn local_path(&self) -> Option<&Path> {
         match &self.reach {
-            Reach::Http { .. } => None,
-            Reach::Local(path) => Some(path),
+            Location::Http { .. } => None,
+            Location::Local(path) => Some(path),
         }
     }
 
@@ -169,8 +169,8 @@ impl Remote {
     /// A way to it, for one operation.
     pub(super) fn line(&self) -> Result<Line<'_>, GitError> {
         let (base, client, credentials) = match &self.reach {
-            Reach::Http { base, client, credentials } => (base, client, credentials),
-            Reach::Local(path) => return Ok(Line::Local(path)),
+            Location::Http { base, client, credentials } => (base, client, credentials),
+            Location::Local(path) => return Ok(Line::Local(path)),
         };
         let runtime = Handle::try_current()
             .map_err(|_| GitError::Machine("git over HTTP needs a tokio runtime".to_owned()))?;

@@ -31,8 +31,8 @@ pub struct Change {
     /// Files that came out of the sandbox and cannot be part of a change: path and reason.
     pub refused: Vec<(String, String)>,
     /// Files that belong to the change and are not in it.
-    #[serde(default, skip_serializing_if = "Beyond::is_nothing")]
-    pub beyond: Beyond,
+    #[serde(default, skip_serializing_if = "OverLimit::is_nothing")]
+    pub beyond: OverLimit,
     /// Packages and caches that appeared in the sandbox and are no part of a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artefacts: Vec<String>,
@@ -40,14 +40,14 @@ pub struct Change {
 
 /// What is more than can be taken out of a sandbox. Where it is, [`Change::refused`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beyond {
+pub struct OverLimit {
     pub files: u64,
     pub bytes: u64,
 }
 
-impl Beyond {
+impl OverLimit {
     pub fn is_nothing(&self) -> bool {
-        *self == Beyond::default()
+        *self == OverLimit::default()
     }
 }
 

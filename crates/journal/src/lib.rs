@@ -48,13 +48,13 @@ pub struct Line {
 
 /// The journal of one run, open for appending. Shared by reference; appending is atomic.
 pub struct Journal {
-    file: Arc<Opened>,
+    file: Arc<JournalFile>,
     /// The sub-agent whose entries come through here; `None` for the run's own.
     lane: Option<String>,
 }
 
 /// The file behind a journal and its lanes.
-struct Opened {
+struct JournalFile {
     path: PathBuf,
     clock: Clock,
     redact: Redact,
@@ -89,7 +89,7 @@ impl Journal {
         folder.sync_all().map_err(|err| unusable(dir, err))?;
         let file = fs_err::File::from_parts(file, &path);
         let tail = Mutex::new(Tail { file, length: 0, seq: 0, broken: false });
-        Ok(Journal { file: Arc::new(Opened { path, clock, redact, tail }), lane: None })
+        Ok(Journal { file: Arc::new(JournalFile { path, clock, redact, tail }), lane: None })
     }
 
     /// Opens the journal in `dir` to go on with it: a torn last line is cut off, the complete lines
@@ -108,7 +108,7 @@ impl Journal {
         }
         let seq = lines.last().map_or(0, |line| line.seq);
         let tail = Mutex::new(Tail { file, length, seq, broken: false });
-        let file = Arc::new(Opened { path, clock, redact, tail });
+        let file = Arc::new(JournalFile { path, clock, redact, tail });
         Ok((Journal { file, lane: None }, lines))
     }
 

@@ -12,15 +12,15 @@ use patchwright_git::tree::{FileChange, Mode};
 
 /// How the lines of two blobs differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Added {
+pub struct AddedLines {
     /// The lines that the old blob does not have, with their numbers from 1.
     pub lines: Vec<(usize, String)>,
     /// The lines that the new blob no longer has.
     pub removed: Vec<String>,
 }
 
-impl Added {
-    pub fn between(old: &[u8], new: &[u8]) -> Added {
+impl AddedLines {
+    pub fn between(old: &[u8], new: &[u8]) -> AddedLines {
         let mut left: HashMap<&[u8], usize> = HashMap::new();
         for line in old.split(|b| *b == b'\n') {
             *left.entry(line).or_default() += 1;
@@ -39,7 +39,7 @@ impl Added {
                 removed.push(String::from_utf8_lossy(line).into_owned());
             }
         }
-        Added { lines, removed }
+        AddedLines { lines, removed }
     }
 }
 
@@ -128,7 +128,7 @@ const PHRASES: &[Phrase] = &[
 type Hits<'a> = Vec<(usize, &'a str)>;
 
 /// Flags for a text file.
-pub(super) fn check(file: &FileChange, added: &Added, flags: &mut Vec<Violation>) {
+pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Violation>) {
     let path = folded(&file.path);
     let flag = |rule: &str, message| Violation::new(rule, Some(file.path.clone()), message);
     let mut by_rule: Vec<(&str, &str, Hits<'_>)> = Vec::new();
@@ -229,7 +229,7 @@ const TEST_STARTS: &[(&[&str], &[&str])] = &[
 ];
 
 /// Tests that are no longer there, when more went than came.
-fn fewer_tests(path: &str, added: &Added) -> Option<(usize, usize)> {
+fn fewer_tests(path: &str, added: &AddedLines) -> Option<(usize, usize)> {
     let starts = TEST_STARTS.iter().find(|(e, _)| e.iter().any(|e| path.ends_with(e)))?.1;
     let is_start = |line: &str| starts.iter().any(|start| line.trim_start().starts_with(start));
     let gone = added.removed.iter().filter(|line| is_start(line)).count();
@@ -237,9 +237,9 @@ fn fewer_tests(path: &str, added: &Added) -> Option<(usize, usize)> {
     (gone > came).then_some((gone, came))
 }
 
-type Deception = (&'static str, &'static str, fn(&str) -> Option<String>);
+type DeceptionRule = (&'static str, &'static str, fn(&str) -> Option<String>);
 
-const DECEPTIONS: &[Deception] = &[
+const DECEPTIONS: &[DeceptionRule] = &[
     ("content.bidi", "text direction is overridden", bidi),
     ("content.invisible", "has characters that cannot be seen", invisible),
     ("content.homoglyph", "mixes look-alike letters of two scripts", homoglyph),

@@ -236,7 +236,7 @@ fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement:
             return;
         }
     };
-    let added = content::Added::between(&old, &new);
+    let added = content::AddedLines::between(&old, &new);
     let allowed = lists.secret_allow.is_match(paths::folded(&file.path));
     if !allowed {
         secrets::check_added(&file.path, &added, &mut judgement.violations);

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
-use super::content::Added;
+use super::content::AddedLines;
 use super::{Blobs, Outbound, Unread, Violation};
 use patchwright_base::redact::Redactor;
 use patchwright_git::tree::{FileChange, Mode};
@@ -124,7 +124,7 @@ pub(super) fn check_own(
 }
 
 /// Other people's keys in the added lines.
-pub(super) fn check_added(path: &str, added: &Added, out: &mut Vec<Violation>) {
+pub(super) fn check_added(path: &str, added: &AddedLines, out: &mut Vec<Violation>) {
     let mut text = String::new();
     let mut starts = Vec::new();
     for (number, line) in &added.lines {

@@ -22,7 +22,7 @@ use super::wire;
 use patchwright_base::error::{Failure, Result};
 
 pub use self::choose::{Wanted, open};
-pub use self::keys::Owner;
+pub use self::keys::KeyOwner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
@@ -118,8 +118,8 @@ impl Endpoint {
     }
 
     /// The company whose public service this is; `None` for a server of the user's own.
-    pub fn owner(&self) -> Option<Owner> {
-        Owner::of_host(self.base.host_str()?)
+    pub fn owner(&self) -> Option<KeyOwner> {
+        KeyOwner::of_host(self.base.host_str()?)
     }
 
     /// The address of a request.
@@ -202,7 +202,7 @@ impl Endpoint {
 
 /// The model is in the path, and the version is a field instead of a header.
 fn vertex_messages(body: &[u8]) -> Option<Vec<u8>> {
-    let Fields(fields) = serde_json::from_slice(body).ok()?;
+    let JsonFields(fields) = serde_json::from_slice(body).ok()?;
     let mut out = format!("{{\"anthropic_version\":\"{VERTEX_VERSION}\"");
     for (name, value) in fields {
         if matches!(name.as_str(), "model" | "anthropic_version") {
@@ -218,24 +218,24 @@ fn vertex_messages(body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The top level of a JSON object, in order, with the values untouched.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+struct JsonFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> serde::Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'de>, D::Error> {
+impl<'de> serde::Deserialize<'de> for JsonFields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonFields<'de>, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields<'de>;
+            type Value = JsonFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonFields<'de>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(JsonFields(fields))
             }
         }
         deserializer.deserialize_map(InOrder)

@@ -4,7 +4,7 @@
 use secrecy::ExposeSecret;
 
 use super::catalogue::Model;
-use super::endpoint::{Endpoint, Owner, Route};
+use super::endpoint::{Endpoint, KeyOwner, Route};
 use super::item::Wire;
 use super::retry;
 use super::wire;
@@ -52,12 +52,12 @@ fn authentication(at: &Endpoint, model: &Model) -> String {
     };
     let name = key.name;
     let maker = at.owner().or(match model.provider.as_str() {
-        "openai" => Some(Owner::OpenAi),
-        "anthropic" => Some(Owner::Anthropic),
-        "google" => Some(Owner::Google),
+        "openai" => Some(KeyOwner::OpenAi),
+        "anthropic" => Some(KeyOwner::Anthropic),
+        "google" => Some(KeyOwner::Google),
         _ => None,
     });
-    match (Owner::of_key(key.value.expose_secret()), maker) {
+    match (KeyOwner::of_key(key.value.expose_secret()), maker) {
         (Some(issuer), Some(maker)) if issuer != maker => format!(
             "`{name}` holds a key of {}, and `{slug}` is a model of {}: set it to the right key",
             issuer.name(),

@@ -19,7 +19,7 @@ const MAX_PATCH: usize = 30_000;
 
 /// What became of a change, for the answer.
 #[derive(Clone, Copy, Debug)]
-pub enum LandedSeen<'a> {
+pub enum LandedChange<'a> {
     Pushed {
         commit: &'a str,
         url: Option<&'a str>,
@@ -40,7 +40,7 @@ pub enum LandedSeen<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<'a> {
     pub outcome: &'a Outcome,
-    pub landed: LandedSeen<'a>,
+    pub landed: LandedChange<'a>,
     /// The change, where it could not be pushed.
     pub patch: Option<&'a str>,
     /// What policy kept back.
@@ -52,20 +52,20 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     let outcome = fixed.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
     let mut out = match fixed.landed {
-        LandedSeen::Pushed { commit, url, branch, .. } => {
+        LandedChange::Pushed { commit, url, branch, .. } => {
             let note = match outcome.conclusion {
                 Conclusion::Partial => ", without what was kept back",
                 _ => "",
             };
             format!("**Pushed {} to {}**{note}{link}\n", commit_link(commit, url), code(branch))
         }
-        LandedSeen::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
-        LandedSeen::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
-        LandedSeen::Nothing => {
+        LandedChange::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
+        LandedChange::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
+        LandedChange::Nothing => {
             format!("**{}**{link}\n", capital(sections::state(outcome.conclusion)))
         }
     };
-    if let LandedSeen::Pushed { onto: Some(onto), .. } = fixed.landed {
+    if let LandedChange::Pushed { onto: Some(onto), .. } = fixed.landed {
         let _ = write!(
             out,
             "\nThe branch had moved to {} meanwhile. The change was put on top of it without a \
@@ -74,7 +74,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         );
     }
     match (fixed.landed, &outcome.reason) {
-        (LandedSeen::Patch { why }, _) => {
+        (LandedChange::Patch { why }, _) => {
             let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
         (_, Some(reason)) => {
@@ -86,7 +86,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         let _ = write!(out, "\n- {}", sections::violation(violation));
     }
     // Where a pull request was opened, the rest stands there.
-    if !matches!(fixed.landed, LandedSeen::PullRequest { .. }) {
+    if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
         said(&mut out, outcome);
         if outcome.change.is_some() {
             let _ = write!(out, "\n{}", sections::evidence(&outcome.evidence));
@@ -96,7 +96,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
             let held_back = held_back.replace("this pull request", "the commit");
             let _ = write!(out, "\n{held_back}");
         }
-        if let LandedSeen::Patch { .. } = fixed.landed {
+        if let LandedChange::Patch { .. } = fixed.landed {
             patch(&mut out, fixed.patch);
         }
     }
@@ -158,7 +158,7 @@ fn said(out: &mut String, outcome: &Outcome) {
 
 /// A plan that waits for approval.
 #[derive(Clone, Debug)]
-pub struct PlanSeen<'a> {
+pub struct ProposedPlan<'a> {
     pub outcome: &'a Outcome,
     /// As people see it: a passage, between the lines by which it is found again.
     pub framed: &'a str,
@@ -169,7 +169,7 @@ pub struct PlanSeen<'a> {
 }
 
 /// The plan, and how to approve it.
-pub fn plan(plan: &PlanSeen<'_>) -> String {
+pub fn plan(plan: &ProposedPlan<'_>) -> String {
     let head = &plan.outcome.provenance.base_sha;
     format!(
         "**Plan {}**, made from {} at {}{}\n\n{}\n\nTo have exactly this done, \
@@ -236,7 +236,7 @@ pub fn plan_outdated(hash: &str, changed: &[String], mention: &str) -> String {
 
 /// A review that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct ReviewSeen<'a> {
+pub struct RequestedReview<'a> {
     pub head: &'a str,
     pub since: Option<&'a str>,
     pub findings: usize,
@@ -246,7 +246,7 @@ pub struct ReviewSeen<'a> {
 }
 
 /// A line about a review; the review says the rest.
-pub fn reviewed(review: &ReviewSeen<'_>) -> String {
+pub fn reviewed(review: &RequestedReview<'_>) -> String {
     let head = code(short(review.head));
     let since = review.since.map(|since| format!(" since {}", code(short(since))));
     let findings = match review.findings {

@@ -9,18 +9,18 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::code::Fit;
+use super::code::MatchQuality;
 use super::finding::Finding;
 use super::fingerprint;
-use super::lines::{Lines, Place, Row, Span, Wish};
+use super::lines::{LineSpan, Lines, PlacePreference, Row, SlotRange};
 use super::part;
-use super::path::{Meant, Paths};
+use super::path::{PathMatches, Paths};
 use super::quote::Reading;
 use super::suggestion;
 use patchwright_base::text;
 use patchwright_forge::Side;
+use patchwright_git::display_path;
 use patchwright_git::hunks::{Diff, FileDiff};
-use patchwright_git::shown;
 
 /// Places of repeated code that are told apart.
 const MAX_TWINS: usize = 100;
@@ -103,14 +103,14 @@ pub struct Index<'a> {
 pub type IsFile<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
 /// A quote that was found.
-struct Found<'q> {
-    place: Place,
-    fit: Fit,
+struct QuoteMatch<'q> {
+    place: SlotRange,
+    fit: MatchQuality,
     reading: Reading<'q>,
 }
 
 /// One way to look for a reading.
-type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<Place> + 's;
+type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<SlotRange> + 's;
 
 impl<'a> Index<'a> {
     /// Linear in the diff.
@@ -132,7 +132,7 @@ impl<'a> Index<'a> {
         let meant = match &unchanged {
             Some(path) => {
                 finding.path.clone_from(path);
-                Meant::default()
+                PathMatches::default()
             }
             None => self.paths.meant(&finding.path),
         };
@@ -167,7 +167,7 @@ impl<'a> Index<'a> {
             let print = prints.into_iter().next_back().unwrap_or_default();
             (Anchor::File { path: file.path.clone(), why }, print)
         } else {
-            let why = format!("`{}` is not one of the changed files", shown(&finding.path));
+            let why = format!("`{}` is not one of the changed files", display_path(&finding.path));
             (Anchor::Nowhere { why }, fingerprint::of(&finding))
         };
         Anchored {
@@ -185,8 +185,8 @@ impl<'a> Index<'a> {
         &self,
         finding: Finding,
         file: usize,
-        found: &Found<'_>,
-        span: &Span<'_>,
+        found: &QuoteMatch<'_>,
+        span: &LineSpan<'_>,
     ) -> Anchored {
         let (before, behind) = self.lines.repeats(span, file);
         let file = &self.diff.files[file];
@@ -200,7 +200,7 @@ impl<'a> Index<'a> {
             && finding.path == file.path
             && suggestion::is_allowed(&file.path);
         let suggestion = finding.replacement.as_deref().filter(|_| may_suggest).and_then(|text| {
-            let code = suggestion::Code { path: &file.path, lines: &span.code };
+            let code = suggestion::TargetLines { path: &file.path, lines: &span.code };
             suggestion::fitted(text, &found.reading, &found.fit, code)
         });
         let anchor = Anchor::Lines {
@@ -219,7 +219,7 @@ impl<'a> Index<'a> {
         file: usize,
         readings: &[Reading<'q>],
         line: Option<u32>,
-    ) -> Option<Found<'q>> {
+    ) -> Option<QuoteMatch<'q>> {
         let within = self.lines.of_file(file);
         if within.is_empty() {
             return None;
@@ -234,42 +234,42 @@ impl<'a> Index<'a> {
         ];
         for (step, places) in steps.iter().enumerate() {
             for reading in readings {
-                let wish = Wish { line: line.or(reading.number), side: reading.side };
-                let fit = |place: &Place| match step {
+                let wish = PlacePreference { line: line.or(reading.number), side: reading.side };
+                let fit = |place: &SlotRange| match step {
                     0 => self.lines.fit(place, reading),
-                    1 | 5 => Fit::Part,
-                    _ => Fit::Loose,
+                    1 | 5 => MatchQuality::Part,
+                    _ => MatchQuality::Loose,
                 };
                 if let Some((place, fit)) = self.lines.best(places(reading), wish, fit) {
-                    return Some(Found { place, fit, reading: reading.clone() });
+                    return Some(QuoteMatch { place, fit, reading: reading.clone() });
                 }
             }
         }
         None
     }
 
-    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<Place> {
+    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<SlotRange> {
         let mut places = self.lines.whole(Row::Right, &reading.hashes, within);
         places.extend(self.lines.whole(Row::Left, &reading.hashes, within));
         places
     }
 
     /// Text within lines or over their ends.
-    fn text(&self, text: &str, file: usize) -> Vec<Place> {
+    fn text(&self, text: &str, file: usize) -> Vec<SlotRange> {
         let mut places = self.lines.text(Row::Right, text, file);
         places.extend(self.lines.text(Row::Left, text, file));
         places
     }
 
     /// Dots at both ends of a quote stand for the rest of the line.
-    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<Place> {
+    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<SlotRange> {
         let text = reading.keys.concat();
         let without_dots = text.trim_matches(['.', '…']);
         if without_dots.len() < text.len() { self.text(without_dots, file) } else { Vec::new() }
     }
 
     /// The quote in a file that was not named, when it stands in one place only.
-    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, Found<'q>)> {
+    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, QuoteMatch<'q>)> {
         for reading in readings {
             if reading.keys.iter().map(String::len).sum::<usize>() < MIN_ELSEWHERE {
                 continue;
@@ -278,7 +278,7 @@ impl<'a> Index<'a> {
             if let (Some(place), true) = (places.pop(), places.is_empty()) {
                 let fit = self.lines.fit(&place, reading);
                 let file = self.lines.file_of(&place);
-                return Some((file, Found { place, fit, reading: reading.clone() }));
+                return Some((file, QuoteMatch { place, fit, reading: reading.clone() }));
             }
         }
         None

@@ -47,7 +47,7 @@ pub enum FindingState {
 /// Where the code of a finding is looked for to see whether it still stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum CodeLocation {
     /// In its file, as the head has it.
     #[default]
     InHead,
@@ -75,7 +75,7 @@ pub struct KnownFinding {
     #[serde(default)]
     pub sketch: String,
     #[serde(default)]
-    pub code: Code,
+    pub code: CodeLocation,
     /// Which one it is of the places of its file that have this code, from 0 on.
     #[serde(default)]
     pub nth: usize,
@@ -113,7 +113,7 @@ pub struct Now<'a> {
     pub head: &'a str,
     /// This review looked at the file again.
     pub reread: &'a dyn Fn(&str) -> bool,
-    /// How often the code of a finding stands where its [`Code`] says; `None` when nobody can tell.
+    /// How often the code of a finding stands where its [`CodeLocation`] says; `None` when nobody can tell.
     pub times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
@@ -132,8 +132,8 @@ pub struct Settled {
 /// new; a dismissed one stays dismissed.
 pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>) -> Settled {
     let found = distinct(found, &memory.findings);
-    let mut settling = Settling {
-        earlier: Earlier::new(memory, now),
+    let mut settling = Comparison {
+        earlier: TrackedFindings::new(memory, now),
         posted: seen.posted.iter().map(String::as_str).collect(),
         dismissed: seen.dismissed.iter().map(String::as_str).collect(),
         found: Vec::new(),
@@ -151,8 +151,8 @@ pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>)
 }
 
 /// The state of a comparison.
-struct Settling<'a> {
-    earlier: Earlier,
+struct Comparison<'a> {
+    earlier: TrackedFindings,
     posted: HashSet<&'a str>,
     dismissed: HashSet<&'a str>,
     /// What nobody knew of before.
@@ -161,7 +161,7 @@ struct Settling<'a> {
     now: &'a Now<'a>,
 }
 
-impl Settling<'_> {
+impl Comparison<'_> {
     /// A finding that was known.
     fn again(&mut self, at: usize, one: Anchored) {
         let known = &self.earlier.known[at];
@@ -211,8 +211,8 @@ impl Settling<'_> {
     }
 
     fn finish(self) -> Settled {
-        let Settling { earlier, dismissed, found: mut findings, post, now, .. } = self;
-        let Earlier { mut known, found, .. } = earlier;
+        let Comparison { earlier, dismissed, found: mut findings, post, now, .. } = self;
+        let TrackedFindings { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
             let is_open = matches!(one.fate, FindingState::New | FindingState::Still);
             if is_open && !found.contains(&at) {
@@ -220,7 +220,7 @@ impl Settling<'_> {
                 one.fate = if is_dismissed { FindingState::Dismissed } else { FindingState::Still };
             }
         }
-        let mut places = Places::of(&known, &found, now);
+        let mut places = CodeOccurrences::count(&known, &found, now);
         let mut fixed_now = Vec::new();
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
@@ -254,14 +254,18 @@ impl Settling<'_> {
 
 /// The places where the code of findings stands, shared among the findings about that code: two places
 /// of which one was repaired leave one finding.
-struct Places<'a> {
+struct CodeOccurrences<'a> {
     now: &'a Now<'a>,
     /// What of each code is open: which place, and whether that finding stands.
-    taken: HashMap<(String, String, Code), BTreeMap<usize, bool>>,
+    taken: HashMap<(String, String, CodeLocation), BTreeMap<usize, bool>>,
 }
 
-impl<'a> Places<'a> {
-    fn of(known: &[KnownFinding], found: &HashSet<usize>, now: &'a Now<'a>) -> Places<'a> {
+impl<'a> CodeOccurrences<'a> {
+    fn count(
+        known: &[KnownFinding],
+        found: &HashSet<usize>,
+        now: &'a Now<'a>,
+    ) -> CodeOccurrences<'a> {
         let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
         for (at, one) in known.iter().enumerate() {
             if matches!(one.fate, FindingState::New | FindingState::Still) {
@@ -269,7 +273,7 @@ impl<'a> Places<'a> {
                 *stands |= found.contains(&at);
             }
         }
-        let mut places = Places { now, taken: open };
+        let mut places = CodeOccurrences { now, taken: open };
         for one in known.iter().filter(|one| one.fate == FindingState::Still) {
             places.share(one);
         }
@@ -292,9 +296,9 @@ impl<'a> Places<'a> {
     /// The code of an open finding that was not reported again is still there, as far as is known.
     fn stands(&self, one: &KnownFinding) -> bool {
         let is_out_of_sight = match one.code {
-            Code::InHead | Code::Deleted => false,
-            Code::Nowhere => (self.now.times)(one) != Some(0),
-            Code::NoFile => true,
+            CodeLocation::InHead | CodeLocation::Deleted => false,
+            CodeLocation::Nowhere => (self.now.times)(one) != Some(0),
+            CodeLocation::NoFile => true,
         };
         if is_out_of_sight {
             return true;
@@ -305,7 +309,7 @@ impl<'a> Places<'a> {
 
     /// The code of a fixed finding stands somewhere where no open one claims it.
     fn is_back(&mut self, one: &KnownFinding) -> bool {
-        if matches!(one.code, Code::Nowhere | Code::NoFile) {
+        if matches!(one.code, CodeLocation::Nowhere | CodeLocation::NoFile) {
             return false;
         }
         let open = self.taken.entry(code_of(one)).or_default();
@@ -318,7 +322,7 @@ impl<'a> Places<'a> {
     }
 }
 
-fn code_of(one: &KnownFinding) -> (String, String, Code) {
+fn code_of(one: &KnownFinding) -> (String, String, CodeLocation) {
     (one.path.clone(), one.sketch.clone(), one.code)
 }
 
@@ -351,7 +355,7 @@ fn bounded(mut findings: Vec<KnownFinding>) -> Vec<KnownFinding> {
 }
 
 /// What is remembered, and what of it has been found again.
-struct Earlier {
+struct TrackedFindings {
     known: Vec<KnownFinding>,
     by_print: HashMap<String, usize>,
     by_path: HashMap<String, Vec<usize>>,
@@ -361,9 +365,9 @@ struct Earlier {
     found: HashSet<usize>,
 }
 
-impl Earlier {
-    fn new(memory: &Memory, now: &Now<'_>) -> Earlier {
-        let mut earlier = Earlier {
+impl TrackedFindings {
+    fn new(memory: &Memory, now: &Now<'_>) -> TrackedFindings {
+        let mut earlier = TrackedFindings {
             known: memory.findings.iter().take(2 * MAX_KNOWN).cloned().collect(),
             by_print: HashMap::new(),
             by_path: HashMap::new(),
@@ -446,18 +450,18 @@ fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
         fate: FindingState::New,
         since: now.head.to_owned(),
         sketch: one.sketch.clone(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: one.nth,
     };
     match &one.anchor {
         Anchor::Lines { side: Side::Right, .. } => {}
-        Anchor::Lines { side: Side::Left, .. } => known.code = Code::Deleted,
+        Anchor::Lines { side: Side::Left, .. } => known.code = CodeLocation::Deleted,
         // Perhaps it stands in a part of the file that has not changed.
         Anchor::File { .. } | Anchor::Nowhere { .. } => {
             if (now.times)(&known).is_none_or(|times| times == 0) {
-                known.code = Code::Nowhere;
+                known.code = CodeLocation::Nowhere;
                 if (now.times)(&known) == Some(0) {
-                    known.code = Code::NoFile;
+                    known.code = CodeLocation::NoFile;
                 }
             }
         }

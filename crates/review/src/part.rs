@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::code;
-use super::lines::{Lines, Place, ROWS, Row};
+use super::lines::{Lines, ROWS, Row, SlotRange};
 use super::quote::Reading;
 
 /// Places of a first segment that are tried.
@@ -22,14 +22,18 @@ const MIN_SIGNS: usize = 16;
 const NEAR: u32 = 3;
 
 /// Where all segments of a quote follow each other in one hunk.
-pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u32>) -> Vec<Place> {
+pub(super) fn elided(
+    lines: &Lines<'_>,
+    reading: &Reading<'_>,
+    within: &Range<u32>,
+) -> Vec<SlotRange> {
     let segments = reading.segments();
     if segments.len() > MAX_SEGMENTS {
         return Vec::new();
     }
     let mut found = Vec::new();
     for row in [Row::Right, Row::Left] {
-        let places: Vec<Vec<Place>> =
+        let places: Vec<Vec<SlotRange>> =
             segments.iter().map(|segment| anywhere(lines, row, segment, within)).collect();
         let Some((firsts, rest)) = places.split_first() else { continue };
         for first in firsts.iter().take(MAX_TRIED) {
@@ -44,7 +48,7 @@ pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u3
                 && lines.is_one_hunk(row, first.first, last)
                 && lines.counts(row, first.first, last)
             {
-                found.push(Place { row, first: first.first, last });
+                found.push(SlotRange { row, first: first.first, last });
             }
         }
     }
@@ -52,7 +56,7 @@ pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u3
 }
 
 /// Where a segment stands, in order; on the left also in context.
-fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<Place> {
+fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<SlotRange> {
     let mut places = lines.whole_in_context(row, hashes, within);
     places.sort_by_key(|place| place.first);
     places
@@ -65,7 +69,7 @@ pub(super) fn longest(
     reading: &Reading<'_>,
     within: &Range<u32>,
     line: Option<u32>,
-) -> Vec<Place> {
+) -> Vec<SlotRange> {
     let mut search = Search { lines, line, quote: Sums::of(reading), best: 0, found: Vec::new() };
     let mut steps = 0;
     for row in ROWS {
@@ -120,7 +124,7 @@ struct Search<'a> {
     line: Option<u32>,
     quote: Sums,
     best: usize,
-    found: Vec<Place>,
+    found: Vec<SlotRange>,
 }
 
 impl Search<'_> {
@@ -132,7 +136,7 @@ impl Search<'_> {
         if bytes < self.best || says_nothing {
             return;
         }
-        let place = Place { row, first: slot + 1 - length, last: slot };
+        let place = SlotRange { row, first: slot + 1 - length, last: slot };
         if !self.lines.counts(row, place.first, place.last) || !self.is_enough(&place, from, to) {
             return;
         }
@@ -143,7 +147,7 @@ impl Search<'_> {
         self.found.push(place);
     }
 
-    fn is_enough(&self, place: &Place, from: usize, to: usize) -> bool {
+    fn is_enough(&self, place: &SlotRange, from: usize, to: usize) -> bool {
         let all = self.quote.bytes[self.quote.lines()];
         let bytes = self.quote.bytes[to] - self.quote.bytes[from];
         if bytes * 2 >= all {

@@ -134,7 +134,7 @@ mod tests {
     use crate::settle::Settled;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
-    use patchwright_git::tree::{Beyond, Change, FileChange};
+    use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{HeldBack, Judgement, Violation};
     use patchwright_types::outcome::Spending;
     use patchwright_types::plan::Plan;
@@ -167,7 +167,7 @@ mod tests {
             tree: zero,
             files: Vec::new(),
             refused: refused.iter().map(owned).collect(),
-            beyond: Beyond::default(),
+            beyond: OverLimit::default(),
             artefacts: Vec::new(),
         }
     }

@@ -13,7 +13,9 @@ use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
-use patchwright_fleet::batch::drive::{self, Ended, Options, Shard, Watch, Why};
+use patchwright_fleet::batch::drive::{
+    self, CampaignEnd, CampaignObserver, EndReason, Options, Shard,
+};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
@@ -121,7 +123,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
 pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
-    let mut shown = Shown { ui: fleet.ui, live: None };
+    let mut shown = CampaignOutput { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {
         live.finish();
@@ -183,12 +185,12 @@ fn databases(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A table that is redrawn, or a line for each result; every event as JSON when that is asked for.
-struct Shown {
+struct CampaignOutput {
     ui: Ui,
     live: Option<Live>,
 }
 
-impl Watch for Shown {
+impl CampaignObserver for CampaignOutput {
     fn say(&mut self, line: &str) {
         self.ui.say(line);
     }
@@ -211,8 +213,8 @@ impl Watch for Shown {
 }
 
 /// The page, the table, the last line, and the exit code.
-fn finish(fleet: &Fleet, ended: &Ended) -> u8 {
-    let Ended { why, view, events } = ended;
+fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
+    let CampaignEnd { why, view, events } = ended;
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
     let page = folder.join(format!("{}.html", view.campaign.id));
@@ -248,24 +250,24 @@ fn finish(fleet: &Fleet, ended: &Ended) -> u8 {
 }
 
 /// The exit code, and what is said about it.
-fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
+fn outcome(fleet: &Fleet, why: &EndReason, failed: usize) -> (u8, Option<String>) {
     let partial = FailureKind::Partial.exit_code();
     match why {
-        Why::Done if failed == 0 => (0, None),
-        Why::Done => {
+        EndReason::Done if failed == 0 => (0, None),
+        EndReason::Done => {
             let hint = "`patchwright batch retry` queues them again, all or by class";
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
-        Why::Paused(why) => {
+        EndReason::Paused(why) => {
             let hint = "once that is put right, run the same command again";
             (partial, Some(format!("the campaign has stopped: {why}\nhint: {hint}")))
         }
-        Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
-        Why::Waiting(why) => (partial, Some(why.clone())),
-        Why::Detached => {
+        EndReason::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
+        EndReason::Waiting(why) => (partial, Some(why.clone())),
+        EndReason::Detached => {
             (0, Some("queued; `patchwright worker` runs it, `patchwright batch status` shows how far it is".to_owned()))
         }
-        Why::Interrupted => {
+        EndReason::Interrupted => {
             let signal = signals::received(&fleet.drain).unwrap_or(15);
             let hint = "run the same command again to go on";
             (

@@ -1,6 +1,6 @@
 //! What is read beside the bytes themselves: escapes, hexadecimal digits and base64.
 
-use super::reading::{BEHIND, Found, Part, Reader};
+use super::reading::{BEHIND, Reader, SecretSpans, TextPart};
 
 /// Escapes as [`escape`] reads them; everything else as it is.
 pub(super) struct Escapes<'a> {
@@ -14,7 +14,7 @@ impl<'a> Escapes<'a> {
         Escapes { reader, next: 0 }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         let mut at = part.place(self.next);
         while at < part.until {
             let (byte, length) = escape(&part.bytes[at..]).unwrap_or((part.bytes[at], 1));
@@ -103,7 +103,7 @@ impl<'a> Hex<'a> {
         Hex { readers: [reader.clone(), reader.clone()], last: None, phase: 0, next: 0 }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         let mut at = part.place(self.next);
         while at < part.until {
             let byte = part.bytes[at];
@@ -155,7 +155,7 @@ impl<'a> Base64<'a> {
         Base64 { skips_marks: true, ..self.clone() }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         for (at, byte) in part.bytes() {
             let is_text = !is_line_escape(part.bytes, at);
             if is_text && !(self.skips_marks && is_mark(part.bytes, at)) {
@@ -164,7 +164,7 @@ impl<'a> Base64<'a> {
         }
     }
 
-    fn take(&mut self, byte: u8, at: usize, found: &mut Found) {
+    fn take(&mut self, byte: u8, at: usize, found: &mut SecretSpans) {
         let sextet = match byte {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,

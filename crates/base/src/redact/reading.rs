@@ -26,9 +26,9 @@ pub(super) struct Span {
 }
 
 #[derive(Default)]
-pub(super) struct Found(Vec<Span>);
+pub(super) struct SecretSpans(Vec<Span>);
 
-impl Found {
+impl SecretSpans {
     fn add(&mut self, span: Span) {
         let near = self.0.iter().rposition(|last| {
             last.secret == span.secret
@@ -61,7 +61,7 @@ pub(super) struct Scan<'a> {
     base64: Base64<'a>,
     /// The same without the marks of a diff, from the first line on that begins with one.
     unmarked: Option<Base64<'a>>,
-    found: Found,
+    found: SecretSpans,
     /// The end of what was given: a few bytes that were read, and those that were not.
     kept: Vec<u8>,
     /// How many of the kept bytes were read.
@@ -81,7 +81,7 @@ impl<'a> Scan<'a> {
             hex: Hex::new(&reader("hex")),
             base64: Base64::new(&reader("base64")),
             unmarked: None,
-            found: Found::default(),
+            found: SecretSpans::default(),
             kept: Vec::new(),
             read: 0,
             base: 0,
@@ -90,7 +90,7 @@ impl<'a> Scan<'a> {
 
     /// What is found in a whole text.
     pub(super) fn whole(mut self, text: &[u8]) -> Vec<Span> {
-        self.read(Part { bytes: text, base: 0, from: 0, until: text.len() });
+        self.read(TextPart { bytes: text, base: 0, from: 0, until: text.len() });
         self.found.0
     }
 
@@ -99,7 +99,7 @@ impl<'a> Scan<'a> {
         let mut kept = std::mem::take(&mut self.kept);
         kept.extend_from_slice(piece);
         let until = kept.len().saturating_sub(AHEAD).max(self.read);
-        self.read(Part { bytes: &kept, base: self.base, from: self.read, until });
+        self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until });
         let gone = until.saturating_sub(BEHIND);
         kept.drain(..gone);
         self.base += gone;
@@ -115,11 +115,11 @@ impl<'a> Scan<'a> {
     /// What was found, once every piece was given.
     pub(super) fn end(mut self) -> Vec<Span> {
         let kept = std::mem::take(&mut self.kept);
-        self.read(Part { bytes: &kept, base: self.base, from: self.read, until: kept.len() });
+        self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until: kept.len() });
         self.found.0
     }
 
-    fn read(&mut self, part: Part<'_>) {
+    fn read(&mut self, part: TextPart<'_>) {
         let found = &mut self.found;
         for (at, byte) in part.bytes() {
             self.plain.feed(byte, part.base + at, part.base + at + 1, found);
@@ -147,7 +147,7 @@ impl<'a> Scan<'a> {
 
 /// A part of the text: its bytes from `from` to `until` are read, those around them are looked at.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'t> {
+pub(super) struct TextPart<'t> {
     pub(super) bytes: &'t [u8],
     /// Offset of the first byte in the text.
     pub(super) base: usize,
@@ -155,7 +155,7 @@ pub(super) struct Part<'t> {
     pub(super) until: usize,
 }
 
-impl<'t> Part<'t> {
+impl<'t> TextPart<'t> {
     /// The bytes that are to be read, with their places in `bytes`.
     pub(super) fn bytes(self) -> impl Iterator<Item = (usize, u8)> + 't {
         let bytes = self.bytes.iter().copied().enumerate();
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the next byte; `start..end` is where it stands in the text.
     #[inline]
-    pub(super) fn feed(&mut self, byte: u8, start: usize, end: usize, found: &mut Found) {
+    pub(super) fn feed(&mut self, byte: u8, start: usize, end: usize, found: &mut SecretSpans) {
         self.key = (self.key << 8) | u128::from(byte);
         self.starts[self.fed % RING] = start;
         self.fed += 1;
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
-    fn look_up(&self, end: usize, found: &mut Found) {
+    fn look_up(&self, end: usize, found: &mut SecretSpans) {
         for length in self.windows.lengths.iter().filter(|length| **length <= self.fed) {
             if let Some((secret, form)) = self.windows.find(*length, self.key) {
                 let start = self.starts[(self.fed - length) % RING];

@@ -7,7 +7,7 @@ use globset::Glob;
 
 use super::campaign::{Campaign, CampaignMode, Wave, WaveSize, Window};
 use super::cron::Crontab;
-use super::reader::Mistake;
+use super::reader::SpecError;
 use super::{template, window};
 use patchwright_base::duration::parse_duration;
 use patchwright_forge::RepositoryId;
@@ -23,8 +23,8 @@ const MOST_FILES: usize = 10;
 const MOST_WAVES: usize = 50;
 
 /// All that is wrong, in no particular order.
-pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
-    let mut found = Found(Vec::new());
+pub(super) fn check(campaign: &Campaign) -> Vec<SpecError> {
+    let mut found = SpecErrors(Vec::new());
     if !is_name(&campaign.name) {
         found.say(
             "name",
@@ -57,8 +57,8 @@ pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
 }
 
 /// What is wrong with the templates; the prompt is the one that the file has or names.
-pub(super) fn templates(campaign: &Campaign) -> Vec<Mistake> {
-    let mut found = Found(Vec::new());
+pub(super) fn templates(campaign: &Campaign) -> Vec<SpecError> {
+    let mut found = SpecErrors(Vec::new());
     let variables = campaign.variables_for("owner/name", "main");
     // A prompt file that is wrong was told with its own lines.
     let prompt = campaign.task.prompt.as_ref().filter(|_| campaign.task.prompt_file.is_none());
@@ -74,11 +74,11 @@ pub(super) fn templates(campaign: &Campaign) -> Vec<Mistake> {
     found.0
 }
 
-struct Found(Vec<Mistake>);
+struct SpecErrors(Vec<SpecError>);
 
-impl Found {
+impl SpecErrors {
     fn say(&mut self, key: &str, why: impl Into<String>) {
-        self.0.push(Mistake { key: key.to_owned(), why: why.into() });
+        self.0.push(SpecError { key: key.to_owned(), why: why.into() });
     }
 
     fn select(&mut self, campaign: &Campaign) {

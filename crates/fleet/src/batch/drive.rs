@@ -58,7 +58,7 @@ pub struct Options {
 }
 
 /// Told of everything that people may want to see.
-pub trait Watch: Send {
+pub trait CampaignObserver: Send {
     /// A remark about the campaign as a whole.
     fn say(&mut self, line: &str);
     /// What nothing can be done about but to wait for it; nothing when that has passed.
@@ -69,7 +69,7 @@ pub trait Watch: Send {
 
 /// Why the command ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Why {
+pub enum EndReason {
     /// Every target is settled.
     Done,
     /// People have to look first.
@@ -86,8 +86,8 @@ pub enum Why {
 
 /// How a campaign stands when the command ends.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    pub why: Why,
+pub struct CampaignEnd {
+    pub why: EndReason,
     pub view: CampaignView,
     pub events: Vec<Event>,
 }
@@ -97,15 +97,15 @@ pub async fn run(
     fleet: &Fleet,
     campaign: Campaign,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Ended> {
+    watch: &mut dyn CampaignObserver,
+) -> Result<CampaignEnd> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
     let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
     // Only what happens from now on is shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
     let why = if options.detach {
-        Why::Detached
+        EndReason::Detached
     } else {
         let worker = Worker::start(fleet, &drive.campaign, options);
         let why = drive.until_settled(&worker, watch).await;
@@ -115,14 +115,14 @@ pub async fn run(
     if let Some(tracker) = drive.tracker.take() {
         tracker.abort();
     }
-    if why != Why::Interrupted && drive.campaign.tracking_issue.is_some() {
+    if why != EndReason::Interrupted && drive.campaign.tracking_issue.is_some() {
         track(fleet, &drive.id, true).await;
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
     let events = all_events(&fleet.store, &drive.id).await?;
-    Ok(Ended { why, view, events })
+    Ok(CampaignEnd { why, view, events })
 }
 
 /// Every event of a campaign, oldest first.
@@ -147,7 +147,7 @@ pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
 
 /// What was done, or what is waited for, by one step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stepped {
+pub enum StepOutcome {
     /// A wave was opened, or nothing changed.
     Going,
     /// The next wave waits, and for what.
@@ -159,9 +159,9 @@ pub enum Stepped {
 
 /// Opens the next wave when it may be opened, stops or ends the campaign when it is time. Anybody may
 /// call it at any time.
-pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
+pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     let store = &fleet.store;
-    let mut going = Stepped::Going;
+    let mut going = StepOutcome::Going;
     // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
     for _ in 0..100 {
         let view = store.view(id).await?;
@@ -173,24 +173,24 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
             // What was paid for is published first.
             if !view.targets.iter().any(is_being_published) {
                 pause(fleet, id, &why).await?;
-                return Ok(Stepped::Paused);
+                return Ok(StepOutcome::Paused);
             }
-            return Ok(Stepped::Waits(why));
+            return Ok(StepOutcome::Waits(why));
         }
         match waves::next(&campaign, &view) {
             Step::Open(wave) => {
                 let job_of = |target: &Target| target::job(fleet, &campaign, target);
                 store.open_wave(id, wave, &job_of).await?;
-                going = Stepped::Going;
+                going = StepOutcome::Going;
             }
-            Step::Wait(why) => return Ok(Stepped::Waits(why)),
+            Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
             Step::Pause(why) => {
                 pause(fleet, id, &why).await?;
-                return Ok(Stepped::Paused);
+                return Ok(StepOutcome::Paused);
             }
             Step::Done => {
                 store.set_campaign_state(id, CampaignState::Done, None).await?;
-                return Ok(Stepped::Done);
+                return Ok(StepOutcome::Done);
             }
         }
     }
@@ -303,7 +303,11 @@ struct Drive<'a> {
 
 impl Drive<'_> {
     /// Shows what happens until there is a reason to end.
-    async fn until_settled(&mut self, worker: &Worker, watch: &mut dyn Watch) -> Result<Why> {
+    async fn until_settled(
+        &mut self,
+        worker: &Worker,
+        watch: &mut dyn CampaignObserver,
+    ) -> Result<EndReason> {
         let scale = self.fleet.env.time_scale();
         let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
         loop {
@@ -314,7 +318,7 @@ impl Drive<'_> {
             let view = self.fleet.store.view(&self.id).await?;
             watch.look(&view, &events);
             if self.fleet.drain.is_cancelled() {
-                return Ok(Why::Interrupted);
+                return Ok(EndReason::Interrupted);
             }
             if let Some(why) = self.reason_to_end(&view, &step, was_busy) {
                 return Ok(why);
@@ -333,8 +337,8 @@ impl Drive<'_> {
 
     /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
     /// gate waits for.
-    async fn look_around(&mut self, view: &CampaignView, step: &Stepped) {
-        if matches!(step, Stepped::Waits(_)) && view.targets.iter().any(is_open) {
+    async fn look_around(&mut self, view: &CampaignView, step: &StepOutcome) {
+        if matches!(step, StepOutcome::Waits(_)) && view.targets.iter().any(is_open) {
             refresh::now_and_then(self.fleet, &self.id).await;
         }
         let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
@@ -352,22 +356,33 @@ impl Drive<'_> {
         Ok(events)
     }
 
-    fn reason_to_end(&self, view: &CampaignView, step: &Stepped, was_busy: bool) -> Option<Why> {
+    fn reason_to_end(
+        &self,
+        view: &CampaignView,
+        step: &StepOutcome,
+        was_busy: bool,
+    ) -> Option<EndReason> {
         let any = |states: &[TargetState]| {
             view.targets.iter().any(|target| states.contains(&target.state))
         };
         let busy = any(&[TargetState::Running, TargetState::Publishing]);
         match view.campaign.state {
-            CampaignState::Done => return Some(Why::Done),
+            CampaignState::Done => return Some(EndReason::Done),
             CampaignState::Closed => {
-                return Some(Why::Paused("it was closed by `patchwright batch close`".to_owned()));
+                return Some(EndReason::Paused(
+                    "it was closed by `patchwright batch close`".to_owned(),
+                ));
             }
             // What runs comes to its end; nothing new is begun.
             CampaignState::Paused if busy => return None,
             CampaignState::Paused => {
                 let why = view.campaign.reason.clone().unwrap_or_default();
                 let is_budget = short_of_money(self.fleet, &self.campaign, view).is_some();
-                return Some(if is_budget { Why::Budget(why) } else { Why::Paused(why) });
+                return Some(if is_budget {
+                    EndReason::Budget(why)
+                } else {
+                    EndReason::Paused(why)
+                });
             }
             CampaignState::Running => {}
         }
@@ -379,8 +394,13 @@ impl Drive<'_> {
         }
         match step {
             // A soak ends by itself; a gate on open pull requests does not.
-            Stepped::Waits(why) if !was_busy && !self.soaks() => Some(Why::Waiting(why.clone())),
-            Stepped::Waits(_) | Stepped::Going | Stepped::Paused | Stepped::Done => None,
+            StepOutcome::Waits(why) if !was_busy && !self.soaks() => {
+                Some(EndReason::Waiting(why.clone()))
+            }
+            StepOutcome::Waits(_)
+            | StepOutcome::Going
+            | StepOutcome::Paused
+            | StepOutcome::Done => None,
         }
     }
 
@@ -389,11 +409,11 @@ impl Drive<'_> {
     }
 
     /// Stored changes that wait for people to merge or close others.
-    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
+    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<EndReason> {
         let most = self.campaign.limits.max_open_pull_requests?;
         let open = view.targets.iter().filter(|target| is_open(target)).count();
         (open >= most as usize).then(|| {
-            Why::Waiting(format!(
+            EndReason::Waiting(format!(
                 "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \
                  stored changes are published when some are merged or closed and it is run again"
             ))
@@ -401,7 +421,7 @@ impl Drive<'_> {
     }
 
     /// What is waited for while nothing runs.
-    fn waiting(&self, view: &CampaignView, step: &Stepped) -> Option<Waiting> {
+    fn waiting(&self, view: &CampaignView, step: &StepOutcome) -> Option<Waiting> {
         let any = |states: &[TargetState]| {
             view.targets.iter().any(|target| states.contains(&target.state))
         };
@@ -418,7 +438,7 @@ impl Drive<'_> {
                 ),
                 until: Some(until.timestamp_millis()),
             }),
-            (_, Stepped::Waits(why)) if !ready && self.soaks() => {
+            (_, StepOutcome::Waits(why)) if !ready && self.soaks() => {
                 Some(Waiting { why: why.clone(), until: None })
             }
             _ => None,

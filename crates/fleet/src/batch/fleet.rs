@@ -28,7 +28,7 @@ use patchwright_task::world;
 #[derive(Clone)]
 pub struct Fleet {
     pub store: Store,
-    /// Reads, and writes outside of jobs; a job writes through [`super::lease::Held::forge`].
+    /// Reads, and writes outside of jobs; a job writes through [`super::lease::HeldJob::forge`].
     pub forge: Arc<GitHubForge>,
     pub http: reqwest::Client,
     /// Operator's configuration and flags, before a campaign's are laid over it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use crate::store::{Store, StoreError};
 use patchwright_forge::ForgeError;
 use patchwright_forge::github::Gate;
@@ -66,12 +66,12 @@ fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
 }
 
 /// The gate of a forge: a write waits for its slot and, for a job, is refused once the lease is lost.
-pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Held>>) -> Gate {
+pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<HeldJob>>) -> Gate {
     let places = match &held {
         Some(held) if held.job.kind == JobKind::Publish => PUBLISHER_PATIENCE,
         _ => PATIENCE,
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(PaceState {
         store: store.clone(),
         token: token.to_owned(),
         limits,
@@ -100,17 +100,17 @@ pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Hel
         })
 }
 
-struct Shared {
+struct PaceState {
     store: Store,
     token: String,
     limits: PaceLimits,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldJob>>,
     patience: Duration,
     /// When the store was last seen to let reads through.
     looked: Mutex<Option<Instant>>,
 }
 
-impl Shared {
+impl PaceState {
     /// Waits for a place in the row and takes it.
     async fn ask(&self) -> Result<(), ForgeError> {
         let begin = Instant::now();

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use self::choice::Choice;
-pub use self::choice::{Earlier, Pulls, decide};
-use self::place::Place;
+use self::choice::PublishChoice;
+pub use self::choice::{BranchPulls, ClosedPull, decide};
+use self::place::RepositorySnapshot;
 use self::publish_error::PublishError;
 use super::campaign::Campaign;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use super::pace;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::{Failure, Result};
@@ -70,7 +70,7 @@ enum End {
 ///
 /// # Errors
 /// When the store cannot be used. What GitHub and git do to us is an end of the job.
-pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     match publish_one(fleet, &held).await {
         // Somebody else has the job now, and says how it ends.
         Err(StoreError::LeaseLost { .. }) => Ok(()),
@@ -78,7 +78,7 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     }
 }
 
-async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
+async fn publish_one(fleet: &Fleet, held: &Arc<HeldJob>) -> StoreResult<()> {
     let store = &fleet.store;
     let Ok(id) = held.job.subject.parse() else {
         let why = format!("the job is about `{}`, which is no target", held.job.subject);
@@ -116,7 +116,7 @@ async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
 /// Everything that one job needs.
 struct Publisher<'a> {
     fleet: &'a Fleet,
-    held: &'a Arc<Held>,
+    held: &'a Arc<HeldJob>,
     forge: Arc<GitHubForge>,
     campaign: Campaign,
     target: Target,
@@ -125,14 +125,14 @@ struct Publisher<'a> {
     base: Oid,
 }
 
-type Tried<T> = std::result::Result<T, PublishError>;
+type PublishResult<T> = std::result::Result<T, PublishError>;
 
 impl<'a> Publisher<'a> {
     async fn prepare(
         fleet: &'a Fleet,
-        held: &'a Arc<Held>,
+        held: &'a Arc<HeldJob>,
         target: Target,
-    ) -> StoreResult<Tried<Publisher<'a>>> {
+    ) -> StoreResult<PublishResult<Publisher<'a>>> {
         let row = fleet.store.campaign(&target.campaign).await?;
         let broken = |class, message: String| Ok(Err(PublishError::Final { class, message }));
         if row.state == CampaignState::Closed {
@@ -165,7 +165,7 @@ impl<'a> Publisher<'a> {
         Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
     }
 
-    async fn run(&self) -> Tried<End> {
+    async fn run(&self) -> PublishResult<End> {
         if let Some(later) = self.not_now().await? {
             return Ok(later);
         }
@@ -181,11 +181,11 @@ impl<'a> Publisher<'a> {
         let mut moved = None;
         for _ in 0..TRIES {
             match self.choose(&place).await? {
-                Choice::End { state, reason, pull } => {
+                PublishChoice::End { state, reason, pull } => {
                     return Ok(End::Settled { state, reason, pull });
                 }
-                Choice::Keep => return self.open_pull(&place).await,
-                Choice::Push { expected } => match self.push(&place, expected).await {
+                PublishChoice::Keep => return self.open_pull(&place).await,
+                PublishChoice::Push { expected } => match self.push(&place, expected).await {
                     Ok(()) => return self.open_pull(&place).await,
                     // Somebody pushed since we looked: look again.
                     Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
@@ -202,13 +202,17 @@ impl<'a> Publisher<'a> {
         ))
     }
 
-    async fn push(&self, place: &Place, expected: Option<Oid>) -> Result<(), ForgeError> {
+    async fn push(
+        &self,
+        place: &RepositorySnapshot,
+        expected: Option<Oid>,
+    ) -> Result<(), ForgeError> {
         let branch = self.campaign.branch();
         let (from, commit) = (place.repo.path(), place.vetted.commit);
         self.forge.push(&place.repository, from, commit, &branch, expected).await.map(|_| ())
     }
 
-    async fn open_pull(&self, place: &Place) -> Tried<End> {
+    async fn open_pull(&self, place: &RepositorySnapshot) -> PublishResult<End> {
         let id = &place.repository.id;
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
@@ -243,11 +247,11 @@ impl<'a> Publisher<'a> {
     /// Labels and reviewers: nice to have, never worth failing for.
     async fn decorate(
         &self,
-        place: &Place,
+        place: &RepositorySnapshot,
         pull: &PullRequest,
         operation: Operation,
         said: &mut Vec<String>,
-    ) -> Tried<()> {
+    ) -> PublishResult<()> {
         let (id, vetted) = (&place.repository.id, &place.vetted);
         let has =
             |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
@@ -292,7 +296,7 @@ impl<'a> Publisher<'a> {
 }
 
 /// What may fail without harm; a lost lease and a limit may not.
-fn not_fatal(err: ForgeError) -> Tried<String> {
+fn not_fatal(err: ForgeError) -> PublishResult<String> {
     match err {
         err @ (ForgeError::Fenced { .. } | ForgeError::RateLimited { .. }) => Err(err.into()),
         err => Ok(err.to_string()),
@@ -300,7 +304,7 @@ fn not_fatal(err: ForgeError) -> Tried<String> {
 }
 
 /// Writes down how it ended.
-async fn finish(fleet: &Fleet, held: &Held, target: &Target, end: End) -> StoreResult<()> {
+async fn finish(fleet: &Fleet, held: &HeldJob, target: &Target, end: End) -> StoreResult<()> {
     let (state, reason, pull) = match end {
         End::Later { after, why } => {
             let after = pace::scaled_wait(fleet, after);

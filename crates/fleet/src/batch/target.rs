@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::verdict::Verdict;
+use self::verdict::AttemptVerdict;
 use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -53,8 +53,8 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
 }
 
 /// Runs the agent (or the review), stores what came of it, and ends the job.
-pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
-    let work = Work::load(fleet, held).await?;
+pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
+    let work = TargetAttempt::load(fleet, held).await?;
     if let Some(why) = work.refusal().await? {
         let trouble = TargetError {
             class: ErrorClass::Policy,
@@ -77,15 +77,15 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
 }
 
 /// What an attempt works with.
-struct Work<'a> {
+struct TargetAttempt<'a> {
     fleet: &'a Fleet,
-    held: Arc<Held>,
+    held: Arc<HeldJob>,
     target: Target,
     campaign: Campaign,
 }
 
-impl Work<'_> {
-    async fn load(fleet: &Fleet, held: Arc<Held>) -> Result<Work<'_>> {
+impl TargetAttempt<'_> {
+    async fn load(fleet: &Fleet, held: Arc<HeldJob>) -> Result<TargetAttempt<'_>> {
         let subject = &held.job.subject;
         let id = subject.parse().map_err(|_| {
             Failure::internal(format!("job {} is about no target: {subject}", held.job.id))
@@ -93,7 +93,7 @@ impl Work<'_> {
         let target = fleet.store.target(id).await?;
         let row = fleet.store.campaign(&target.campaign).await?;
         let campaign = drive::campaign_of(&row)?;
-        Ok(Work { fleet, held, target, campaign })
+        Ok(TargetAttempt { fleet, held, target, campaign })
     }
 
     /// Why nothing is done here: the database names what the campaign does not select.
@@ -142,7 +142,7 @@ impl Work<'_> {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
-        let watched = Watched::new(self.fleet, &self.held);
+        let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
         let around = watched.around.clone();
         let begun = match campaign::begin(&world, config, task, around, &title) {
@@ -203,7 +203,7 @@ impl Work<'_> {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
-        let watched = Watched::new(self.fleet, &self.held);
+        let watched = LeasedRun::new(self.fleet, &self.held);
         let name = format!("review-{}", self.target.id);
         self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
         let reviewing = review::run::review(&world, config, task.clone(), watched.around.clone());
@@ -215,7 +215,7 @@ impl Work<'_> {
                 (verdict::of_review(&ended), Some(ended.reviewed.run.clone()), used)
             }
             Err(failure) if failure.kind == FailureKind::NothingToDo => {
-                (Verdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
+                (AttemptVerdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
             }
             Err(failure) => {
                 let trouble = match watched.around.why.cause() {
@@ -250,11 +250,11 @@ impl Work<'_> {
     /// would have stops the campaign first, so that no other one is begun.
     async fn record(
         &self,
-        verdict: Verdict,
+        verdict: AttemptVerdict,
         run: Option<String>,
         (cost_usd, tokens): (f64, i64),
     ) -> std::result::Result<(), StoreError> {
-        let Verdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
+        let AttemptVerdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
             verdict;
         let (store, lease) = (&self.fleet.store, &self.held.lease);
         if lost {
@@ -305,13 +305,13 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 }
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
-pub struct Watched {
+pub struct LeasedRun {
     pub around: RunEnvironment,
     watcher: JoinHandle<()>,
 }
 
-impl Watched {
-    pub fn new(fleet: &Fleet, held: &Held) -> Watched {
+impl LeasedRun {
+    pub fn new(fleet: &Fleet, held: &HeldJob) -> LeasedRun {
         let (cancel, why) = (CancellationToken::new(), Why::default());
         let (lost, drain) = (held.lost(), fleet.drain.clone());
         let (token, cause) = (cancel.clone(), why.clone());
@@ -333,11 +333,11 @@ impl Watched {
             asked: None,
             claim: Claim::Lease,
         };
-        Watched { around, watcher }
+        LeasedRun { around, watcher }
     }
 }
 
-impl Drop for Watched {
+impl Drop for LeasedRun {
     fn drop(&mut self) {
         self.watcher.abort();
     }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::drive;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::Result;
 use patchwright_types::campaign::{
@@ -99,7 +99,7 @@ struct Worker<'a> {
     /// Cancelled when jobs are to put their work back.
     give_up: CancellationToken,
     tasks: JoinSet<()>,
-    held: HashMap<Id, Arc<Held>>,
+    held: HashMap<Id, Arc<HeldJob>>,
     /// How long to wait because the database does not answer.
     away: Option<Duration>,
     looked: Instant,
@@ -145,7 +145,7 @@ impl Worker<'_> {
     }
 
     fn start(&mut self, job: Job, lease: Lease) {
-        let held = Arc::new(Held::new(self.fleet, job, lease));
+        let held = Arc::new(HeldJob::new(self.fleet, job, lease));
         let work = job::one(self.of_jobs.clone(), Arc::clone(&held), self.give_up.clone());
         let task = self.tasks.spawn(work);
         self.held.insert(task.id(), held);

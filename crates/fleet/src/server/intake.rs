@@ -33,7 +33,7 @@ struct Waiting {
 
 /// Why a delivery was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotStored {
+pub(super) enum IntakeError {
     /// Too many are waiting.
     Full,
     /// The database did not take it, or not in time.
@@ -51,16 +51,16 @@ impl Intake {
         &self,
         delivery: Delivery,
         room: Option<OwnedSemaphorePermit>,
-    ) -> Result<bool, NotStored> {
+    ) -> Result<bool, IntakeError> {
         let (stored, answer) = oneshot::channel();
         let waiting = Waiting { delivery, room, stored };
         self.queue.try_send(waiting).map_err(|err| match err {
-            mpsc::error::TrySendError::Full(_) => NotStored::Full,
-            mpsc::error::TrySendError::Closed(_) => NotStored::Failed,
+            mpsc::error::TrySendError::Full(_) => IntakeError::Full,
+            mpsc::error::TrySendError::Closed(_) => IntakeError::Failed,
         })?;
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(new)) => Ok(new),
-            Ok(Err(_)) | Err(_) => Err(NotStored::Failed),
+            Ok(Err(_)) | Err(_) => Err(IntakeError::Failed),
         }
     }
 

@@ -43,17 +43,17 @@ const RESTART: Duration = Duration::from_secs(5);
 
 /// Which repositories are served.
 #[derive(Clone, Debug)]
-pub struct Allowed(Option<GlobSet>);
+pub struct ServedRepositories(Option<GlobSet>);
 
 /// The word that stands for every repository that sends webhooks.
 pub const ALL: &str = "all";
 
-impl Allowed {
+impl ServedRepositories {
     /// Those that match one of these globs of `owner/name`, or all when that is said.
     ///
     /// # Errors
     /// When there is none, or one is not a glob.
-    pub fn matching(globs: &[String]) -> Result<Allowed> {
+    pub fn matching(globs: &[String]) -> Result<ServedRepositories> {
         if globs.is_empty() {
             return Err(Failure::usage("nobody has said whose repositories are served")
                 .hint("name them, such as `--repository 'acme/*'`")
@@ -63,7 +63,7 @@ impl Allowed {
                 ));
         }
         if globs.iter().any(|glob| glob == ALL) {
-            return Ok(Allowed(None));
+            return Ok(ServedRepositories(None));
         }
         let mut set = GlobSet::builder();
         for glob in globs {
@@ -79,7 +79,7 @@ impl Allowed {
         let set = set.build().map_err(|err| {
             Failure::usage("the patterns of `--repository` are too many").caused_by(err)
         })?;
-        Ok(Allowed(Some(set)))
+        Ok(ServedRepositories(Some(set)))
     }
 
     fn allows(&self, repository: &RepositoryId) -> bool {
@@ -93,7 +93,7 @@ pub struct Options {
     pub secrets: Vec<SecretString>,
     /// For pages; without one only this machine sees them.
     pub dashboard: Option<SecretString>,
-    pub repositories: Allowed,
+    pub repositories: ServedRepositories,
     /// Whose missed deliveries are asked for.
     pub hooks: Vec<HookSource>,
     /// How often.
@@ -107,12 +107,12 @@ pub struct Options {
 }
 
 /// What all requests share.
-struct Shared {
+struct ServerState {
     fleet: Fleet,
     options: Options,
     intake: Intake,
     room: body::BodyBudget,
-    health: health::Last,
+    health: health::CachedHealth,
     attempts: attempts::Attempts,
     worker_alive: AtomicBool,
     /// Cancelled when the server is to stop.
@@ -125,12 +125,12 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     let stop = fleet.drain.clone();
     let (intake, writer) = Intake::start(fleet.store.clone());
     let head_timeout = options.request_timeout;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ServerState {
         fleet,
         options,
         intake,
         room: body::BodyBudget::new(),
-        health: health::Last::default(),
+        health: health::CachedHealth::default(),
         attempts: attempts::Attempts::default(),
         worker_alive: AtomicBool::new(true),
         stop: stop.clone(),
@@ -153,7 +153,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     worked.map_err(|err| Failure::internal("the worker ended").caused_by(err))
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<ServerState>) -> Router {
     let pages = Router::new()
         .route("/", get(dashboard::index))
         .route("/campaigns/{id}", get(dashboard::campaign))
@@ -168,7 +168,7 @@ fn router(shared: Arc<Shared>) -> Router {
 }
 
 /// Works off jobs. A worker that ends by itself, whatever the reason, is started again.
-async fn work(shared: Arc<Shared>) {
+async fn work(shared: Arc<ServerState>) {
     let Some(options) = shared.options.worker.clone() else { return };
     while !shared.stop.is_cancelled() {
         let (fleet, options) = (shared.fleet.clone(), options.clone());

@@ -11,11 +11,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::body::{self, Unread};
-use super::intake::NotStored;
-use super::recent::{self, Seen};
+use super::body::{self, BodyError};
+use super::intake::IntakeError;
+use super::recent::{self, RecentDelivery};
 use super::signature::{self, Check};
-use super::{Shared, metrics};
+use super::{ServerState, metrics};
 use patchwright_task::event::payload::{self, ActionEnv, Envelope};
 use patchwright_task::event::{Decision, TriggerConfig, decide};
 use patchwright_types::campaign::Delivery;
@@ -60,7 +60,7 @@ impl IntoResponse for Answer {
 }
 
 /// Takes one delivery.
-pub(super) async fn webhook(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn webhook(State(shared): State<Arc<ServerState>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let mut pieces = body::pieces(body);
@@ -86,7 +86,7 @@ pub(super) async fn webhook(State(shared): State<Arc<Shared>>, request: Request)
 
 /// `Err` is an answer before the body was read.
 async fn receive(
-    shared: &Shared,
+    shared: &ServerState,
     headers: &HeaderMap,
     pieces: &mut axum::body::BodyDataStream,
 ) -> Result<Answer, Answer> {
@@ -102,12 +102,12 @@ async fn receive(
     let read = body::read(pieces, deadline, &shared.room, |piece| check.update(piece)).await;
     let held = match read {
         Ok(held) => held,
-        Err(Unread::TooLarge) => return Err(too_large()),
-        Err(Unread::NoRoom) => return Err(busy("too many large bodies at once")),
-        Err(Unread::TooSlow) => {
+        Err(BodyError::TooLarge) => return Err(too_large()),
+        Err(BodyError::NoRoom) => return Err(busy("too many large bodies at once")),
+        Err(BodyError::TooSlow) => {
             return Ok(Answer::wrong(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
         }
-        Err(Unread::Broken) => {
+        Err(BodyError::Broken) => {
             return Ok(Answer::wrong(StatusCode::BAD_REQUEST, "the body broke off"));
         }
     };
@@ -135,7 +135,7 @@ async fn receive(
 
 /// Stores a delivery whose sender is known, when it can set anything off.
 pub(super) async fn take(
-    shared: &Shared,
+    shared: &ServerState,
     guid: &str,
     event: &str,
     json: String,
@@ -157,7 +157,7 @@ pub(super) async fn take(
         let Envelope { action, repository, number, .. } = envelope.clone();
         let repository = repository.map(|repository| repository.to_string());
         let (guid, event, at) = (guid.to_owned(), event.to_owned(), shared.fleet.clock.now());
-        recent::add(Seen { guid, event, action, repository, number, at, outcome })
+        recent::add(RecentDelivery { guid, event, action, repository, number, at, outcome })
     };
     let outside = match &envelope.repository {
         None => Some("the payload names no repository".to_owned()),
@@ -189,8 +189,10 @@ pub(super) async fn take(
             let text = format!("{guid} came before");
             (Answer::new(StatusCode::ACCEPTED, "known", text), "came before this process started")
         }
-        Err(NotStored::Full) => (busy("too many deliveries at once"), "refused: too many at once"),
-        Err(NotStored::Failed) => {
+        Err(IntakeError::Full) => {
+            (busy("too many deliveries at once"), "refused: too many at once")
+        }
+        Err(IntakeError::Failed) => {
             (busy("the database did not take it"), "refused: the database did not take it")
         }
     };

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use super::db::{Alone, Dialect, Write, get, quoted, word};
+use super::db::{Dialect, ExclusiveLock, Write, get, quoted, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
@@ -80,7 +80,7 @@ impl Store {
             return Ok(None);
         }
         let mut write = self.write().await?;
-        write.alone(Alone::Claim).await?;
+        write.alone(ExclusiveLock::Claim).await?;
         let claimed = loop {
             let select = AssertSqlSafe(next(kinds, campaign, write.dialect));
             let query = sqlx::query(select).bind(write.now);

@@ -52,7 +52,7 @@ impl Dialect {
 /// What one process does at a time over the whole database, where rows are not enough (PostgreSQL's
 /// advisory locks; SQLite's writer is alone).
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Alone {
+pub(super) enum ExclusiveLock {
     Migrate = 0x5057_0001,
     /// Claims and renewals, so that what they count is exact.
     Claim = 0x5057_0002,
@@ -67,11 +67,11 @@ pub(super) struct Write<'a> {
     /// The store's time when the transaction began.
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
-    events: Vec<Said>,
+    events: Vec<PendingEvent>,
     _gate: Option<MutexGuard<'a, ()>>,
 }
 
-struct Said {
+struct PendingEvent {
     campaign: String,
     target: Option<i64>,
     kind: String,
@@ -111,7 +111,7 @@ impl Write<'_> {
     }
 
     /// Nobody else does this until the transaction ends. Takes the time again, which may have passed.
-    pub(super) async fn alone(&mut self, what: Alone) -> StoreResult<()> {
+    pub(super) async fn alone(&mut self, what: ExclusiveLock) -> StoreResult<()> {
         if self.dialect == Dialect::Postgres {
             let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(what as i64);
             lock.execute(self.db()).await?;
@@ -139,7 +139,7 @@ impl Write<'_> {
         kind: &str,
         text: Option<&str>,
     ) {
-        let said = Said {
+        let said = PendingEvent {
             campaign: campaign.to_owned(),
             target,
             kind: kind.to_owned(),
@@ -151,7 +151,7 @@ impl Write<'_> {
     pub(super) async fn commit(mut self) -> StoreResult<()> {
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
-            self.alone(Alone::Events).await?;
+            self.alone(ExclusiveLock::Events).await?;
         }
         let now = self.now;
         for said in events {

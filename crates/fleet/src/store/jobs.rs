@@ -17,7 +17,7 @@ const INSERT: &str = "INSERT INTO jobs (kind, key, campaign, subject, lane, orga
 
 /// What is left to do, of some kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outlook {
+pub struct QueueOutlook {
     /// Held by somebody, or held last by somebody who is gone.
     pub running: i64,
     /// Queued in campaigns that run and have money left, now or later.
@@ -115,7 +115,7 @@ impl Store {
     }
 
     /// What is left to do of these kinds. What a pause or a spent budget keeps back is not counted.
-    pub async fn outlook(&self, kinds: &[JobKind]) -> StoreResult<Outlook> {
+    pub async fn outlook(&self, kinds: &[JobKind]) -> StoreResult<QueueOutlook> {
         let now = self.now().await?;
         let kinds = quoted(kinds.iter().map(|kind| kind.word()));
         let budget = within_budget();
@@ -133,7 +133,7 @@ impl Store {
         .bind(now)
         .fetch_all(&self.inner.pool)
         .await?;
-        let mut outlook = Outlook::default();
+        let mut outlook = QueueOutlook::default();
         for row in &rows {
             let state: String = get(row, "state")?;
             if state == "running" {

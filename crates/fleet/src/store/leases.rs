@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::changesets::put_changeset;
 use super::claim::LIVE;
-use super::db::{Alone, Write, clean, get, word};
+use super::db::{ExclusiveLock, Write, clean, get, word};
 use super::jobs::requeue;
 use super::targets::set_state;
 use super::{Store, StoreError, StoreResult};
@@ -18,7 +18,7 @@ const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-struct Tries {
+struct EndAttempts {
     failed: u32,
 }
 
@@ -82,7 +82,7 @@ impl Store {
     /// was given to somebody else.
     pub async fn renew(&self, lease: &Lease) -> StoreResult<()> {
         let mut write = self.write().await?;
-        write.alone(Alone::Claim).await?;
+        write.alone(ExclusiveLock::Claim).await?;
         fence(&mut write, lease).await?;
         let now = write.now;
         let taken = format!(
@@ -126,7 +126,7 @@ impl Store {
     /// queue with the job, failed when the job failed for good.
     /// A database that does not answer is asked a few times: what was done is not to be lost.
     pub async fn end_job(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
-        let mut tries = Tries::default();
+        let mut tries = EndAttempts::default();
         loop {
             let ended = self.end_job_once(lease, end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
@@ -175,7 +175,7 @@ impl Store {
         publish: Option<&NewJob>,
         job_end: &JobEnd,
     ) -> StoreResult<()> {
-        let mut tries = Tries::default();
+        let mut tries = EndAttempts::default();
         loop {
             let ended = self.end_target_once(lease, target, end, changeset, publish, job_end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
@@ -190,7 +190,7 @@ impl Store {
         &self,
         lease: &Lease,
         ended: StoreResult<()>,
-        tries: &mut Tries,
+        tries: &mut EndAttempts,
     ) -> Option<StoreResult<()>> {
         match ended {
             Err(err) if err.is_transient() && tries.failed < TRIES => {

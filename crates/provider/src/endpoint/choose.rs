@@ -8,7 +8,7 @@ use reqwest::Client;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use super::keys::{Owner, VARIABLES};
+use super::keys::{KeyOwner, VARIABLES};
 use super::{Endpoint, Key, Route, Sent};
 use crate::Provider;
 use crate::catalogue::{self, Model};
@@ -113,7 +113,7 @@ impl Endpoint {
         let Some(key) = &self.key else {
             return Err(no_key(model, sources(model, Some(owner)), env));
         };
-        match Owner::of_key(key.value.expose_secret()) {
+        match KeyOwner::of_key(key.value.expose_secret()) {
             Some(issuer) if issuer != owner => Err(Failure::provider(format!(
                 "`{}` holds a key of {}, and `{slug}` is asked at {} ({})",
                 key.name,
@@ -129,7 +129,7 @@ impl Endpoint {
 }
 
 /// Where the key of a model is looked for. At a server of the user's own it is the wire that counts.
-fn sources(model: &Model, at: Option<Owner>) -> &'static [(&'static str, Sent)] {
+fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent)] {
     let by_wire = match model.wire {
         Wire::Responses | Wire::Chat => OPENAI,
         Wire::Messages => ANTHROPIC,
@@ -139,11 +139,11 @@ fn sources(model: &Model, at: Option<Owner>) -> &'static [(&'static str, Sent)] 
         ("azure", _) => AZURE,
         ("bedrock", _) => BEDROCK,
         ("vertex", _) => VERTEX,
-        (_, Some(Owner::OpenRouter)) => {
+        (_, Some(KeyOwner::OpenRouter)) => {
             &[("OPENROUTER_API_KEY", Sent::Bearer), ("OPENAI_API_KEY", Sent::AsWire)]
         }
-        (_, Some(Owner::Anthropic)) => ANTHROPIC,
-        (_, Some(Owner::Google)) => GOOGLE,
+        (_, Some(KeyOwner::Anthropic)) => ANTHROPIC,
+        (_, Some(KeyOwner::Google)) => GOOGLE,
         _ => by_wire,
     }
 }

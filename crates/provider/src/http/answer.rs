@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::item::Wire;
 use crate::retry;
 use crate::wire;
-use crate::wire::fault::{Fault, FaultKind, Reported};
+use crate::wire::fault::{Fault, FaultKind, ReportedError};
 use crate::{OnProgress, Reply};
 use patchwright_base::error::chain;
 use patchwright_base::roots;
@@ -41,7 +41,7 @@ pub(super) struct Reading {
 }
 
 /// What the first bytes of an answer show it to be.
-enum Shape {
+enum BodyFormat {
     Unknown,
     Events,
     Document,
@@ -76,16 +76,16 @@ impl Reading {
             let Some(chunk) = self.chunk().await? else { break shape_of(&head) };
             head.extend_from_slice(&chunk);
             match shape_of(&head) {
-                Shape::Unknown if head.len() < 4096 => {}
-                Shape::Unknown => break Shape::Events,
+                BodyFormat::Unknown if head.len() < 4096 => {}
+                BodyFormat::Unknown => break BodyFormat::Events,
                 known => break known,
             }
         };
         match shape {
-            Shape::Unknown => Err(Fault::new(FaultKind::Cut, "the answer is empty")),
-            Shape::Events => self.events(&head, progress).await,
-            Shape::Document => self.document(head).await,
-            Shape::Page => Err(Fault::malformed(
+            BodyFormat::Unknown => Err(Fault::new(FaultKind::Cut, "the answer is empty")),
+            BodyFormat::Events => self.events(&head, progress).await,
+            BodyFormat::Document => self.document(head).await,
+            BodyFormat::Page => Err(Fault::malformed(
                 "an HTML page; check that the base URL names the API and that no login or proxy page is in between",
             )),
         }
@@ -143,13 +143,13 @@ impl Reading {
     }
 }
 
-fn shape_of(head: &[u8]) -> Shape {
+fn shape_of(head: &[u8]) -> BodyFormat {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        None => Shape::Unknown,
-        Some(b'<') => Shape::Page,
-        Some(b'{' | b'[') => Shape::Document,
-        Some(_) => Shape::Events,
+        None => BodyFormat::Unknown,
+        Some(b'<') => BodyFormat::Page,
+        Some(b'{' | b'[') => BodyFormat::Document,
+        Some(_) => BodyFormat::Events,
     }
 }
 
@@ -251,7 +251,7 @@ fn reported(wire: Wire, status: u16, body: &str) -> Fault {
             .unwrap_or_else(|| plain_text(body)),
     };
     let fault =
-        Reported { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
+        ReportedError { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
     match field("param") {
         // The provider's own word for what it refuses.
         param if !param.is_empty() && !fault.message.contains(&param) => {

@@ -82,7 +82,7 @@ impl Fault {
 
 /// An error as a provider reports it: the parts that the wires have in common.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reported<'a> {
+pub struct ReportedError<'a> {
     /// The HTTP status; `None` for an error inside a stream that began with 200.
     pub status: Option<u16>,
     /// `code` (OpenAI) or `status` (Google).
@@ -92,7 +92,7 @@ pub struct Reported<'a> {
     pub message: &'a str,
 }
 
-impl Reported<'_> {
+impl ReportedError<'_> {
     /// The fault that this error is.
     pub fn fault(self) -> Fault {
         let kind = self.fault_kind();
@@ -185,7 +185,7 @@ impl ErrorObject {
         // The flat form has the event's own type here.
         let kind = if kind == "error" { "" } else { kind };
         let message = self.message.as_deref().unwrap_or_default();
-        Reported { status, code: &code, kind, message }.fault()
+        ReportedError { status, code: &code, kind, message }.fault()
     }
 }
 

@@ -10,14 +10,14 @@ pub(super) const APART: &str = "&#8203;";
 
 /// Where a text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TextPosition {
     Block,
     Cell,
 }
 
 /// What a text is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum TextContainer {
     Prose,
     /// Between the brackets of a link.
     Label,
@@ -26,7 +26,7 @@ pub(super) enum Within {
 }
 
 /// Appends `words` so that they read as they are, wherever the line in `out` stands.
-pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String) {
+pub(super) fn words(words: &str, place: TextPosition, within: TextContainer, out: &mut String) {
     let mut chars = words.chars().filter(|c| *c != '\u{200b}').peekable();
     // What stood apart in the source, in another element, may not meet here.
     let meets = chars.peek().is_some_and(|first| match out.chars().next_back() {
@@ -55,9 +55,9 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             '>' => out.push_str("&gt;"),
             '\\' if next.is_some_and(|c| c.is_alphanumeric() || c == ' ') => out.push(c),
             '\\' | '`' | '*' | '[' | '~' | '$' => escaped(c, out),
-            ']' | '^' if within != Within::Prose => escaped(c, out),
+            ']' | '^' if within != TextContainer::Prose => escaped(c, out),
             ']' if matches!(next, Some('(' | '[' | ':')) => escaped(c, out),
-            '|' if starts || place == Place::Cell => escaped(c, out),
+            '|' if starts || place == TextPosition::Cell => escaped(c, out),
             '_' if !before.is_alphanumeric() || !next.is_some_and(char::is_alphanumeric) => {
                 escaped(c, out);
             }
@@ -70,10 +70,10 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             }
             '-' if is_before_digit && ends_with_word(out, "gh") => out.extend([APART, "-"]),
             '+' | '-' | '=' | ':' if starts => escaped(c, out),
-            ':' if next == Some('/') && within != Within::Address => {
+            ':' if next == Some('/') && within != TextContainer::Address => {
                 out.extend([APART, ":"]);
             }
-            '.' if ends_with_word(out, "www") && within != Within::Address => {
+            '.' if ends_with_word(out, "www") && within != TextContainer::Address => {
                 out.extend([APART, "."]);
             }
             '.' | ')' if is_list_number(out) => escaped(c, out),
@@ -99,9 +99,9 @@ fn is_list_number(out: &str) -> bool {
 }
 
 /// A code span. Its fence is longer than any run of backticks inside.
-pub(super) fn code_span(literal: &str, place: Place, out: &mut String) {
+pub(super) fn code_span(literal: &str, place: TextPosition, out: &mut String) {
     let mut literal = inert(&literal.replace('\n', " "));
-    if place == Place::Cell {
+    if place == TextPosition::Cell {
         // A backslash before a `|` would end the cell, whatever stands around both.
         literal = literal.replace("\\|", "\\\u{200b}|").replace('|', "\\|");
     }

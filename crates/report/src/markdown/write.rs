@@ -3,7 +3,7 @@
 
 use comrak::nodes::{ListType, Node, NodeList, NodeTable, NodeValue, TableAlignment};
 
-use super::escape::{self, Place, Within};
+use super::escape::{self, TextContainer, TextPosition};
 use super::inline;
 use patchwright_base::text;
 
@@ -99,7 +99,7 @@ fn children(parent: Node<'_>, depth: usize) -> Vec<(Node<'_>, bool)> {
 /// `None` when nothing of it is left.
 fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<String>)> {
     let (shape, lines) = match &node.data().value {
-        NodeValue::Heading(_) => (Shape::Words, lines_of(&inline::bold(node, Place::Block))),
+        NodeValue::Heading(_) => (Shape::Words, lines_of(&inline::bold(node, TextPosition::Block))),
         NodeValue::CodeBlock(code) => {
             let fenced = text::fence(&code.literal, &label(&code.info));
             (Shape::Code, lines_of(&escape::inert(&fenced)))
@@ -111,7 +111,7 @@ fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<Strin
         NodeValue::Alert(alert) => {
             let mut title = String::new();
             let words = alert.title.as_deref().unwrap_or(alert.alert_type.default_title());
-            escape::words(words, Place::Block, Within::Prose, &mut title);
+            escape::words(words, TextPosition::Block, TextContainer::Prose, &mut title);
             let mut lines = vec![format!("**{}**", title.trim())];
             let inside = blocks(node, Spacing::Loose, depth + 1);
             if !inside.is_empty() {
@@ -125,12 +125,12 @@ fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<Strin
         NodeValue::FootnoteDefinition(footnote) => {
             let mut first = String::new();
             let label = format!("[^{}]:", footnote.name);
-            escape::words(&label, Place::Block, Within::Prose, &mut first);
+            escape::words(&label, TextPosition::Block, TextContainer::Prose, &mut first);
             let mut lines = vec![first, String::new()];
             lines.extend(blocks(node, Spacing::Loose, depth + 1));
             (Shape::Words, lines)
         }
-        _ => (Shape::Words, lines_of(&inline::of(node, Place::Block))),
+        _ => (Shape::Words, lines_of(&inline::of(node, TextPosition::Block))),
     };
     (!lines.is_empty()).then_some((shape, lines))
 }
@@ -144,7 +144,7 @@ fn html_as_words(html: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in html.lines() {
         let mut out = String::new();
-        escape::words(line.trim(), Place::Block, Within::Prose, &mut out);
+        escape::words(line.trim(), TextPosition::Block, TextContainer::Prose, &mut out);
         if !out.is_empty() || lines.last().is_some_and(|last| !last.is_empty()) {
             lines.push(out);
         }
@@ -210,7 +210,7 @@ fn tabled(node: Node<'_>, table: &NodeTable) -> Vec<String> {
     let mut rows = node.children();
     let Some(header) = rows.next() else { return Vec::new() };
     let mut head: Vec<String> =
-        header.children().map(|cell| inline::of(cell, Place::Cell)).collect();
+        header.children().map(|cell| inline::of(cell, TextPosition::Cell)).collect();
     head.resize(table.alignments.len(), String::new());
     let marks = table.alignments.iter().map(|alignment| {
         match alignment {
@@ -224,7 +224,7 @@ fn tabled(node: Node<'_>, table: &NodeTable) -> Vec<String> {
     let mut out = vec![row(&head), row(&marks.collect::<Vec<_>>())];
     for cells in rows {
         let mut cells: Vec<String> =
-            cells.children().map(|cell| inline::of(cell, Place::Cell)).collect();
+            cells.children().map(|cell| inline::of(cell, TextPosition::Cell)).collect();
         // GitHub adds what is missing. A table of many columns would grow without bound here.
         while cells.len() > 1 && cells.last().is_some_and(String::is_empty) {
             cells.pop();

@@ -29,12 +29,12 @@ pub struct Body<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     pub anchored: Anchored,
-    pub why: Why,
+    pub why: OffDiffReason,
 }
 
 /// Why a finding is not on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum OffDiffReason {
     /// Its lines are not in the diff, or its file is not.
     NoLine,
     /// There are as many comments as one review should have.
@@ -150,11 +150,14 @@ fn hidden(reviewed: &Reviewed) -> String {
 fn listed(listed: &[Listed], room: &BodyBudget) -> String {
     let mut out = String::new();
     let kinds = [
-        (Why::Moved, "on code that is no longer part of the pull request"),
-        (Why::NoLine, "could not be anchored to a line of the diff"),
-        (Why::Refused, "on lines that GitHub did not take a comment on"),
-        (Why::Filtered, "in files that `review.paths` or `review.ignore-paths` leave out"),
-        (Why::Overflow, "beyond the number of comments on lines"),
+        (OffDiffReason::Moved, "on code that is no longer part of the pull request"),
+        (OffDiffReason::NoLine, "could not be anchored to a line of the diff"),
+        (OffDiffReason::Refused, "on lines that GitHub did not take a comment on"),
+        (
+            OffDiffReason::Filtered,
+            "in files that `review.paths` or `review.ignore-paths` leave out",
+        ),
+        (OffDiffReason::Overflow, "beyond the number of comments on lines"),
     ];
     let mut left = room.findings;
     for (why, words) in kinds {
@@ -184,7 +187,9 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
     let anchored = &listed.anchored;
     let finding = &anchored.finding;
     let why = match (&anchored.anchor, listed.why) {
-        (Anchor::File { why, .. } | Anchor::Nowhere { why }, Why::NoLine) if room.body > 0 => {
+        (Anchor::File { why, .. } | Anchor::Nowhere { why }, OffDiffReason::NoLine)
+            if room.body > 0 =>
+        {
             format!(": {}", words(&text::line(why), 500).trim())
         }
         _ => String::new(),

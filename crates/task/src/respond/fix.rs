@@ -123,8 +123,8 @@ pub(super) async fn issue(run: &Run<'_>, admitted: &Admitted, asked: &str) -> Re
     let ended = run::run_task(run.world, run.config.clone(), task_of(run, kind), around).await?;
     let outcome = ended.outcome;
     let landed = match &ended.published {
-        Some(published) => words::LandedSeen::PullRequest { number: published.pull_request },
-        None => words::LandedSeen::Nothing,
+        Some(published) => words::LandedChange::PullRequest { number: published.pull_request },
+        None => words::LandedChange::Nothing,
     };
     let body =
         words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });

@@ -18,7 +18,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::{Oid, blocking, commit, diff, merge};
 use patchwright_journal::Entry;
-use patchwright_report::answer::LandedSeen;
+use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
@@ -43,13 +43,13 @@ pub(super) enum Landed {
 }
 
 impl Landed {
-    pub(super) fn seen(&self) -> LandedSeen<'_> {
+    pub(super) fn seen(&self) -> LandedChange<'_> {
         match self {
             Landed::Pushed { commit, url, branch, onto } => {
-                LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
+                LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
-            Landed::Patch { why } => LandedSeen::Patch { why },
-            Landed::Nothing | Landed::Stopped => LandedSeen::Nothing,
+            Landed::Patch { why } => LandedChange::Patch { why },
+            Landed::Nothing | Landed::Stopped => LandedChange::Nothing,
         }
     }
 }

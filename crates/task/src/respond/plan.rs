@@ -39,7 +39,7 @@ pub(super) async fn plan(run: &mut Run<'_>, admitted: &Admitted, asked: &str) ->
     let repository = admitted.repository.id.to_string();
     let commit = grounds.workspace.base.to_string();
     let made = made_from(admitted, &repository, &commit);
-    let body = words::plan(&words::PlanSeen {
+    let body = words::plan(&words::ProposedPlan {
         outcome: &outcome,
         framed: &plan_hash::framed(text.trim()),
         hash: &plan_hash::hash(&made, text.trim()),

@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use patchwright_git::hunks::{Diff, Hunk};
 use patchwright_git::tree;
 use patchwright_review::fingerprint::Sketched;
-use patchwright_review::incremental::{Code, KnownFinding};
+use patchwright_review::incremental::{CodeLocation, KnownFinding};
 
 /// The reviewed commit and its difference.
 #[derive(Clone, Copy)]
@@ -40,14 +40,14 @@ impl<'a> Standing<'a> {
     /// How often the code of a finding stands where it was; `None` when that cannot be told.
     pub(super) fn times(&self, known: &KnownFinding) -> Option<usize> {
         match known.code {
-            Code::Deleted => self.deleted(known),
-            Code::InHead if known.sketch.is_empty() => self.absent(&known.path),
-            Code::InHead => match self.file(&known.path) {
+            CodeLocation::Deleted => self.deleted(known),
+            CodeLocation::InHead if known.sketch.is_empty() => self.absent(&known.path),
+            CodeLocation::InHead => match self.file(&known.path) {
                 File::Absent => Some(0),
                 File::Unread => None,
                 File::Lines(lines) => Some(lines.times(&known.sketch)),
             },
-            Code::Nowhere | Code::NoFile => self.absent(&known.path),
+            CodeLocation::Nowhere | CodeLocation::NoFile => self.absent(&known.path),
         }
     }
 

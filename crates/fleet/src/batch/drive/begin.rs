@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
-use super::{Options, Watch, campaign_of, is_open};
+use super::{CampaignObserver, Options, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
-use crate::batch::plan::{self, Planned};
+use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
 use crate::store::{Imported, Store, StoreError};
@@ -49,7 +49,7 @@ pub(super) async fn begin(
     fleet: &Fleet,
     campaign: Campaign,
     options: &Options,
-    watch: &mut dyn Watch,
+    watch: &mut dyn CampaignObserver,
 ) -> Result<(Campaign, CampaignRow)> {
     if options.hold && campaign.mode == CampaignMode::Review {
         return Err(Failure::usage("a review is posted as it is made, so it cannot be held back")
@@ -131,7 +131,7 @@ async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
 
 /// The targets that are to be there: those of the part and the repositories that were asked for, without
 /// those that are finished.
-fn chosen(planned: Vec<Planned>, options: &Options) -> Result<Vec<NewTarget>> {
+fn chosen(planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<NewTarget>> {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     for only in &options.only {
         if !planned.iter().any(|planned| same(&planned.target.repository, only)) {
@@ -183,7 +183,11 @@ pub(super) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
 }
 
 /// A campaign that was stopped goes on because its operator says so by running it again.
-async fn resume(fleet: &Fleet, view: &CampaignView, watch: &mut dyn Watch) -> Result<()> {
+async fn resume(
+    fleet: &Fleet,
+    view: &CampaignView,
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
     let row = &view.campaign;
     let unsettled = view.targets.iter().any(|target| !target.state.is_settled());
     match row.state {
@@ -203,7 +207,7 @@ async fn release(
     fleet: &Fleet,
     campaign: &Campaign,
     view: &CampaignView,
-    watch: &mut dyn Watch,
+    watch: &mut dyn CampaignObserver,
 ) -> Result<()> {
     let is_released = |target: &&Target| {
         target.state == TargetState::Held

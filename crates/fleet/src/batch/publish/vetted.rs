@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{PublishError, Tried};
+use super::{PublishError, PublishResult};
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::Failure;
 use patchwright_base::redact::Redactor;
@@ -26,7 +26,7 @@ use patchwright_types::outcome::Conclusion;
 const WORDS: usize = 10_000;
 
 /// What the judgement needs.
-pub(super) struct Stored {
+pub(super) struct StoredChange {
     pub campaign: Campaign,
     /// With the campaign laid over it; the repository's own file comes here.
     pub config: Config,
@@ -41,7 +41,7 @@ pub(super) struct Stored {
 }
 
 /// What may be published.
-pub(super) struct Vetted {
+pub(super) struct VettedChange {
     pub commit: Oid,
     pub tree: Oid,
     pub title: String,
@@ -60,7 +60,7 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
 
 /// What the run had to say. Other words than its own are somebody's description; its own that cannot be
 /// read are refused, because they say whether the checks passed.
-fn told(body: &str) -> Tried<Option<Told>> {
+fn told(body: &str) -> PublishResult<Option<Told>> {
     match serde_json::from_str(body) {
         Ok(told) => Ok(Some(told)),
         Err(err) if body.trim_start().starts_with('{') => {
@@ -71,9 +71,9 @@ fn told(body: &str) -> Tried<Option<Told>> {
     }
 }
 
-impl Stored {
+impl StoredChange {
     /// Judges the change and says what is published of it. Reads and writes `repo` only.
-    pub(super) fn vet(mut self, repo: &Repo) -> Tried<Vetted> {
+    pub(super) fn vet(mut self, repo: &Repo) -> PublishResult<VettedChange> {
         self.tighten(repo)?;
         let facts = commit::read(repo, self.commit)?;
         if facts.parents != [self.base] {
@@ -96,7 +96,7 @@ impl Stored {
         let marker = report::marker("pull-request", &run);
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
-        Ok(Vetted {
+        Ok(VettedChange {
             commit,
             tree: facts.tree,
             title: self.redactor.redact(&self.title().map_err(|err| configuration(&err))?),
@@ -110,7 +110,7 @@ impl Stored {
     }
 
     /// The repository's own file, from the base: it may forbid more than we do.
-    fn tighten(&mut self, repo: &Repo) -> Tried<()> {
+    fn tighten(&mut self, repo: &Repo) -> PublishResult<()> {
         let Some(text) = tree::file_at(repo, self.base, file::REPOSITORY_FILE)? else {
             return Ok(());
         };
@@ -129,7 +129,7 @@ impl Stored {
         change: &Change,
         message: &str,
         told: Option<&Told>,
-    ) -> Tried<Judgement> {
+    ) -> PublishResult<Judgement> {
         if change.files.is_empty() {
             return Err(refused(ErrorClass::Policy, "the stored commit changes nothing"));
         }

@@ -1,7 +1,7 @@
 //! Whether a change is published at this moment, and at all: windows, the number of open pull requests,
 //! and the same change in another campaign.
 
-use super::{End, Publisher, Tried};
+use super::{End, PublishResult, Publisher};
 use crate::batch::{refresh, window};
 use crate::store::StoreResult;
 use patchwright_forge::{Forge, ForgeError};
@@ -12,7 +12,7 @@ const LOOK_AGAIN: Millis = 10 * 60_000;
 
 impl Publisher<'_> {
     /// Whether the campaign may publish at this moment.
-    pub(super) async fn not_now(&self) -> Tried<Option<End>> {
+    pub(super) async fn not_now(&self) -> PublishResult<Option<End>> {
         let now = self.fleet.clock.now();
         if let Some(opens) = window::closed_until(&self.campaign.windows, now) {
             let after = (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN);
@@ -59,7 +59,7 @@ impl Publisher<'_> {
     }
 
     /// Another campaign has proposed the very same change, or somebody has rejected it there.
-    pub(super) async fn same_elsewhere(&self) -> Tried<Option<End>> {
+    pub(super) async fn same_elsewhere(&self) -> PublishResult<Option<End>> {
         let (store, target) = (&self.fleet.store, &self.target);
         for other in store.same_change(&target.repository, &self.changeset.change_id).await? {
             let campaign = store.campaign(&other.campaign).await?.name;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Name, field, text_field};
-use crate::wire::fault::{self, Fault, FaultKind, Reported};
+use crate::wire::fault::{self, Fault, FaultKind, ReportedError};
 
 const RETRY_DELAY: Name = ("retryDelay", "retry_delay");
 const QUOTA_ID: Name = ("quotaId", "quota_id");
@@ -50,7 +50,7 @@ pub(super) fn fault(status: Option<u16>, error: &Value) -> Fault {
     let status = status.or(named).or_else(|| status_of(&word));
     let code = if word.is_empty() { &number } else { &word };
     let details = Details::of(error);
-    let mut fault = Reported { status, code, kind: &kind, message: &message }.fault();
+    let mut fault = ReportedError { status, code, kind: &kind, message: &message }.fault();
     fault.kind = refined(fault.kind, status, &details, &message);
     fault.wait = match fault.kind {
         FaultKind::RateLimited | FaultKind::Unavailable => {
