@@ -211,7 +211,7 @@ fn faults_a_wait_of_hours_is_told_and_not_sat_out() {
             told.contains("the provider asks for a wait of 2 h, longer than a run waits"),
             "{told}"
         );
-        assert!(told.contains("run it again in 2 h; the run goes on where it stopped"), "{told}");
+        assert!(told.contains("run it again in 2 h; the run continues where it stopped"), "{told}");
     }
     let script = |_| vec![overloaded().header("retry-after", "5400")];
     for seen in check(&Row { script, ends: "Unavailable", requests: 1, waits: &[] }) {

@@ -21,6 +21,8 @@ pub struct AddedLines {
 
 impl AddedLines {
     pub fn between(old: &[u8], new: &[u8]) -> AddedLines {
+        // Counting is linear and bounded. An alignment of two large files made by a stranger can
+        // take quadratic time.
         let mut left: HashMap<&[u8], usize> = HashMap::new();
         for line in old.split(|b| *b == b'\n') {
             *left.entry(line).or_default() += 1;
@@ -168,6 +170,7 @@ fn contains_word(line: &str, phrase: &str) -> bool {
     let starts_word = phrase.starts_with(|c: char| c.is_ascii_alphanumeric());
     line.match_indices(phrase).any(|(at, _)| {
         let before = line[..at].chars().next_back();
+        // A dot counts as part of the word, so `exit.it(` of another object is no test.
         !starts_word || !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
     })
 }
@@ -265,10 +268,12 @@ fn bidi(line: &str) -> Option<String> {
 }
 
 fn invisible(line: &str) -> Option<String> {
+    // A byte order mark at the start of a file is usual on Windows.
     let line = line.strip_prefix('\u{feff}').unwrap_or(line);
     let mut before = ' ';
     let mut found = Vec::new();
     for c in line.chars() {
+        // A zero-width joiner or variation selector after an emoji is part of that emoji.
         let joins_emoji = matches!(c, '\u{200d}' | '\u{fe0f}') && before > '\u{203b}';
         let hidden = matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
             | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}'

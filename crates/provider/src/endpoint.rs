@@ -87,6 +87,7 @@ impl Endpoint {
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(invalid("it must start with `http://` or `https://`"));
         }
+        // A password in a URL would appear in logs and error messages.
         if !base.username().is_empty() || base.password().is_some() {
             return Err(invalid("it contains a user name or password"));
         }
@@ -135,6 +136,7 @@ impl Endpoint {
             }
             _ => {}
         }
+        // Without it the API streams one JSON array instead of events.
         if wire == Wire::Gemini && !url.query_pairs().any(|(name, _)| name == "alt") {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
@@ -158,7 +160,7 @@ impl Endpoint {
                 format!("publishers/anthropic/models/{name}:streamRawPredict")
             }
             (Route::Publishers, Wire::Chat) => format!("endpoints/openapi/{own}"),
-            // Some write Google's version into the base URL.
+            // Users write Google's version into the base URL, as other clients want it.
             (_, Wire::Gemini) if self.has_version() => own.trim_start_matches("v1beta/").to_owned(),
             _ => own,
         }
@@ -180,13 +182,14 @@ impl Endpoint {
             (Sent::Bearer, _) | (_, Wire::Responses | Wire::Chat) => {
                 (header::AUTHORIZATION, bearer(&key.value))
             }
-            // A key goes in a header of its own, a token as `Authorization`; both are refused.
+            // Anthropic refuses a key as `Authorization` and an OAuth token as `x-api-key`.
             (_, Wire::Messages) if anthropic::is_token(&key.value) => {
                 (header::AUTHORIZATION, bearer(&key.value))
             }
             (_, Wire::Messages) => (HeaderName::from_static("x-api-key"), bare(&key.value)),
             (_, Wire::Gemini) => (HeaderName::from_static("x-goog-api-key"), bare(&key.value)),
         };
+        // `new` checked that the key can be a header value.
         Some((name, value.ok()?))
     }
 
@@ -253,7 +256,7 @@ fn segment(name: &str) -> String {
             let _ = write!(segment, "%{byte:02X}");
         }
     }
-    // A path has no segment that means another one.
+    // `.` and `..` would be resolved away, and the request would go to another path.
     if matches!(segment.as_str(), "." | "..") { segment.replace('.', "%2E") } else { segment }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
     let said = fault.message.to_ascii_lowercase();
     match fault.kind {
         FaultKind::Authentication => Some(authentication(at, model)),
+        // Google answers 400 for an invalid key.
         FaultKind::Rejected(400) if said.contains("api key not valid") => {
             Some(authentication(at, model))
         }
@@ -33,11 +34,11 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
         FaultKind::Malformed => base_mistake(at, model.wire),
         FaultKind::Unavailable => fault.wait.map(|wait| {
             let wait = retry::spoken(wait);
-            format!("run it again in {wait}; the run goes on where it stopped")
+            format!("run it again in {wait}; the run continues where it stopped")
         }),
         FaultKind::Unreachable if at.owner().is_none() => Some(format!(
             "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
-                 again, the run goes on where it stopped",
+                 again, the run continues where it stopped",
             at.shown()
         )),
         _ => None,

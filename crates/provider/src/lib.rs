@@ -203,10 +203,10 @@ impl From<ProviderError> for Failure {
             | ProviderError::Malformed { hint: Some(hint), .. } => hint.clone(),
             ProviderError::RateLimited { wait: Some(wait), .. } => {
                 let wait = retry::spoken(*wait);
-                format!("run it again in {wait}; the run goes on where it stopped")
+                format!("run it again in {wait}; the run continues where it stopped")
             }
             ProviderError::RateLimited { wait: None, .. } | ProviderError::Unavailable { .. } => {
-                "run it again later; the run goes on where it stopped".to_owned()
+                "run it again later; the run continues where it stopped".to_owned()
             }
             ProviderError::Quota { .. } => "check the plan and the spending limit of the account".to_owned(),
             ProviderError::Authentication { .. } => {

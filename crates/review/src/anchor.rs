@@ -22,10 +22,10 @@ use patchwright_forge::Side;
 use patchwright_git::display_path;
 use patchwright_git::hunks::{Diff, FileDiff};
 
-/// Places of repeated code that are told apart.
+/// Repetitions of the same code that are distinguished.
 const MAX_TWINS: usize = 100;
-/// Code that is looked for in other files than the named one has at least this many bytes that are not
-/// white space.
+/// Bytes other than white space that a quote needs before other files than the named one are searched:
+/// short quotes match everywhere.
 const MIN_ELSEWHERE: usize = 20;
 
 /// Where a comment may be put so that GitHub accepts it.
@@ -138,6 +138,7 @@ impl<'a> Index<'a> {
         };
         let quote = std::mem::take(&mut finding.quote);
         let readings = readings(&quote);
+        // Models also write the line into the path, as in `src/a.rs:17`.
         let line = finding.line.or(meant.line);
         for file in &meant.files {
             if let Some(found) = self.find(*file, &readings, line)
@@ -150,6 +151,8 @@ impl<'a> Index<'a> {
         }
         let file =
             meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
+        // Other files are searched only when the named one is not part of the pull request: a quote
+        // that is not in a changed file is a mistake there, not a finding elsewhere.
         if file.is_none()
             && unchanged.is_none()
             && let Some((file, found)) = self.elsewhere(&readings)
@@ -195,6 +198,8 @@ impl<'a> Index<'a> {
         let fingerprint = print(before);
         let others = (0..=before + behind).filter(|nth| *nth != before);
         let twins = others.take(MAX_TWINS).map(print).collect();
+        // GitHub applies a suggestion to lines of the head only. A quote that was cut does not
+        // cover all lines that the replacement is for.
         let may_suggest = found.place.row == Row::Right
             && !found.reading.is_cut
             && finding.path == file.path
@@ -232,6 +237,8 @@ impl<'a> Index<'a> {
             &|reading| self.text_without_dots(reading, file),
             &|reading| part::longest(&self.lines, reading, &within, line.or(reading.number)),
         ];
+        // All readings are tried in one step before the next, looser step: a stricter match of a
+        // cleaned quote is better than a loose match of the quote as written.
         for (step, places) in steps.iter().enumerate() {
             for reading in readings {
                 let wish = PlacePreference { line: line.or(reading.number), side: reading.side };
@@ -275,6 +282,7 @@ impl<'a> Index<'a> {
                 continue;
             }
             let mut places = self.whole(reading, &self.lines.all());
+            // Two matches are none: nothing says which one was meant.
             if let (Some(place), true) = (places.pop(), places.is_empty()) {
                 let fit = self.lines.fit(&place, reading);
                 let file = self.lines.file_of(&place);

@@ -44,7 +44,7 @@ pub enum FindingState {
     Dismissed,
 }
 
-/// Where the code of a finding is looked for to see whether it still stands.
+/// Where to look for the code of a finding to see whether it is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeLocation {
@@ -180,12 +180,13 @@ impl Comparison<'_> {
             }
             return;
         }
-        // It is looked for by the code that it was reported for last, if that is really there.
+        // The newest code replaces the older one if it exists, so that the next comparison looks
+        // for what is there now.
         if (self.now.times)(&new).is_some_and(|times| times > 0) {
             known.path = new.path;
             (known.sketch, known.code, known.nth) = (new.sketch, new.code, new.nth);
         }
-        // Nothing becomes less important by being said again.
+        // A repeated report can raise the priority, never lower it.
         if new.priority < known.priority {
             (known.priority, known.title) = (new.priority, new.title);
         }
@@ -225,12 +226,14 @@ impl Comparison<'_> {
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
             match one.fate {
+                // Silence alone is no fix: the reviewer was told not to repeat himself. The code
+                // must be gone.
                 FindingState::Still if is_silent && !places.stands(&one) => {
                     one.fate = FindingState::Fixed;
                     fixed_now.push(one);
                     continue;
                 }
-                // Its code has come back without anybody saying so.
+                // The code came back, for example by a revert, and no finding reported it.
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
                     one.fate = FindingState::Still
                 }
@@ -252,8 +255,8 @@ impl Comparison<'_> {
     }
 }
 
-/// The places where the code of findings stands, shared among the findings about that code: two places
-/// of which one was repaired leave one finding.
+/// How often the code of findings occurs, shared among the findings about the same code: when one of two
+/// occurrences was repaired, one finding stays open.
 struct CodeOccurrences<'a> {
     now: &'a Now<'a>,
     /// What of each code is open: which place, and whether that finding stands.
@@ -381,6 +384,7 @@ impl TrackedFindings {
                 earlier.renamed.insert(at);
             }
             earlier.words.push(words(&one.title));
+            // The first one wins, so that a memory with duplicates behaves the same each time.
             earlier.by_print.entry(one.fingerprint.clone()).or_insert(at);
             earlier.by_path.entry(one.path.clone()).or_default().push(at);
         }

@@ -149,7 +149,10 @@ fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent
 }
 
 fn key(sources: &[(&'static str, Sent)], env: &Env) -> Option<Key> {
+    // `PATCHWRIGHT_API_KEY` is sent like the key of the provider that it stands in for.
     let first = sources.first().map_or(Sent::AsWire, |(_, sent)| *sent);
+    // Our own variable comes first: a user who sets it means this program, others may be set for
+    // other tools.
     let own = std::iter::once((OWN_KEY, first));
     own.chain(sources.iter().copied())
         .find_map(|(name, sent)| Some(Key { value: env.secret(name)?, name, sent }))
@@ -189,7 +192,7 @@ fn azure(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
         Failure::usage("the Azure resource is not named")
             .hint("set `AZURE_OPENAI_ENDPOINT`, for example to `https://NAME.openai.azure.com`")
     })?;
-    // People paste the base URL that the OpenAI libraries want.
+    // Users paste the base URL that the OpenAI libraries want, which includes these endings.
     let mut base = base.trim().trim_end_matches('/');
     for tail in ["/v1", "/openai", "/anthropic"] {
         base = base.strip_suffix(tail).unwrap_or(base);
@@ -226,6 +229,7 @@ fn bedrock(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
         })?;
         format!("https://bedrock-runtime.{}.amazonaws.com", place("AWS_REGION", region)?)
     };
+    // With a path the user has chosen a protocol; without one the host serves several.
     let route = if has_path(&base) { Route::Wire } else { Route::ByMaker { version: None } };
     with_key(&base, route, model, env)
 }
@@ -249,6 +253,7 @@ fn vertex(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
             _ => format!("https://{location}-aiplatform.googleapis.com/v1"),
         },
     };
+    // A slash in the variable must not lead to another path.
     let project = super::segment(project.trim());
     let base = format!("{base}/projects/{project}/locations/{location}");
     with_key(&base, Route::Publishers, model, env)

@@ -127,7 +127,8 @@ pub(super) struct KeptFields<'a> {
 impl<'a> KeptFields<'a> {
     pub(super) fn of(native: Option<&'a Native>) -> KeptFields<'a> {
         let Some(value) = native.and_then(ours) else { return KeptFields::default() };
-        // An item whose fields are of other kinds than documented goes back as what we know of it.
+        // A compatible server may send other types than documented. Such an item goes back with the
+        // fields that we know.
         let mut kept = KeptFields::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
         kept.caller = value.get("caller");
@@ -193,7 +194,7 @@ const SCRIPTS: &[&str] = &["exec", "wait"];
 
 /// What elements of `input` depend on besides their own item.
 pub(super) struct Context<'a> {
-    /// The model takes pictures; others are told in words that there was one.
+    /// The model accepts pictures; other models get a note in their place.
     images: bool,
     /// The model calls tools from scripts.
     scripts: bool,
@@ -238,6 +239,7 @@ impl<'a> Context<'a> {
                 TextOrParts::Parts(self.input_parts(&said.content))
             }
             Role::Assistant if kept.id.is_some() => {
+                // The API requires a status on a message that has an id.
                 kept.status = kept.status.or(Some("completed"));
                 TextOrParts::Parts(said.content.iter().filter_map(spoken_part).collect())
             }
@@ -267,8 +269,7 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    /// What a tool answered. That of a script is a list however short it is, as in `OpenAI`'s own
-    /// client.
+    /// The output of a tool. A script's output is always a list, as in OpenAI's own client.
     fn words(&self, answer: &'a CallOutput) -> TextOrParts<'a> {
         if self.scripts && SCRIPTS.contains(&answer.name.as_str()) {
             return TextOrParts::Parts(self.input_parts(&answer.content));
@@ -327,10 +328,11 @@ impl<'a> Context<'a> {
                 tools: outputs::tools(&Content::texts(&answer.content)),
             },
         }));
-        // A screenshot has no words of its own.
+        // A screenshot's output has no field for text, so the text follows as a message.
         let words = Content::texts(&answer.content);
         if answer.form == OutputForm::Computer && !words.is_empty() {
             let content = TextOrParts::Parts(vec![Part::InputText { text: words.into() }]);
+            // Only items that the server made have ids there; ours never had one.
             let kept = KeptFields::default();
             elements.push(Entry::Typed(Input::Message { kept, role: Role::Developer, content }));
         }
@@ -355,6 +357,7 @@ fn plain(content: &[Content]) -> TextOrParts<'_> {
 /// Reasoning goes back only when it carries what the server needs to read it.
 fn reasoning(thought: &Reasoning) -> Option<Input<'_>> {
     let kept = KeptFields::of(thought.native.as_ref());
+    // The server finds its own reasoning by id.
     kept.id?;
     if kept.encrypted_content.is_none() && kept.content.is_none() {
         return None;
